@@ -35,7 +35,7 @@ from meshsolve.krylov.cg_rules import OUTSIDE
 from meshsolve.krylov.diagonal import Iterations, weight
 from meshsolve.memory import PER_ROW
 from meshsolve.options import as_number, one_of, thread_count
-from meshsolve.order.auto import foreseen_dimension, is_scale_free
+from meshsolve.order.auto import estimated_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import warn, without_warnings
 from meshsolve.sparse.columns import lengths
@@ -357,7 +357,7 @@ class CudaProblem(Problem):
         if np.isfinite(most):                               # the Laplacian of a graph
             graph = Csr(M.n, M.indptr, M.indices, diagonal=True)
             if not is_scale_free(graph):
-                foreseen_dimension(graph, most / graph.n)
+                estimated_dimension(graph, most / graph.n)
         options = {"threads": self.threads, "device": self.place.name}
         sym = analyze(self.A, **options)
         return sym, lambda: cholesky(self.A, pin=True, **options) if pinned else sym.factor(self.A, **options), None

@@ -14,7 +14,7 @@ from meshsolve.krylov.cg import iterate
 from meshsolve.krylov.cg_rules import FORESEE, INDEFINITE, OUTSIDE, STAGNATED
 from meshsolve.krylov.info import CONVERGED, Info
 from meshsolve.options import counted
-from meshsolve.order.auto import foreseen_dimension, is_scale_free
+from meshsolve.order.auto import estimated_dimension, is_scale_free
 from meshsolve.order.nested import DEFAULT_PATCH, TooManyOperations, dissect
 from meshsolve.order.simple import minimum_degree
 from meshsolve.report import Report, warn, without_warnings
@@ -234,7 +234,7 @@ def takes_more(pattern, operations, threads):
     try:
         if is_scale_free(pattern):
             return len(minimum_degree(pattern, operations)) < pattern.n
-        foreseen_dimension(pattern, most)
+        estimated_dimension(pattern, most)
         dissect(pattern.graph(), "fast", DEFAULT_PATCH, 0, threads, np.inf, most)
     except TooManyOperations:
         return True

@@ -1,8 +1,8 @@
 """Fill-reducing orderings of symmetric patterns.
 
-Every function takes a mesh, a matrix (the pattern of A + A^T counts) or a checked pattern (:class:`meshsolve.sparse.matrix.Csr`
-from :func:`meshsolve.sparse.matrix.symmetric_pattern`) and returns an :class:`Ordering`, whose ``perm[k]`` is the old index of the
-k-th new row: ``A[perm][:, perm]`` is what is factored. The names that ``ordering=`` accepts are in :mod:`meshsolve.order.methods`.
+Every function takes a mesh, a matrix (its pattern is that of A + A^T) or a checked pattern (:class:`meshsolve.sparse.matrix.Csr`
+from :func:`meshsolve.sparse.matrix.symmetric_pattern`). It returns an :class:`Ordering`, whose ``perm[k]`` is the old index of the k-th
+new row: the matrix ``A[perm][:, perm]`` is factored. The names that ``ordering=`` accepts are in :mod:`meshsolve.order.methods`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def __dir__() -> list[str]:
 
 
 def is_method(ordering: Any) -> bool:
-    """Whether ``ordering=`` is a name or a callable, which orders whatever pattern is to be factored."""
+    """True if ``ordering=`` is a name or a callable, which apply to any pattern."""
     return isinstance(ordering, str) or callable(ordering)
 
 
@@ -51,29 +51,30 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
     Parameters
     ----------
     ordering : {ORDERINGS}, Ordering, (n,) integers, or callable
-        A callable gets a ``scipy.sparse.csr_array`` of ones, (n, n), its own copy: the symmetric pattern, for LU ``columns()``. It
-        returns an Ordering or a permutation ``perm`` of 0 ... n - 1, where ``perm[k]`` is the old index of the k-th new row.
+        A callable gets its own copy of the symmetric pattern (for LU: of ``columns()``) as a ``scipy.sparse.csr_array`` of ones,
+        (n, n). It returns an Ordering or a permutation ``perm`` of 0 ... n - 1, where ``perm[k]`` is the old index of the k-th new
+        row.
     pattern : Csr
-        Symmetric; a diagonal that it says to have is left out.
-    seed, threads, effort : for the methods that use them; on the GPU there is one effort.
+        Symmetric; if it stores its diagonal (``pattern.diagonal``), that is ignored.
+    seed, threads, effort : for the methods that use them; the GPU has only one effort.
     place : {"cpu", "cuda"}
-        Where the pattern lies. ``"cuda"``: ``"auto"`` and ``"nd"`` are the nested dissection of the GPU, whose ``perm`` stays
-        there; all others, and ``"auto"`` of a scale-free graph, run on the host.
+        Location of the pattern. With ``"cuda"``, ``"auto"`` and ``"nd"`` run nested dissection on the GPU, and ``perm`` stays on the
+        GPU. All other methods, and ``"auto"`` for a scale-free graph, run on the host.
     most : float
-        Of ``"auto"`` on the CPU: operations per row above which nothing is ordered.
+        Limit of operations per row for ``"auto"`` on the CPU.
     bounded : bool
-        ``"amd"`` and ``"nd"`` on the CPU take O(nnz log nnz) on every graph: for incomplete factors.
+        Limit ``"amd"`` and ``"nd"`` on the CPU to O(nnz log nnz) on every graph; for incomplete factors.
     factor : {"cholesky", "lu", "ildl", "parac"}
-        For whom: some names are for one factorization only.
+        The factorization that uses the ordering; some names are for one factorization only.
     columns : callable, optional
-        Returns the unsymmetric pattern whose columns are ordered, as a Csr: for LU.
+        For LU: returns the unsymmetric pattern whose columns are ordered, as a Csr.
 
     Raises
     ------
     InvalidInputError
-        Unknown name; an Ordering of another size; not a permutation; what the callable returned is not a permutation.
+        Unknown name; an Ordering of another size; not a permutation; the callable did not return a permutation.
     nested.TooManyOperations
-        More than ``most`` are estimated.
+        More than ``most`` operations per row are estimated; nothing was ordered.
     """
     if callable(ordering):
         return _called(ordering, on_host(pattern) if columns is None else columns())
@@ -89,13 +90,13 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
 
 
 def _given(ordering, n):
-    """An Ordering that was made before, or a permutation, for n rows."""
+    """Check an Ordering or a permutation that the user passed, for n rows."""
     if isinstance(ordering, Ordering):
         if len(ordering) != n:
-            raise InvalidInputError(f"the ordering is of {counted(len(ordering), 'row')}, the matrix has {n}")
-        if not holds(ordering.perm):                        # a user may have made it, or written to it
+            raise InvalidInputError(f"the ordering has {counted(len(ordering), 'row')}, the matrix has {n}")
+        if not holds(ordering.perm):                        # the user may have built it or written to it
             as_perm(ordering.perm, n, "ordering")
-        return replace(ordering, elimination=None)          # which is of the pattern that was ordered, not of any other
+        return replace(ordering, elimination=None)          # it belongs to the pattern that was ordered, which may be another one
     if hasattr(ordering, "supernodes"):
         raise InvalidInputError("ordering must be a name, an Ordering, a permutation or a callable, not an analysis: give its .ordering, "
                                 "or factor with its .factor(A)")
@@ -103,7 +104,7 @@ def _given(ordering, n):
 
 
 def _called(function, pattern):
-    """The ordering that a user's function returns for a pattern of the host."""
+    """Call a user's function with a pattern on the host, and check the ordering that it returns."""
     name, report = getattr(function, "__name__", None) or shown(function), Report(ordering="given")
     ones = np.ones(len(pattern.indices))
     with report.phase("order"):

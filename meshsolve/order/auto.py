@@ -1,4 +1,4 @@
-"""The ordering taken where none is asked for: minimum degree while its factor is cheap, else nested dissection."""
+"""The default ordering: minimum degree while its factor is cheap, else nested dissection."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from meshsolve.order.ordering import Ordering
 from meshsolve.order.simple import minimum_degree
 from meshsolve.types import Effort, Matrix
 
-TRIED_UP_TO = 100_000           # unknowns up to which minimum degree is tried; beyond, its operations are foreseen
-CHEAP = 8000                    # operations an unknown for which a factorization takes less time than any dissection
-LEVELS, CUBE = 20, 10           # of breadth-first searches; random graphs take at least the widest's cube by this in operations
-SOLID = 2.6                     # dimension from which a graph is in space: surfaces of some thousand vertices have up to 2.5
-SPREAD, OUTLIERS = 0.8, 0.01    # standard deviation of the degrees beside their mean, without this share of the largest, from which
-                                # a graph is scale-free
+TRIED_UP_TO = 100_000           # most unknowns for which minimum degree is run; above, its operations are estimated
+CHEAP = 8000                    # operations per unknown up to which a factorization takes less time than any dissection
+LEVELS = 20                     # levels of the breadth-first searches
+CUBE = 10                       # without small separators, a factorization takes at least width^3 / CUBE operations
+SOLID = 2.6                     # dimension from which a graph is a volume; surfaces of some thousand vertices reach 2.5
+SPREAD = 0.8                    # relative standard deviation of the degrees above which a graph is scale-free
+OUTLIERS = 0.01                 # share of the longest rows that is left out of SPREAD
 
 
 def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None, effort: Effort = "default") -> Ordering:
     """Minimum degree where a factorization with it is cheaper than a dissection, else nested dissection.
 
-    Minimum degree takes half of the time of nested dissection on one thread and has more fill, the more the larger the mesh. It
-    is taken where it needs at most 8000 operations an unknown: most meshes up to 60 000 vertices, thin ones of any size. Then a
-    first solve takes a quarter less time and a refactorization about the same. Up to 100 000 unknowns it is tried, beyond that the
-    graph of the patches tells its operations. Scale-free graphs (webs, social networks) have no small separators (Leskovec et al.
-    2009): minimum degree is as good there, and takes a seventh of the time. The pattern alone decides.
+    Minimum degree takes half of the time of nested dissection on one thread. Its fill is larger, and the difference grows with the
+    mesh. It is used if it needs at most 8000 operations per unknown: for most meshes up to 60 000 vertices, and for thin ones of any
+    size. Then a first solve takes a quarter less time and a refactorization about the same. Up to 100 000 unknowns minimum degree is
+    run; above, its operations are estimated from the quotient graph of the patches. Scale-free graphs (webs, social networks) have no
+    small separators (Leskovec et al. 2009): minimum degree is as good, and takes a seventh of the time. Only the pattern matters.
 
     Parameters
     ----------
     A_or_mesh, seed, threads, effort
-        As in :func:`nested_dissection`. ``"fast"`` suits a factor that is used once: a seventh less time, 4 % more operations.
+        As in :func:`nested_dissection`. Use ``"fast"`` for a factor that is used once: a seventh less time, 4 % more operations.
 
     Returns
     -------
     Ordering
-        ``.method`` says which: ``"amd"`` or ``"nd"``.
+        ``.method`` is ``"amd"`` or ``"nd"``.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
 
     Notes
     -----
-    About 0.25 us a vertex where minimum degree is kept, which stops as soon as the operations are exceeded.
+    About 0.25 us per vertex if minimum degree is used. It stops as soon as the operations exceed the limit.
 
     Examples
     --------
@@ -59,8 +60,11 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
 
 
 def auto_within(pattern, seed, threads, effort, most=math.inf):
-    """:func:`auto` of checked arguments; :class:`~meshsolve.order.nested.TooManyOperations` where more than ``most`` operations a row
-    are foreseen, which only graphs of thousands of rows ever are."""
+    """:func:`auto` of checked arguments.
+
+    Raises :class:`~meshsolve.order.nested.TooManyOperations` if more than ``most`` operations per row are estimated, which happens only
+    for graphs of thousands of rows.
+    """
     one_of(effort, "effort", EFFORTS)
 
     def dissected(cheap=0.0):
@@ -72,8 +76,8 @@ def auto_within(pattern, seed, threads, effort, most=math.inf):
             raise TooManyOperations
         return ordering
     tried = pattern.n <= TRIED_UP_TO
-    if math.isfinite(most) and foreseen_dimension(pattern, most) > SOLID and tried:
-        dissected(cheap=math.inf)               # the graph of the patches foresees it in a tenth of the time; nothing is ordered
+    if math.isfinite(most) and estimated_dimension(pattern, most) > SOLID and tried:
+        dissected(cheap=math.inf)               # estimates the operations in a tenth of the time; nothing is ordered
     first = minimum_degree(pattern, CHEAP * pattern.n) if tried else dissected(CHEAP)
     if len(first) == pattern.n:
         return first
@@ -83,9 +87,11 @@ def auto_within(pattern, seed, threads, effort, most=math.inf):
     return ordering
 
 
-def foreseen_dimension(pattern, most):
-    """By which power of the distance a graph of the host, not a scale-free one, grows. :class:`TooManyOperations` where it is none with
-    small separators, and more than ``most`` operations a row are foreseen."""
+def estimated_dimension(pattern, most):
+    """Return the exponent with which balls in the graph grow with their radius. The graph is on the host and not scale-free.
+
+    Raises :class:`TooManyOperations` if a graph without small separators would need more than ``most`` operations per row.
+    """
     width, dimension = _levels(pattern)
     if width**3 > CUBE * most * pattern.n:
         raise TooManyOperations
@@ -93,24 +99,28 @@ def foreseen_dimension(pattern, most):
 
 
 def dense_end(pattern):
-    """Rows of the dense block in which every factorization of a graph of the host ends, at the least, if it has no small separators;
-    far fewer than in any factor where it has some. A millisecond."""
+    """Return a lower bound of the rows in the last dense front of a graph on the host, if it has no small separators.
+
+    If the graph has small separators, the value is far below the rows of that front. Cost: a millisecond.
+    """
     width, _ = _levels(pattern)
-    return (3 / CUBE) ** (1 / 3) * width            # the cube of that by three are its operations
+    return (3 / CUBE) ** (1 / 3) * width            # operations of the dense front: rows^3 / 3
 
 
 def _levels(pattern):
-    """(width, dimension) of breadth-first searches."""
+    """Return (width, dimension) of breadth-first level structures."""
     return _core.levels(pattern.indptr, pattern.indices, LEVELS, pattern.diagonal)
 
 
 def is_scale_free(pattern):
-    """Whether degrees of a graph of some thousand vertices vary as much as those of a web or a social network. A few long rows, as
-    constraints have them, do not make it one."""
+    """True if the degrees of a graph of at least 5000 vertices vary as much as those of webs and social networks.
+
+    A few long rows, as from constraints, do not count.
+    """
     if pattern.n < SMALL:
         return False
     indptr = pattern.indptr
-    if holds(indptr):                               # hardly ever scale-free: a mesh stays where it is
+    if holds(indptr):                               # test on the GPU first: most graphs are meshes
         degree = indptr[1:] - indptr[:-1]
         mean, squares = (int(total) / pattern.n for total in (degree.sum(), (degree * degree).sum()))
         if squares - mean * mean <= (SPREAD * max(mean, 1.0)) ** 2:

@@ -1,4 +1,5 @@
-// Python face of the order room: nested_dissection on checked symmetric patterns without diagonal, amd on any, and its parts.
+// Python bindings of the order package. nested_dissection takes checked symmetric patterns without diagonal, amd also those with
+// one.
 #include <limits>
 
 #include "mincut.hpp"
@@ -13,7 +14,8 @@ namespace {
 auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_size, int32_t leaf_size, int32_t band,
                        int32_t rounds, int32_t trials, int32_t candidates, int32_t large, double balance, double cheap,
                        double most, uint64_t seed, int threads, bool bounded) {
-  const order::Options options{patch_size, leaf_size, band, rounds, trials, candidates, large, balance, cheap, most, seed, threads, bounded};
+  const order::Options options{patch_size, leaf_size, band, rounds, trials, candidates, large,
+                               balance, cheap, most, seed, threads, bounded};
   auto o = released([&] { return order::nested_dissection(pattern(indptr, indices), options); });
   return nb::make_tuple(to_numpy(std::move(o.perm)), to_numpy(std::move(o.tree.parent)), to_numpy(std::move(o.tree.first)),
                         to_numpy(std::move(o.tree.last)), o.patches, o.patch_seconds, o.order_seconds, o.too_many);
@@ -27,7 +29,7 @@ auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops, bool bounde
   return nb::make_tuple(to_numpy(std::move(e.perm)), to_numpy(std::move(e.parent)), to_numpy(std::move(e.colcount)), e.visits);
 }
 
-// For tests of both engines of a leaf by themselves: the vertices from `own` on are its halo.
+// For tests of the two minimum degree codes of leaves. The vertices from `own` on are the halo.
 auto leaf_order(In<int64_t> indptr, In<int32_t> indices, int32_t own, bool bits) {
   const Pattern A = pattern(indptr, indices);
   if (own < 0 || own > A.n || (bits && A.n > order::BitMinDegree::most_vertices)) throw nb::value_error("own, n");
@@ -46,7 +48,7 @@ auto leaf_order(In<int64_t> indptr, In<int32_t> indices, int32_t own, bool bits)
   return to_numpy(std::move(perm));
 }
 
-// For tests of the minimum cut by itself, which has one algorithm for thin bands and another one for wide ones.
+// For tests of the minimum cut, which uses different algorithms for thin and wide bands.
 auto minimum_cut(In<int64_t> indptr, In<int32_t> indices, In<uint8_t> source, In<uint8_t> sink, int32_t enough) {
   const Pattern A = pattern(indptr, indices);
   if (extent(source) != A.n || extent(sink) != A.n) throw nb::value_error("source, sink");
@@ -73,29 +75,31 @@ void bind_order(nb::module_& m) {
   m.def("nested_dissection", nested_dissection, "indptr"_a, "indices"_a, "patch_size"_a, "leaf_size"_a,
         "band"_a, "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "cheap"_a, "most"_a, "seed"_a,
         "threads"_a, "bounded"_a = false,
-        "(perm, tree parent, first, last, patches, seconds of patches, seconds of the rest, whether `most` forbade it)");
+        "(perm, tree parent, first, last, number of patches, seconds for patches, seconds for the rest, whether more than `most` "
+        "operations are estimated)");
   m.def("amd", amd, "indptr"_a, "indices"_a,
         "most_flops"_a = std::numeric_limits<double>::infinity(), "bounded"_a = false,
-        "(perm, parent, colcount, visits) of approximate minimum degree. The arrays parent and colcount are empty where they are not "
-        "known, and all three once a bound of the Cholesky operations passes most_flops. Visits are entries of lists that were read. "
-        "Once these pass nnz log2(nnz), a bounded order goes on by bounds of the degrees");
+        "(perm, parent, colcount, visits) of approximate minimum degree. parent and colcount are empty if they are not available. "
+        "All three are empty if a bound of the Cholesky operations exceeds most_flops. visits counts the list entries read. If "
+        "bounded, and visits exceed nnz log2(nnz), the remaining vertices follow by the bounds of their degrees");
   m.def("rcm", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> roots) {
     if (extent(roots) != extent(indptr) - 1) throw nb::value_error("roots");
     return to_numpy(released([&] { return order::rcm(pattern(indptr, indices), roots.data()); }));
-  }, "indptr"_a, "indices"_a, "roots"_a, "reverse Cuthill-McKee order, from the first of the roots on");
+  }, "indptr"_a, "indices"_a, "roots"_a, "reverse Cuthill-McKee order; roots: starts of the searches, in this order");
   m.def("greedy_coloring", [](In<int64_t> indptr, In<int32_t> indices) {
     return to_numpy(released([&] { return order::greedy_coloring(pattern(indptr, indices)); }));
   }, "indptr"_a, "indices"_a, "(n,) int32 color of each vertex");
-  m.def("degree_spread", [](In<int64_t> indptr, int64_t left_out) { return order::degree_spread(indptr.data(), extent(indptr) - 1, left_out); },
-        "indptr"_a, "left_out"_a, "standard deviation of the lengths of rows, but of so many of the longest, beside their mean");
+  m.def("degree_spread", [](In<int64_t> indptr, int64_t left_out) {
+    return order::degree_spread(indptr.data(), extent(indptr) - 1, left_out);
+  }, "indptr"_a, "left_out"_a, "standard deviation of the row lengths relative to their mean, without the left_out longest rows");
   m.def("levels", [](In<int64_t> indptr, In<int32_t> indices, int most, bool diagonal) {
     const order::Levels found = released([&] { return order::levels(pattern(indptr, indices), most, diagonal); });
     return std::make_tuple(found.width, found.dimension);
-  }, "indptr"_a, "indices"_a, "most"_a, "diagonal"_a, "(width, dimension) of breadth-first searches");
+  }, "indptr"_a, "indices"_a, "most"_a, "diagonal"_a, "(width, dimension) of the level structures of breadth-first searches");
   m.def("leaf_order", leaf_order, "indptr"_a, "indices"_a, "own"_a, "bits"_a,
-        "minimum degree of the vertices below own, with the others as halo, in a bit matrix or in lists");
+        "minimum degree order of the vertices below own, with the others as halo, on a bit matrix or on lists");
   m.def("minimum_cut", minimum_cut, "indptr"_a, "indices"_a, "source"_a, "sink"_a,
-        "enough"_a, "(vertices in the cut, sides of the cut next to the sources, and to the sinks: 2 in the cut)");
+        "enough"_a, "(size of the cut, sides of the cut next to the sources, sides of the cut next to the sinks); 2 = in the cut");
 }
 
 }  // namespace ms

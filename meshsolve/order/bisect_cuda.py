@@ -1,4 +1,4 @@
-"""Bisection of the quotient graphs of all nodes of a level: launches of coarsen.cu, the twin of coarsen.cpp."""
+"""Bisection of the quotient graphs of all nodes of a level on the GPU: launches of coarsen.cu. CPU counterpart: coarsen.cpp."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from meshsolve.order.device_arrays import FEW
 from meshsolve.sparse.lists_cuda import total
 
 K = device.kernels("order/coarsen.cu")
-COARSEST = 50                       # patches down to which a node is coarsened
-HANDSHAKES = 4                      # rounds of a matching
-PASSES = 4                          # of Fiduccia-Mattheyses, at each level
-ROOM, LEVEL_ROW = 4, 32             # as in coarsen.cu
+COARSEST = 50                       # number of patches at which coarsening ends
+HANDSHAKES = 4                      # rounds per matching
+PASSES = 4                          # Fiduccia-Mattheyses passes per level
+POOL_FACTOR, LEVEL_ROW = 4, 32      # as in coarsen.cu
 
 
 @dataclass
 class Quotient:
-    """The quotient graphs of all nodes of a level, the patches of a node in a row: int32 arrays on the device."""
+    """The quotient graphs of all nodes of a level; the patches of a node are consecutive. int32 arrays on the GPU."""
 
     count: int
     ptr: object
@@ -34,7 +34,7 @@ class Quotient:
 
 
 def as_quotient(keys, vertex_weight):
-    """From keys (row << 32 | column) in any order; one that occurs w times is an entry of weight w."""
+    """Build a :class:`Quotient` from keys (row << 32 | column) in any order. A key that occurs w times is an entry of weight w."""
     xp, count = device.xp(), len(vertex_weight)
     keys = xp.sort(keys)
     size, none = xp.empty(count + 1, xp.int32), xp.empty(0, xp.int32)
@@ -48,14 +48,14 @@ def as_quotient(keys, vertex_weight):
 
 
 def bisect(Q, nodes, trials, seed):
-    """The side, 0 or 1, of every patch, and its node: int32 on the device. ``nodes``: a NodesThere; ``seed``: uint64."""
+    """Return the side (0 or 1) and the node of every patch, int32 on the GPU. ``nodes``: DeviceNodes; ``seed``: uint64."""
     xp, count = device.xp(), np.int32(Q.count)
     scratch = [xp.empty(Q.count, xp.int32) for _ in range(2)]
-    pools = [xp.empty(ROOM * size, xp.int32) for size in 4 * [Q.count] + 2 * [len(Q.adj)]]
+    pools = [xp.empty(POOL_FACTOR * size, xp.int32) for size in 4 * [Q.count] + 2 * [len(Q.adj)]]
     pools.append(xp.empty(LEVEL_ROW * nodes.count, xp.int32))
     device.launch(K.k_coarsen, nodes.count, 512 if nodes.count <= FEW else 64, 0, (
         nodes.patch_ptr, *Q.graph, nodes.heaviest, np.int32(COARSEST), np.int32(HANDSHAKES), seed, *scratch, *pools))
-    side, scratch = xp.empty(ROOM * trials * Q.count, xp.uint8), xp.empty(4 * trials * Q.count, xp.int32)
+    side, scratch = xp.empty(POOL_FACTOR * trials * Q.count, xp.uint8), xp.empty(4 * trials * Q.count, xp.int32)
     cut, larger = (xp.empty(nodes.count * trials, xp.int32) for _ in range(2))
     device.launch(K.k_bisect, nodes.count * trials, 32, 0, (
         np.int32(trials), count, nodes.patch_ptr, Q.ptr, Q.adj, Q.weight, nodes.largest_side, np.int32(PASSES), seed, *pools, side,

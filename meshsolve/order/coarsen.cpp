@@ -1,8 +1,9 @@
-// Multilevel bisection: heavy-edge matching down to about 40 vertices, four greedy growths there, Fiduccia-Mattheyses
-// refinement on the way back. Source: Karypis, Kumar 1998, "A fast and high quality multilevel scheme for partitioning
-// irregular graphs", sections 3-5; Fiduccia, Mattheyses 1982 for the gain buckets.
-// The larger side may hold (1 + balance) / 2; within that limit a state counts by its cut times (1/2 + share of the larger
-// side): a shorter cut saves more fill than an even one, but not if it only takes off a corner. Cost O(E) a level.
+// Multilevel bisection: heavy-edge matching down to about 40 vertices, greedy graph growing from four starts on the coarsest
+// graph, and Fiduccia-Mattheyses refinement on each level of the way back.
+// Source: Karypis, Kumar 1998, "A fast and high quality multilevel scheme for partitioning irregular graphs", sections 3-5; gain
+// buckets: Fiduccia, Mattheyses 1982.
+// The larger side has at most the share (1 + balance) / 2. Within that limit the score of a state is cut * (1/2 + share of the
+// larger side): a smaller cut saves more fill than better balance, unless it only cuts off a corner. Cost: O(edges) per level.
 #include "coarsen.hpp"
 
 #include <algorithm>
@@ -81,7 +82,7 @@ int64_t Bisector::bisect(const Quotient& q, double balance, Stream random, std::
   return cut;
 }
 
-// False when matching no longer shrinks the graph.
+// One level of coarsening. Returns false if matching no longer shrinks the graph.
 bool Bisector::coarsen(const Graph& fine, int64_t heaviest, Stream& random, Level& to) {
   const int32_t n = match(fine, heaviest, random, to.coarse);
   if (n > 0.93 * fine.n) return false;
@@ -115,7 +116,7 @@ bool Bisector::coarsen(const Graph& fine, int64_t heaviest, Stream& random, Leve
   return true;
 }
 
-// Each vertex, in random order, with the free neighbour of largest w(edge)^2 / w(neighbour).
+// Matches each vertex, in random order, with the unmatched neighbor of largest w(edge)^2 / (w(neighbor) + 1).
 int32_t Bisector::match(const Graph& g, int64_t heaviest, Stream& random, std::vector<int32_t>& coarse) {
   order_.resize(g.n);
   std::iota(order_.begin(), order_.end(), 0);
@@ -161,7 +162,7 @@ int64_t Bisector::best_start(const Graph& g, Stream& random) {
   return best.cut;
 }
 
-// Side 0 grows from a random vertex, always by the vertex that adds least to the cut, to half of the weight.
+// Greedy graph growing: side 0 grows from a random vertex to half of the weight, each time by the vertex of largest gain.
 int64_t Bisector::grow(const Graph& g, Stream& random) {
   side_.assign(g.n, 1);
   find_gains(g);
@@ -170,7 +171,7 @@ int64_t Bisector::grow(const Graph& g, Stream& random) {
   int32_t unreached = 0;
   while (weight < total_ / 2) {
     int32_t v = queue_[1].top();
-    if (v < 0) {                                       // a component is used up
+    if (v < 0) {                                       // the component is exhausted
       while (unreached < g.n && side_[unreached] == 0) ++unreached;
       if (unreached == g.n) break;
       v = unreached;
@@ -206,7 +207,7 @@ int64_t Bisector::refine(const Graph& g, int passes, int64_t cut) {
   return cut;
 }
 
-// gain_[v] = what the cut loses when v changes side; the boundary (of small graphs: everything) enters the queues.
+// gain_[v] = decrease of the cut if v changes side. moves_ = the boundary, or all vertices of a small graph.
 void Bisector::find_gains(const Graph& g) {
   gain_.resize(g.n);
   moves_.clear();
@@ -224,7 +225,7 @@ void Bisector::find_gains(const Graph& g) {
   queue_[1].reset(g.n, largest);
 }
 
-// A state within the limit beats one outside.
+// Within the limit, the better score wins. A state within the limit beats every state beyond it.
 bool Bisector::beats(const State& a, const State& b) const {
   const bool fits = a.larger <= limit_;
   if (fits != (b.larger <= limit_)) return fits;
@@ -233,7 +234,7 @@ bool Bisector::beats(const State& a, const State& b) const {
   return a.cut == b.cut ? a.larger < b.larger : score(a) < score(b);
 }
 
-// One pass: moves by gain, also uphill, then back to the best state met.
+// One pass: moves by gain, also negative ones, then undoes the moves after the best state.
 int64_t Bisector::improve(const Graph& g, int64_t cut, bool& better) {
   find_gains(g);
   for (const int32_t v : moves_) queue_[side_[v]].insert(v, gain_[v]);
@@ -279,7 +280,7 @@ int64_t Bisector::improve(const Graph& g, int64_t cut, bool& better) {
   return best.cut;
 }
 
-// From the side that is too heavy if there is one, else the larger gain of the moves that keep the limit.
+// The next vertex to move: from the side beyond the limit if there is one, else the larger gain of the moves within the limit.
 int32_t Bisector::next_move(const Graph& g) {
   const int32_t v0 = queue_[0].top(), v1 = queue_[1].top();
   if (weight_[0] > limit_) return v0;

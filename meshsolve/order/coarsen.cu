@@ -1,31 +1,33 @@
-// Bisection of the quotient graphs of all nodes of a tree level at once on the GPU. Twin of coarsen.cpp.
+// Bisection of the quotient graphs of all nodes of a tree level at once on the GPU. CPU counterpart: coarsen.cpp.
 //
-// One block a node makes the coarser graphs: heavy-edge matching by handshakes, the rows of a pair merged by one thread. Then
-// one warp a trial grows a side in the coarsest graph and refines it on the way back by Fiduccia-Mattheyses passes; the best
-// move is found by a look at all candidates. Trials are judged at the finest level. Two launches, whatever the sizes.
+// One thread block per node computes the coarser graphs: heavy-edge matching by handshakes; one thread merges the rows of a pair.
+// Then one warp per trial grows a side in the coarsest graph and refines it on each level by Fiduccia-Mattheyses passes. The best
+// move is found by a scan of all candidates. The best trial is chosen on the finest level. Two launches, independent of the
+// sizes.
 //
-// A hierarchy lies in four pools, of which a node with k patches and e entries in their rows has a slice of `room` k vertices and
-// `room` e entries: its levels one behind the other, the patches themselves first. Vertices of a level are numbered from 0.
+// The levels lie in pools. A node with k patches and e entries in their rows has slices of pool_factor * k vertices and
+// pool_factor * e entries: one level after the other, the finest first. Vertices of a level are numbered from 0.
 #include "device/common.cuh"
 #include "order/order.cuh"
 
 namespace ms::order {
 
-constexpr int room = 4, most_levels = 30, level_row = most_levels + 2;     // level_row: numbers per node in `levels`
+constexpr int pool_factor = 4;                              // size of the pools relative to the finest level
+constexpr int most_levels = 30, level_row = most_levels + 2;     // level_row: entries per node in `levels`
 
-struct Graph {                                              // of one level
-  int n, base;                                              // base: what to take off an entry of adj
+struct Graph {                                              // one level
+  int n, base;                                              // vertex numbers in adj start at `base`
   const int *row_begin, *row_end, *adj, *weight, *vertex_weight;
 };
 
 struct Pools {
-  int *row_begin, *row_end, *vertex_weight, *coarse;        // a vertex
-  int *adj, *weight;                                        // an entry of a row
-  int* levels;                                              // a node: number of levels, where the vertices of each begin
+  int *row_begin, *row_end, *vertex_weight, *coarse;        // per vertex
+  int *adj, *weight;                                        // per entry of a row
+  int* levels;                                              // per node: number of levels, first vertex of each level, end
 };
 
-// Balance of a bisection, as in coarsen.cpp: a state within the limit beats one outside; then the cut counts, more for uneven
-// sides.
+// State of a bisection, compared as in coarsen.cpp: one within the limit beats one beyond it; then cut * (1/2 + share of the
+// larger side) decides.
 struct State {
   long long cut, larger;
   __device__ __forceinline__ bool beats(const State& other, long long limit, long long total) const {
@@ -36,7 +38,7 @@ struct State {
   }
 };
 
-// One warp's bisection of a graph. All its lanes call every function.
+// Bisection of a graph by one warp. All lanes must call every function.
 class Bisection {
  public:
   __device__ __forceinline__ Bisection(const Graph& graph, long long most, unsigned char* sides, int* scratch, long long stride)
@@ -47,7 +49,7 @@ class Bisection {
     total = warp_sum(sum);
   }
 
-  // Side 0 grows from `start`, always by the vertex that adds least to the cut, to half of the weight.
+  // Greedy graph growing: side 0 grows from `start` to half of the weight, each time by the vertex of largest gain.
   __device__ __forceinline__ void grow(int start) {
     for (int v = lane; v < g.n; v += 32) side[v] = 1;
     __syncwarp();
@@ -57,10 +59,10 @@ class Bisection {
     __syncwarp();
     int v = start;
     for (int step = 2; weight_0 < total / 2; ++step) {
-      const int mine = g.vertex_weight[v];
-      const bool fits = weight_0 == 0 || weight_0 + mine <= limit;
+      const int own = g.vertex_weight[v];
+      const bool fits = weight_0 == 0 || weight_0 + own <= limit;
       __syncwarp();
-      if (lane == 0) stamp[v] = taken;
+      if (lane == 0) stamp[v] = moved;
       __syncwarp();
       if (fits) move(v, 1, step);
       unsigned long long key = best_of_list([](int) { return true; });
@@ -71,7 +73,7 @@ class Bisection {
     __syncwarp();
   }
 
-  // Passes of moves by gain, also uphill, each then taken back to its best state.
+  // Fiduccia-Mattheyses passes: moves by gain, also negative ones; each pass then undoes the moves after its best state.
   __device__ __forceinline__ State refine(int passes) {
     State best{};
     for (int pass = 0; pass < passes; ++pass) {
@@ -85,7 +87,7 @@ class Bisection {
         const int v = vertex_of(key), from = side[v];
         __syncwarp();
         if (lane == 0) {
-          stamp[v] = taken;
+          stamp[v] = moved;
           moves[made] = v;
         }
         __syncwarp();
@@ -106,7 +108,7 @@ class Bisection {
   }
 
  private:
-  static constexpr int taken = -1;                          // stamp of a vertex that has moved; 0: not in the list
+  static constexpr int moved = -1;                          // stamp of a vertex that has moved; 0: not in the list
 
   __device__ __forceinline__ State state() const { return {cut, max(weight_0, weight_1)}; }
 
@@ -117,7 +119,7 @@ class Bisection {
     return (from == 0 ? weight_1 : weight_0) + g.vertex_weight[v] <= limit;
   }
 
-  // gain[v] = what the cut loses when v changes side; the boundary (of small graphs: everything) enters the list.
+  // gain[v] = decrease of the cut if v changes side. list = the boundary, or all vertices of a small graph.
   __device__ __forceinline__ void measure() {
     long long sum_0 = 0, sum = 0, crossing = 0;
     listed = 0;
@@ -126,11 +128,11 @@ class Bisection {
       bool enters = false;
       if (v < g.n) {
         int across = 0, inside = 0;
-        const int mine = side[v];
-        for (int p = g.row_begin[v]; p < g.row_end[v]; ++p) (side[g.adj[p] - g.base] != mine ? across : inside) += g.weight[p];
+        const int own = side[v];
+        for (int p = g.row_begin[v]; p < g.row_end[v]; ++p) (side[g.adj[p] - g.base] != own ? across : inside) += g.weight[p];
         gain[v] = across - inside;
         sum += g.vertex_weight[v];
-        if (mine == 0) sum_0 += g.vertex_weight[v];
+        if (own == 0) sum_0 += g.vertex_weight[v];
         crossing += across;
         enters = across > 0 || g.n < 64;
         stamp[v] = enters ? 1 : 0;
@@ -144,24 +146,24 @@ class Bisection {
   }
 
   __device__ __forceinline__ void append(int v, bool enters) {
-    const unsigned who = __ballot_sync(full_warp, enters);
-    if (enters) list[listed + __popc(who & ((1u << lane) - 1))] = v;
-    listed += __popc(who);
+    const unsigned ballot = __ballot_sync(full_warp, enters);
+    if (enters) list[listed + __popc(ballot & ((1u << lane) - 1))] = v;
+    listed += __popc(ballot);
   }
 
-  // v leaves `from`; its neighbours' gains change, and they enter the list.
+  // Moves v from side `from` to the other one. Updates the gains of its neighbors and adds them to the list.
   __device__ __forceinline__ void move(int v, int from, int step) {
-    const int mine = g.vertex_weight[v], to = 1 - from;
+    const int own = g.vertex_weight[v], to = 1 - from;
     cut -= gain[v];
-    weight_0 += from == 0 ? -mine : mine;
-    weight_1 += from == 0 ? mine : -mine;
+    weight_0 += from == 0 ? -own : own;
+    weight_1 += from == 0 ? own : -own;
     if (lane == 0) side[v] = static_cast<unsigned char>(to);
     const int end = g.row_end[v];
     for (int base = g.row_begin[v]; base < end; base += 32) {
       const int p = base + lane;
       int u = -1;
       bool enters = false;
-      if (p < end && stamp[g.adj[p] - g.base] != taken) {
+      if (p < end && stamp[g.adj[p] - g.base] != moved) {
         u = g.adj[p] - g.base;
         gain[u] += side[u] == to ? -2 * g.weight[p] : 2 * g.weight[p];
         enters = stamp[u] == 0;
@@ -172,12 +174,12 @@ class Bisection {
     __syncwarp();
   }
 
-  // Keys order the candidates: gain, then the time of its last change, then the lower number. 20 + 20 + 24 bits.
+  // Key that sorts the candidates: larger gain, then the latest change of the gain, then the lower number. 20 + 20 + 24 bits.
   __device__ __forceinline__ unsigned long long key_for(int v) const {
     constexpr int bias = 1 << 19, latest = (1 << 20) - 1;
-    const unsigned long long gained = static_cast<unsigned long long>(min(max(gain[v], -bias + 1), bias - 1) + bias);
-    const unsigned long long when = static_cast<unsigned long long>(min(stamp[v], latest));
-    return gained << 44 | when << 24 | static_cast<unsigned>(0xffffff - v);
+    const unsigned long long biased = static_cast<unsigned long long>(min(max(gain[v], -bias + 1), bias - 1) + bias);
+    const unsigned long long time = static_cast<unsigned long long>(min(stamp[v], latest));
+    return biased << 44 | time << 24 | static_cast<unsigned>(0xffffff - v);
   }
   __device__ __forceinline__ int vertex_of(unsigned long long key) const { return 0xffffff - static_cast<int>(key & 0xffffff); }
 
@@ -185,7 +187,7 @@ class Bisection {
     unsigned long long best = 0;
     for (int k = lane; k < listed; k += 32) {
       const int v = list[k];
-      if (stamp[v] == taken || !may(v)) continue;
+      if (stamp[v] == moved || !may(v)) continue;
       const unsigned long long key = key_for(v);
       if (key > best) best = key;
     }
@@ -208,22 +210,22 @@ class Bisection {
   int listed;
 };
 
-// The coarser graphs of one node, by a block.
+// The coarser graphs of one node, by a thread block.
 class Hierarchy {
  public:
   __device__ __forceinline__ Hierarchy(const Pools& slices, int patches, int entries, int most, unsigned long long key)
       : p_(slices), size(patches), edges(entries), heaviest(most), seed(key) {}
 
-  // p_ holds the rows of level 0. mate, prefer: scratch of a number a patch.
+  // On entry p_ holds the rows of level 0. mate, prefer: scratch, one entry per patch.
   __device__ inline void build(Graph g, int coarsest, int handshakes, int* mate, int* prefer) {
     int level = 0, at = 0, used = 0;
     if (threadIdx.x == 0) p_.levels[1] = 0;
     while (g.n > coarsest && level + 1 < most_levels) {
       match(g, handshakes, mate, prefer);
       const int n = number_pairs(g, mate, p_.coarse + at), next = at + g.n;
-      if (n > 0.93 * g.n || next + n > room * size) break;
-      const int entries = place_rows(g, mate, p_.coarse + at, next, used);
-      if (used + entries > room * edges) break;
+      if (n > 0.93 * g.n || next + n > pool_factor * size) break;
+      const int entries = reserve_rows(g, mate, p_.coarse + at, next, used);
+      if (used + entries > pool_factor * edges) break;
       for (int v = threadIdx.x; v < g.n; v += blockDim.x)
         if (leads(mate, v)) merge(g, v, mate[v], p_.coarse + at, next);
       __syncthreads();
@@ -242,8 +244,8 @@ class Hierarchy {
  private:
   __device__ __forceinline__ static bool leads(const int* mate, int v) { return mate[v] < 0 || v < mate[v]; }
 
-  // Each prefers the free neighbour of the heaviest edge, w^2 / (vertex weights), which both ends see alike; who prefer each
-  // other become a pair.
+  // Heavy-edge matching by handshakes. Each vertex prefers the unmatched neighbor of largest w^2 / (product of vertex weights),
+  // which is symmetric. Vertices that prefer each other become a pair.
   __device__ inline void match(const Graph& g, int handshakes, int* mate, int* prefer) const {
     for (int v = threadIdx.x; v < g.n; v += blockDim.x) mate[v] = -1;
     __syncthreads();
@@ -273,7 +275,7 @@ class Hierarchy {
     return best;
   }
 
-  // coarse[v] = the number of v's pair. Returns how many pairs there are, those of one vertex among them.
+  // coarse[v] = number of the pair of v. Returns the number of pairs; an unmatched vertex counts as one.
   __device__ inline int number_pairs(const Graph& g, const int* mate, int* coarse) const {
     int before = 0;
     for (int base = 0; base < g.n; base += blockDim.x) {
@@ -291,8 +293,8 @@ class Hierarchy {
     return before;
   }
 
-  // Where the row of each pair begins: room for both its rows. Returns the room of all.
-  __device__ inline int place_rows(const Graph& g, const int* mate, const int* coarse, int next, int used) const {
+  // Reserves an upper bound for the row of each pair: the lengths of both rows. Returns the sum.
+  __device__ inline int reserve_rows(const Graph& g, const int* mate, const int* coarse, int next, int used) const {
     int before = used;
     for (int base = 0; base < g.n; base += blockDim.x) {
       const int v = base + threadIdx.x;
@@ -307,15 +309,15 @@ class Hierarchy {
     return before - used;
   }
 
-  // The row of the pair (v, u), u < 0: v alone. Entries to the same pair become one.
+  // Writes the row of the pair (v, u), or of v alone if u < 0. Entries with the same coarse column are summed.
   __device__ inline void merge(const Graph& g, int v, int u, const int* coarse, int next) const {
-    const int mine = coarse[v], begin = p_.row_begin[next + mine];
+    const int own = coarse[v], begin = p_.row_begin[next + own];
     int end = begin;
     for (int half = 0; half < (u < 0 ? 1 : 2); ++half) {
       const int from = half == 0 ? v : u;
       for (int p = g.row_begin[from]; p < g.row_end[from]; ++p) {
         const int to = coarse[g.adj[p] - g.base];
-        if (to == mine) continue;
+        if (to == own) continue;
         int k = begin;
         while (k < end && p_.adj[k] != to) ++k;
         if (k == end) {
@@ -325,8 +327,8 @@ class Hierarchy {
         p_.weight[k] += g.weight[p];
       }
     }
-    p_.row_end[next + mine] = end;
-    p_.vertex_weight[next + mine] = g.vertex_weight[v] + (u < 0 ? 0 : g.vertex_weight[u]);
+    p_.row_end[next + own] = end;
+    p_.vertex_weight[next + own] = g.vertex_weight[v] + (u < 0 ? 0 : g.vertex_weight[u]);
   }
 
   const Pools p_;
@@ -335,12 +337,12 @@ class Hierarchy {
 };
 
 __device__ __forceinline__ Pools slices(const Pools& all, int node, int first, int first_entry) {
-  const long long v = static_cast<long long>(room) * first, e = static_cast<long long>(room) * first_entry;
+  const long long v = static_cast<long long>(pool_factor) * first, e = static_cast<long long>(pool_factor) * first_entry;
   return {all.row_begin + v, all.row_end + v, all.vertex_weight + v, all.coarse + v, all.adj + e, all.weight + e,
           all.levels + static_cast<long long>(level_row) * node};
 }
 
-// As lower_bound, in a list that may be longer than an int says.
+// lower_bound for lists whose length exceeds an int.
 __device__ __forceinline__ long long first_not_below(const long long* keys, long long count, long long key) {
   long long first = 0;
   while (count > 0) {
@@ -357,8 +359,9 @@ __device__ __forceinline__ long long first_not_below(const long long* keys, long
 using namespace ms;
 using namespace ms::order;
 
-// Rows of the quotient graph from sorted keys (row << 32 | column), a warp a row: the distinct columns, and how often each
-// occurs. `adj` null: size[p + 1] counts them, and size[0] is 0; else they are written from ptr[p] on.
+// Rows of the quotient graph from sorted keys (row << 32 | column), one warp per row: the distinct columns, and the multiplicity
+// of each as its weight. With `adj` null it only counts the columns: size[p + 1], size[0] = 0. Otherwise row p is written from
+// ptr[p] on.
 extern "C" __global__ void __launch_bounds__(256, 4)
 k_rows(int count, long long entries, const long long* keys, int* size, const int* ptr, int* adj, int* weight) {
   const int lane = threadIdx.x & 31;
@@ -385,7 +388,7 @@ k_rows(int count, long long entries, const long long* keys, int* size, const int
   }
 }
 
-// Block = node: the graphs of its hierarchy.
+// One thread block per node: the coarser graphs of its hierarchy.
 extern "C" __global__ void __launch_bounds__(512, 2)
 k_coarsen(const int* node_ptr, const int* ptr, const int* adj, const int* weight, const int* vertex_weight, const int* heaviest,
           int coarsest, int handshakes, unsigned long long seed, int* mate, int* prefer, int* row_begin, int* row_end,
@@ -402,7 +405,7 @@ k_coarsen(const int* node_ptr, const int* ptr, const int* adj, const int* weight
   h.build({n, first, p.row_begin, p.row_end, adj, weight, p.vertex_weight}, coarsest, handshakes, mate + first, prefer + first);
 }
 
-// Block (node, trial), one warp. side: a pool as those of the vertices for each trial; scratch: 4 numbers a patch and trial.
+// One thread block of one warp per node and trial. side: one vertex pool per trial; scratch: 4 entries per patch and trial.
 extern "C" __global__ void __launch_bounds__(32, 16)
 k_bisect(int trials, int count, const int* node_ptr, const int* ptr, const int* adj, const int* weight, const int* limit,
          int passes, unsigned long long seed, int* row_begin, int* row_end, int* pool_vertex_weight, int* coarse, int* pool_adj,
@@ -410,7 +413,7 @@ k_bisect(int trials, int count, const int* node_ptr, const int* ptr, const int* 
   if (threadIdx.x >= 32) return;
   const int k = blockIdx.x / trials, trial = blockIdx.x % trials, first = node_ptr[k];
   const Pools p = slices({row_begin, row_end, pool_vertex_weight, coarse, pool_adj, pool_weight, levels}, k, first, ptr[first]);
-  unsigned char* const sides = side + room * (static_cast<long long>(trial) * count + first);
+  unsigned char* const sides = side + pool_factor * (static_cast<long long>(trial) * count + first);
   State found{};
   for (int top = p.levels[0] - 1, level = top; level >= 0; --level) {
     const int at = p.levels[level + 1], next = p.levels[level + 2], n = next - at;
@@ -430,7 +433,7 @@ k_bisect(int trials, int count, const int* node_ptr, const int* ptr, const int* 
   larger[blockIdx.x] = static_cast<int>(found.larger);
 }
 
-// patch_side = the best trial of each node: by its cut, made worse by uneven sides as in separator.cpp. node = that of each patch.
+// patch_side = sides of the best trial of each node, by the score of separator.cpp. node = node of each patch.
 extern "C" __global__ void __launch_bounds__(128)
 k_choose(int trials, int count, const int* node_ptr, const int* node_weight, const int* cut, const int* larger,
          const unsigned char* side, int* patch_side, int* node) {
@@ -443,7 +446,7 @@ k_choose(int trials, int count, const int* node_ptr, const int* node_weight, con
     best = t;
     best_score = score;
   }
-  const unsigned char* const sides = side + room * (static_cast<long long>(best) * count + first);
+  const unsigned char* const sides = side + pool_factor * (static_cast<long long>(best) * count + first);
   for (int v = threadIdx.x; v < node_ptr[k + 1] - first; v += blockDim.x) {
     patch_side[first + v] = sides[v];
     node[first + v] = k;

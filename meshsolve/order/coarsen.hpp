@@ -8,7 +8,7 @@
 
 namespace ms::order {
 
-// Vertices by gain, the largest first: doubly linked lists over clipped gains.
+// Priority queue of vertices by gain, largest first: doubly linked lists over clipped gains.
 class GainBuckets {
  public:
   void reset(int32_t n, int32_t largest_gain);
@@ -26,21 +26,21 @@ class GainBuckets {
 
 class Bisector {
  public:
-  // side[v] in {0, 1} for every vertex of q; the larger side weighs at most (1 + balance) / 2 of all where that can be.
-  // Returns the weight of the cut edges.
+  // Computes side[v] in {0, 1} for every vertex of q. The larger side has at most the share (1 + balance) / 2 of the weight if
+  // that is possible. Returns the weight of the cut edges.
   int64_t bisect(const Quotient& q, double balance, Stream random, std::vector<uint8_t>& side);
 
  private:
-  struct Graph {                        // borrowed rows of one level
+  struct Graph {                        // view of the rows of one level
     int32_t n;
     const int32_t *ptr, *adj, *edge_weight, *vertex_weight;
   };
   struct Level {
     std::vector<int32_t> ptr, adj, edge_weight, vertex_weight;
-    std::vector<int32_t> coarse;        // vertex of this level that a vertex of the finer level went into
+    std::vector<int32_t> coarse;        // vertex of this level that contains each vertex of the finer level
     Graph view() const;
   };
-  struct State { int64_t cut, larger; };      // weight of the cut edges and of the larger side
+  struct State { int64_t cut, larger; };      // weights of the cut edges and of the larger side
   bool beats(const State& a, const State& b) const;
   bool coarsen(const Graph& fine, int64_t heaviest, Stream& random, Level& coarse);
   int32_t match(const Graph& fine, int64_t heaviest, Stream& random, std::vector<int32_t>& coarse);

@@ -1,4 +1,4 @@
-// Greedy coloring: each vertex in turn gets the smallest color that none of its neighbors has. Cost: O(nnz).
+// Greedy coloring: each vertex in turn gets the smallest color that no neighbor has. Cost: O(nnz).
 #include <algorithm>
 
 #include "order.hpp"
@@ -6,12 +6,12 @@
 namespace ms::order {
 
 std::vector<int32_t> greedy_coloring(const Pattern& graph) {
-  std::vector<int32_t> color(graph.n, -1), taken;
+  std::vector<int32_t> color(graph.n, -1), used;
   for (int32_t v = 0; v < graph.n; ++v) {
-    taken.assign(graph.degree(v) + 1, 0);
+    used.assign(graph.degree(v) + 1, 0);
     for (int64_t p = graph.ptr[v]; p < graph.ptr[v + 1]; ++p)
-      if (const int32_t c = color[graph.idx[p]]; c >= 0 && c <= graph.degree(v)) taken[c] = 1;
-    color[v] = static_cast<int32_t>(std::find(taken.begin(), taken.end(), 0) - taken.begin());
+      if (const int32_t c = color[graph.idx[p]]; c >= 0 && c <= graph.degree(v)) used[c] = 1;
+    color[v] = static_cast<int32_t>(std::find(used.begin(), used.end(), 0) - used.begin());
   }
   return color;
 }

@@ -1,5 +1,6 @@
-// Vertices by degree, the latest first. Node has `degree` and the links `next` and `prev`, which are the lists' own while the
-// vertex is in one of them.
+// Priority queue of vertices by degree: one doubly linked list per degree, last in, first out. `Node` has the member `degree` and
+// the links `next` and `prev`, which belong to the lists while the vertex is in one of them. Cost: O(1) per call, apart from
+// pop().
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace ms::order {
 template <class Node>
 class DegreeLists {
  public:
-  void begin(Node* nodes, int32_t most) {               // for degrees up to `most`
+  void begin(Node* nodes, int32_t most) {               // empties the lists; degrees are at most `most`
     node_ = nodes;
     head_.assign(static_cast<size_t>(most) + 1, -1);
     least_ = 0;
@@ -34,20 +35,20 @@ class DegreeLists {
       head_[a.degree] = a.next;
   }
 
-  // Takes out a vertex of the smallest degree; there has to be one.
-  int32_t take() {
+  // Removes and returns a vertex of the smallest degree. The lists must not be empty.
+  int32_t pop() {
     while (head_[least_] < 0) ++least_;
     const int32_t i = head_[least_];
     remove(i);
     return i;
   }
 
-  int32_t next() const { return head_[least_]; }         // of the degree taken last, or -1
+  int32_t next() const { return head_[least_]; }         // a vertex of the degree popped last, or -1
 
  private:
   Node* node_ = nullptr;
-  std::vector<int32_t> head_;                            // first of each list
-  int32_t least_ = 0;                                    // no vertex has a smaller degree
+  std::vector<int32_t> head_;                            // first vertex of each list
+  int32_t least_ = 0;                                    // lower bound of the degrees
 };
 
 }  // namespace ms::order

@@ -1,4 +1,4 @@
-"""Array operations on the device that the CUDA path of the orderings is made of."""
+"""Array operations on the GPU that the orderings share: uploads, sorts by label, and lists of keys."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from meshsolve import device
 from meshsolve.device import launch_1d
 from meshsolve.sparse.lists_cuda import MASK
 
-FEW = 64                            # nodes of a level up to which each has a large block
+FEW = 64                            # number of nodes of a level up to which each gets a large thread block
 
 
 def upload(*rows):
-    """Rows of numbers, int32, each on the device: in one copy, since one takes the host as long as a small kernel runs."""
+    """Copy integer arrays to the GPU as int32, all in one transfer: a transfer takes as long as a small kernel."""
     ends = np.cumsum([len(row) for row in rows])
-    there = device.to_device(np.concatenate(rows).astype(np.int32))
-    return [there[end - len(row):end] for row, end in zip(rows, ends)]
+    joined = device.to_device(np.concatenate(rows).astype(np.int32))
+    return [joined[end - len(row):end] for row, end in zip(rows, ends)]
 
 
 def sorted_by(label):
-    """The indices in order of their labels, stable; int32."""
+    """Return the stable argsort of the labels, int32."""
     xp = device.xp()
     return (xp.sort(label.astype(xp.int64) << 32 | xp.arange(len(label))) & MASK).astype(xp.int32)
 
 
 def crossing_keys(kernel, G, *labels):
-    """The keys that a kernel lists for the neighbours of all vertices, in no order: counted first, then written."""
+    """Return the keys that a kernel lists for the neighbors of all vertices, in any order. They are counted first, then written."""
     xp = device.xp()
     used = xp.zeros(2, xp.uint64)
     args = kernel, G.n, np.int32(G.n), G.indptr, G.indices, *labels

@@ -1,7 +1,7 @@
-// Stage 2 of nested dissection: a part is copied into local numbers, vertices of adjacent separators behind its own, and
-// ordered by minimum degree with this halo: in a bit matrix (mindeg_bits.cpp), or with lists where it is large (mindeg.cpp).
-// Halo vertices are shared with other parts that may be at work on other threads, so their local numbers lie in a small hash
-// table, not in Members.
+// Leaves of nested dissection. A leaf gets local numbers: first its own vertices, then its halo, the vertices of adjacent
+// separators. It is ordered by minimum degree with this halo: as a bit matrix (mindeg_bits.cpp), or with lists if it is large
+// (mindeg.cpp). Halo vertices belong to several leaves, which other threads may be ordering. So their local numbers are in a
+// small hash table, not in Members. Cost: O(entries) to copy the rows, and the minimum degree.
 #include "leaf.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ const std::vector<int32_t>& LeafOrder::order(const Quotient& q) {
   return result_;
 }
 
-// columns_ = all rows in local numbers. Returns the entries of the graph, those of the halo's rows included.
+// columns_ = rows of the leaf's vertices in local numbers. Returns the number of entries, including the rows of the halo.
 int64_t LeafOrder::number_rows() {
   const int32_t own = static_cast<int32_t>(vertices_.size());
   for (int32_t i = 0; i < own; ++i) m_.sides.local[vertices_[i]] = i;
@@ -38,7 +38,7 @@ int64_t LeafOrder::number_rows() {
   for (const int32_t v : vertices_)
     for (int64_t k = m_.graph.ptr[v]; k < m_.graph.ptr[v + 1]; ++k) {
       const int32_t u = m_.graph.idx[k];
-      if (m_.free(u)) {
+      if (m_.in_patch(u)) {
         columns_.push_back(m_.sides.local[u]);
       } else {
         const int32_t h = halo_number(u);

@@ -1,18 +1,19 @@
-// The leaves of a nested dissection by exact minimum degree with halo, a warp or a block a leaf. Twin of leaf.cpp and
-// mindeg_bits.cpp.
+// Exact minimum degree with halo for the leaves of a nested dissection, one warp or thread block per leaf. CPU counterparts:
+// leaf.cpp and mindeg_bits.cpp.
 //
-// The elimination graph of a leaf is a bit matrix: a row for each of its own vertices, a column for these and for the halo, the
-// vertices of separators that they touch. Eliminating a pivot joins its row to the rows of its neighbours; a degree is a count
-// of bits. Source: Rose 1972 for the elimination graph, Pellegrini, Roman, Amestoy 2000 for the halo. Cost per pivot: degree
-// times own + halo bits, about a microsecond at 400 vertices; the matrix lies in shared memory where it fits.
+// The elimination graph of a leaf is a bit matrix: one row per vertex of the leaf, one column per vertex of the leaf and of the
+// halo (the adjacent vertices of separators). Eliminating a pivot merges its row into the rows of its neighbors; a degree is a
+// count of bits.
+// Source: elimination graph: Rose 1972; halo: Pellegrini, Roman, Amestoy 2000.
+// Cost per pivot: degree * (own + halo) bits, about a microsecond at 400 vertices. The matrix lies in shared memory if it fits.
 #include "device/common.cuh"
 #include "order/order.cuh"
 
 namespace ms::order {
 
-__device__ __forceinline__ int words_of(int own, int halo) { return ((own + halo + 31) / 32) | 1; }     // odd: no bank conflicts
+__device__ __forceinline__ int words_of(int own, int halo) { return ((own + halo + 31) / 32) | 1; }  // odd: no bank conflicts
 
-// Who works on a leaf: a warp, each thread on rows of its own, or a block, each warp on one row at a time.
+// Threads that order a leaf: one warp, in which each thread updates whole rows, or a thread block, in which each warp does.
 struct Warp {
   static constexpr int row_threads = 1;
   static __device__ __forceinline__ int threads() { return 32; }
@@ -33,19 +34,19 @@ struct Block {
   static __device__ __forceinline__ int sum_before(int value, int& total) { return block_exclusive_sum(value, total); }
 };
 
-// A leaf of the list: perm[begin .. begin + own) is its vertices in any fixed order, in `ordered` they are in order of
-// elimination. Matrix and degrees in shared memory, or with `scratch` in global memory from room[block] on.
+// perm[begin .. begin + own) lists the vertices of a leaf in any fixed order; ordered[] receives them in elimination order. The
+// matrix and the degrees lie in shared memory, or from scratch[offset[block]] on if `scratch` is given.
 #define LEAF_ARGUMENTS                                                                                                     \
   const int *list, const int *begin, const int *own_count, const long long *halo_ptr, const int *halo,                     \
-      const long long *room, int *scratch, const long long *ptr, const int *idx, const int *perm, const int *position,     \
+      const long long *offset, int *scratch, const long long *ptr, const int *idx, const int *perm, const int *position,   \
       int *ordered
-#define LEAF_VALUES list, begin, own_count, halo_ptr, halo, room, scratch, ptr, idx, perm, position, ordered
+#define LEAF_VALUES list, begin, own_count, halo_ptr, halo, offset, scratch, ptr, idx, perm, position, ordered
 
 template <class Team> class Leaf {
  public:
   __device__ __forceinline__ Leaf(int* memory, int own_vertices, int halo_vertices)
-      : own(own_vertices), words(words_of(own_vertices, halo_vertices)), degree(memory), neighbours(degree + own),
-        changed(neighbours + own), matrix(reinterpret_cast<unsigned*>(changed + own)) {}
+      : own(own_vertices), words(words_of(own_vertices, halo_vertices)), degree(memory), neighbors(degree + own),
+        changed(neighbors + own), matrix(reinterpret_cast<unsigned*>(changed + own)) {}
 
   __device__ inline void read(int at, const long long* ptr, const int* idx, const int* perm, const int* position, const int* halo,
                               int halo_count) const {
@@ -64,7 +65,7 @@ template <class Team> class Leaf {
     Team::sync();
   }
 
-  // Least degree, then the latest change: 2 % less fill than by number.
+  // The vertex of least degree; ties: the latest change of the degree, which gives 2 % less fill than the lowest number.
   __device__ __forceinline__ int pivot() const {
     unsigned long long best = ~0ull;
     for (int i = threadIdx.x; i < own; i += Team::threads()) {
@@ -76,11 +77,11 @@ template <class Team> class Leaf {
     return static_cast<int>(~Team::largest(~best) & 0xfffff);
   }
 
-  // The row of the pivot joins those of its neighbours.
+  // Merges the row of the pivot into the rows of its neighbors.
   __device__ __forceinline__ void eliminate(int pivot, int step) const {
-    const int count = list_neighbours(pivot);
+    const int count = list_neighbors(pivot);
     for (int k = threadIdx.x / Team::row_threads; k < count; k += Team::threads() / Team::row_threads) {
-      const int i = neighbours[k], left = join(pivot, i);
+      const int i = neighbors[k], left = join(pivot, i);
       if (threadIdx.x % Team::row_threads > 0) continue;
       degree[i] = left;
       changed[i] = step + 1;
@@ -92,7 +93,7 @@ template <class Team> class Leaf {
  private:
   __device__ __forceinline__ unsigned* row(int i) const { return matrix + static_cast<long long>(i) * words; }
 
-  __device__ __forceinline__ int list_neighbours(int pivot) const {
+  __device__ __forceinline__ int list_neighbors(int pivot) const {
     int count = 0;
     for (int base = 0; base * 32 < own; base += Team::threads()) {
       const int w = base + threadIdx.x;
@@ -100,29 +101,29 @@ template <class Team> class Leaf {
       if (w == own >> 5) bits &= (1u << (own & 31)) - 1;
       int total;
       int k = count + Team::sum_before(__popc(bits), total);
-      for (; bits != 0; bits &= bits - 1) neighbours[k++] = 32 * w + __ffs(bits) - 1;
+      for (; bits != 0; bits &= bits - 1) neighbors[k++] = 32 * w + __ffs(bits) - 1;
       count += total;
     }
     Team::sync();
     return count;
   }
 
-  // Returns the degree.
+  // Merges the row of the pivot into row i. Returns the new degree of i.
   __device__ __forceinline__ int join(int pivot, int i) const {
-    unsigned *const mine = row(i), *const from = row(pivot);
+    unsigned *const own_row = row(i), *const from = row(pivot);
     int left = 0;
     for (int w = threadIdx.x % Team::row_threads; w < words; w += Team::row_threads) {
-      unsigned bits = mine[w] | from[w];
+      unsigned bits = own_row[w] | from[w];
       if (w == pivot >> 5) bits &= ~(1u << (pivot & 31));
       if (w == i >> 5) bits &= ~(1u << (i & 31));
-      mine[w] = bits;
+      own_row[w] = bits;
       left += __popc(bits);
     }
     return Team::row_threads == 1 ? left : warp_sum(left);
   }
 
   const int own, words;
-  int *const degree, *const neighbours, *const changed;     // degree -1: eliminated; changed: the step in which it changed last
+  int *const degree, *const neighbors, *const changed;  // degree -1: eliminated; changed: step of the last change
   unsigned* const matrix;
 };
 
@@ -130,7 +131,7 @@ template <class Team> __device__ __forceinline__ void order_leaf(LEAF_ARGUMENTS)
   extern __shared__ int shared[];
   const int leaf = list[blockIdx.x], at = begin[leaf], own = own_count[leaf];
   const int halo_count = static_cast<int>(halo_ptr[leaf + 1] - halo_ptr[leaf]);
-  const Leaf<Team> l(scratch ? scratch + room[blockIdx.x] : shared, own, halo_count);
+  const Leaf<Team> l(scratch ? scratch + offset[blockIdx.x] : shared, own, halo_count);
   l.read(at, ptr, idx, perm, position, halo + halo_ptr[leaf], halo_count);
   for (int step = 0; step < own; ++step) {
     const int pivot = l.pivot();
@@ -144,19 +145,19 @@ template <class Team> __device__ __forceinline__ void order_leaf(LEAF_ARGUMENTS)
 using namespace ms;
 using namespace ms::order;
 
-// A key (leaf's first position << 32 | position of the halo vertex) for each edge that leaves a leaf; `keys` null:
-// *used counts them. is_begin: of a slot, whether a leaf begins there.
+// Lists a key (first position of the leaf << 32 | position of the halo vertex) for each edge that leaves a leaf. With `keys` null
+// it only counts them, in *used. is_begin[slot]: true if a leaf starts at this position.
 extern "C" __global__ void __launch_bounds__(256)
 k_halo(int n, const long long* ptr, const int* idx, const int* slot, const unsigned char* is_begin, const int* position,
        unsigned long long* used, long long* keys) {
   list_keys(n, ptr, idx, used, keys, [&](long long v) { return is_begin[slot[v]] ? slot[v] : -1; },
-            [&](int mine, int u) { return slot[u] == mine ? -1ll : pair_key(mine, position[u]); });
+            [&](int own_row, int u) { return slot[u] == own_row ? -1ll : pair_key(own_row, position[u]); });
 }
 
-// Block = a leaf of the list, by one warp.
+// One thread block of one warp per leaf of the list.
 extern "C" __global__ void __launch_bounds__(32) k_leaf(LEAF_ARGUMENTS) {
   if (threadIdx.x < 32) order_leaf<Warp>(LEAF_VALUES);
 }
 
-// The same for large leaves, by all threads of the block.
+// The same for large leaves, with all threads of the block.
 extern "C" __global__ void __launch_bounds__(256) k_leaf_wide(LEAF_ARGUMENTS) { order_leaf<Block>(LEAF_VALUES); }

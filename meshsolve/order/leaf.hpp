@@ -1,4 +1,4 @@
-// Minimum degree on one part of the graph, with the separators around it as halo. See leaf.cpp.
+// Minimum degree on one leaf of the dissection, with the adjacent separators as halo. See leaf.cpp.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -14,7 +14,7 @@ class LeafOrder {
  public:
   LeafOrder(Members& members, bool is_bounded) : m_(members), is_bounded_(is_bounded) {}
 
-  // The vertices of q's patches, in order of elimination.
+  // Returns the vertices of q's patches in elimination order.
   const std::vector<int32_t>& order(const Quotient& q);
 
  private:
@@ -29,9 +29,9 @@ class LeafOrder {
   BitMinDegree bits_;
   MinDegree<int32_t> small_;
   std::vector<int32_t> vertices_, columns_, order_, result_;
-  std::vector<int32_t> halo_count_;              // entries in the row of each halo vertex
+  std::vector<int32_t> halo_count_;              // row length of each halo vertex
   struct Slot { int32_t vertex = -1, number = 0; };
-  std::vector<Slot> table_;                      // open addressing: halo vertex -> its number
+  std::vector<Slot> table_;                      // hash table with open addressing: halo vertex -> number
   std::vector<int32_t> halo_;
   std::vector<int32_t*> halo_rows_;
 };

@@ -1,4 +1,4 @@
-"""The table of orderings: what ``ordering="name"`` means. This is the only list of names.
+"""The table of orderings that ``ordering="name"`` selects. This is the only list of names.
 
 To add an ordering, write a function here and decorate it with :func:`method`. It gets a checked pattern (a ``Csr``) and
 :class:`Options`, and returns an :class:`Ordering`. Docstrings, error messages, the command line and the viewer read the table.
@@ -25,15 +25,15 @@ from meshsolve.report import Report
 from meshsolve.sparse.matrix import Csr
 from meshsolve.types import Effort
 
-PLACEHOLDER = "ORDERINGS"           # in docstrings, for the names that a factorization accepts
-SHORT_ROW = 32                      # entries up to which a row of A adds its products to A^T A: at most 32 nnz(A) in all
-DENSE = 10.0                        # times sqrt(n): entries above which a row or column is dense, as in COLAMD
+PLACEHOLDER = "ORDERINGS"           # text in docstrings that is replaced by the names that a factorization accepts
+SHORT_ROW = 32                      # most entries of a row of A that becomes a clique of A^T A: at most 32 nnz(A) entries in all
+DENSE = 10.0                        # a row or column of more than DENSE * sqrt(n) entries is dense, as in COLAMD
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Options(NamedTuple):
-    """What a method may use besides the pattern, checked."""
+    """Checked options of a method."""
 
     seed: int = 0
     threads: int = 1
@@ -50,13 +50,13 @@ class Method:
     ----------
     name : str
     about : str
-        What it is for, in a few words.
+        Its use, in a few words.
     make : callable
         ``make(pattern, options)`` returns the Ordering.
     only_for : str or None
         The factorization that accepts it: ``"lu"``, ``"ildl"``; None: all.
     unsymmetric : bool
-        It orders the columns of an unsymmetric pattern (see :func:`meshsolve.order.resolve`), not a symmetric graph.
+        True if it orders the columns of an unsymmetric pattern, see ``columns`` of :func:`meshsolve.order.resolve`.
     """
 
     name: str
@@ -70,7 +70,7 @@ METHODS: dict[str, Method] = {}
 
 
 def method(name: str, about: str, only_for: str | None = None, unsymmetric: bool = False) -> Callable[[F], F]:
-    """Enter the decorated function into the table; see :class:`Method`."""
+    """Add the decorated function to the table; see :class:`Method`."""
     def enter(make: F) -> F:
         METHODS[name] = Method(name, about, make, only_for, unsymmetric)
         return make
@@ -78,12 +78,12 @@ def method(name: str, about: str, only_for: str | None = None, unsymmetric: bool
 
 
 def names(factor: str | None = None) -> list[str]:
-    """The names that a factorization accepts; without one, those that all accept."""
+    """Return the names that ``factor`` accepts; without it, the names that all factorizations accept."""
     return [m.name for m in METHODS.values() if m.only_for in (None, factor)]
 
 
 def find(name: str, factor: str) -> Method:
-    """The method called ``name``, if ``factor`` accepts it."""
+    """Return the method called ``name`` if ``factor`` accepts it."""
     found = METHODS.get(name)
     if found is not None and found.only_for in (None, factor):
         return found
@@ -132,22 +132,25 @@ def _random(pattern, options):
     return random(pattern, options.seed)
 
 
-@method("natural", "as the rows are")
+@method("natural", "the given order of the rows")
 def _natural(pattern, options):
     return natural(pattern)
 
 
-@method("multicolour", "color by color of a greedy coloring: few level sets, for incomplete factors", only_for="ildl")
+@method("multicolour", "by the colors of a greedy coloring: few level sets, for incomplete factors", only_for="ildl")
 def _multicolour(pattern, options):
     return timed("multicolour", pattern, lambda graph: np.argsort(_core.greedy_coloring(graph.indptr, graph.indices), kind="stable"))
 
 
 @method("column_amd", "minimum degree on the pattern of A^T A, for LU of very unsymmetric matrices", only_for="lu", unsymmetric=True)
 def _column_amd(pattern, options):
-    """Davis, Gilbert, Larimore, Ng 2004, "A column approximate minimum degree ordering algorithm". Their order bounds the fill of LU with
-    any row pivots. A row of medium length is a vertex joined to its columns here, not a clique: the graph has at most 34 nnz(A) entries.
-    Dense rows are left out. Columns that are dense, or have such a row as their pivot, come last. O(34 nnz(A)) time and memory, and
-    the minimum degree of that graph."""
+    """Order the columns by minimum degree on the pattern of A^T A, which bounds the fill of LU for every choice of row pivots.
+
+    A row of medium length is represented by a vertex adjacent to its columns instead of a clique, so the graph has at most 34 nnz(A)
+    entries. Dense rows are left out. Dense columns, and columns whose pivot is in a dense row, come last.
+    Source: Davis, Gilbert, Larimore, Ng 2004, "A column approximate minimum degree ordering algorithm".
+    Cost: O(34 nnz(A)) time and memory, and the minimum degree of that graph.
+    """
     n, report = pattern.n, Report(ordering="column_amd", nnz_A=pattern.nnz)
     with report.phase("order"):
         row, column = np.diff(pattern.indptr), np.bincount(pattern.indices, minlength=n)

@@ -1,13 +1,17 @@
-// Maximum flow with unit vertex capacities: every vertex is split into an in and an out node. Depth-first augmentation from
-// all free sources, visited marks kept through a pass (Pothen, Fan 1990), arcs sorted towards the sinks, near sources first:
-// on thin bands the first pass finds most paths, and this beat Dinic's algorithm and labelled shortest paths 2-3 times.
-// An in node has one way out, so a step of a path goes from out node to out node.
-// Cost O(passes * edges), 5-30 passes. The last pass, which finds no path, has marked what the sources reach.
-// In wide bands, as of volumes, paths of later passes wander through all of the band. There the first pass is followed by
-// push-relabel: each unit of flow goes on by itself, towards the neighbour that is nearest to a sink as far as its label knows
-// (Goldberg, Tarjan 1988), units take turns, and labels are made exact from time to time (Cherkassky, Goldberg 1997). A unit that
-// enters a vertex with flow goes on from where that came from, as in assignment (Goldberg, Kennedy 1995). 2-8 times faster.
-// The cuts next to the sources and to the sinks are the same for every maximum flow.
+// Maximum flow with unit vertex capacities. Each vertex is split into an in node and an out node.
+//
+// Thin bands: depth-first augmentation from all free sources; visited marks are kept through a pass (Pothen, Fan 1990). Arcs are
+// sorted towards the sinks, and near sources come first. The first pass finds most paths. This is 2-3 times faster than Dinic's
+// algorithm. An in node has one exit, so each step of a path leads from out node to out node.
+// Cost: O(passes * edges), 5-30 passes. The last pass finds no path; its marks are the nodes that the sources reach.
+//
+// Wide bands (of volumes): paths of later passes wander through the whole band. Push-relabel follows the first pass there, which
+// is 2-8 times faster. Each unit of flow moves to the neighbor with the least distance label (Goldberg, Tarjan 1988). Units move
+// in rounds, and the labels are recomputed exactly from time to time (Cherkassky, Goldberg 1997). A unit that enters a vertex
+// with flow displaces that flow, which moves on from its previous vertex (double push of assignment problems: Goldberg, Kennedy
+// 1995).
+//
+// The cuts next to the sources and next to the sinks are the same for every maximum flow.
 #include "mincut.hpp"
 
 #include <algorithm>
@@ -18,8 +22,8 @@
 
 namespace ms::order {
 namespace {
-constexpr int32_t kFar = std::numeric_limits<int32_t>::max();      // no path to a sink
-constexpr size_t kWide = 200;                                      // sources of a wide band
+constexpr int32_t kFar = std::numeric_limits<int32_t>::max();      // distance of a node that reaches no sink
+constexpr size_t kWide = 200;                                      // number of sources from which push-relabel is faster
 }
 
 int32_t MinCut::run(int32_t enough) {
@@ -43,7 +47,7 @@ int32_t MinCut::run(int32_t enough) {
   return flow;
 }
 
-// Distances to the sinks; sources in order of distance; rows in order of distance, by a transposition in that order.
+// Computes the distances to the sinks. Sorts the sources and the entries of each row by distance; the rows by a transpose.
 void MinCut::aim() {
   distance_.assign(size(), kFar);
   queue_.resize(static_cast<size_t>(size()) + 1);
@@ -54,7 +58,7 @@ void MinCut::aim() {
   for (int32_t head = 0; head < last; ++head) {
     const int32_t v = queue_[head], farther = distance_[v] + 1;
     if (source[v]) sources_.push_back(v);
-    for (int32_t p = ptr[v]; p < ptr[v + 1]; ++p) {            // whether u is new is hard to foretell: no branch
+    for (int32_t p = ptr[v]; p < ptr[v + 1]; ++p) {            // no branch: whether u is new is hard to predict
       const int32_t u = adj[p], d = distance_[u];
       distance_[u] = std::min(d, farther);
       queue_[last] = u;
@@ -67,15 +71,16 @@ void MinCut::aim() {
     for (int32_t v = queue_[k], p = ptr[v]; p < ptr[v + 1]; ++p) towards_[end_[adj[p]]++] = v;
 }
 
-// A path from the source `from` to a sink, depth first; false: there is none through nodes not seen so far. The arrays are held in
-// local variables: a byte written to `seen` might else be any of their members.
+// Finds a path from the source `from` to a sink, depth first. Returns false if no path leads through unvisited nodes. Local
+// pointers replace the members: a byte written to `seen` might otherwise alias any of them.
 bool MinCut::augment(int32_t from) {
   uint8_t* const seen = seen_.data();
   const int32_t *const came = came_.data(), *const towards = towards_.data();
   const int32_t *const begin = ptr.data(), *const end = end_.data();
   Step* const path = path_.data();
   int32_t length = 0;
-  // Into the in node of u, and on: through u if it is free, else back along its flow. False: no unseen node there.
+  // Enters the in node of u and leaves it, through u if it is free, else back along its flow. Returns false if that node was
+  // visited.
   const auto enter = [&](int32_t u) {
     seen[u] |= kIn;
     const int32_t v = came[u] == kNone ? u : came[u];
@@ -84,7 +89,7 @@ bool MinCut::augment(int32_t from) {
     path[length++] = {v, u, begin[v]};
     return true;
   };
-  // One step on from the end of the path: to a neighbour, or back through v itself, which frees it of its flow.
+  // Extends the path by one step: to a neighbor, or back through v itself, which cancels its flow.
   const auto advance = [&] {
     Step& top = path[length - 1];
     const int32_t v = top.v, last = end[v];
@@ -122,13 +127,13 @@ void MinCut::apply_path(int32_t length) {
 
 // ---- push-relabel ---------------------------------------------------------------------------------------------------------
 
-// The maximum flow, from `flow` paths on.
+// Extends a flow of `flow` paths to a maximum flow.
 int32_t MinCut::push(int32_t flow, int32_t enough) {
-  const int64_t often = static_cast<int64_t>(adj.size()) / 2;    // entries that are read between two exact labellings
+  const int64_t often = static_cast<int64_t>(adj.size()) / 2;    // entries read between two exact relabelings
   int64_t work = 0;
   start_at_sources();
-  for (relabel(); !active_.empty(); active_.swap(waiting_)) {
-    waiting_.clear();
+  for (relabel(); !active_.empty(); active_.swap(next_active_)) {
+    next_active_.clear();
     for (int32_t v : active_)
       for (bool goes_on = true; goes_on;) {
         if (sink[v]) {
@@ -141,12 +146,12 @@ int32_t MinCut::push(int32_t flow, int32_t enough) {
         goes_on = step(v);
       }
   }
-  take_back();
+  return_excess();
   mark_reached();
   return flow;
 }
 
-// A unit of flow enters each source that has none from outside.
+// Pushes a unit of flow into each source that does not start a path.
 void MinCut::start_at_sources() {
   active_.clear();
   stuck_.clear();
@@ -159,8 +164,8 @@ void MinCut::start_at_sources() {
   }
 }
 
-// The unit at the out node of v makes a step, v := where it is then. True: it goes on at once. Else it waits, because v's label was
-// too small, or is stuck.
+// Moves the unit at the out node of v by one step and sets v to its new vertex. Returns true if it may move on at once. Otherwise
+// it waits for the next round because the label of v was too small, or it reaches no sink.
 bool MinCut::step(int32_t& v) {
   int32_t* const into = into_.data();
   int32_t nearest = into[v], to = v;
@@ -170,9 +175,9 @@ bool MinCut::step(int32_t& v) {
     stuck_.push_back(v);
     return false;
   }
-  const bool is_foreseen = nearest < label_[v];
+  const bool label_holds = nearest < label_[v];
   const int32_t from = came_[to], label = label_[v] = nearest + 1;
-  if (to == v) {                                   // back to where it came from
+  if (to == v) {                                   // back along its own flow
     came_[v] = kNone;
     into[v] = label;
   } else {
@@ -182,12 +187,12 @@ bool MinCut::step(int32_t& v) {
   }
   v = from == kNone ? to : from;
   goes_[v] = kNone;
-  if (!is_foreseen) waiting_.push_back(v);
-  return is_foreseen;
+  if (!label_holds) next_active_.push_back(v);
+  return label_holds;
 }
 
-// Exact labels, breadth-first from the sinks that are free: the out node of x is entered from its in node where x is free, and from
-// that of the vertex where its flow goes.
+// Computes exact labels, breadth-first from the free sinks. The predecessor of the out node of x is its in node if x is free,
+// else the in node of the vertex that its flow goes to.
 void MinCut::relabel() {
   interrupt::poll();
   label_.assign(size(), kFar);
@@ -209,8 +214,8 @@ void MinCut::relabel() {
   }
 }
 
-// Units that are stuck leave the graph the way they came.
-void MinCut::take_back() {
+// Returns the excess of stuck units to the sources, along the paths they came by.
+void MinCut::return_excess() {
   for (int32_t v : stuck_)
     while (v >= 0) {
       goes_[v] = kNone;
@@ -218,7 +223,7 @@ void MinCut::take_back() {
     }
 }
 
-// What the sources reach in the residual graph.
+// Marks the nodes that the sources reach in the residual graph.
 void MinCut::mark_reached() {
   seen_.assign(size(), 0);
   int32_t last = 0;
@@ -244,12 +249,12 @@ void MinCut::near_sources(std::vector<uint8_t>& side) const {
   for (int32_t v = 0; v < size(); ++v) side[v] = (seen_[v] & kOut) || distance_[v] == kFar ? 0 : (seen_[v] & kIn) ? 2 : 1;
 }
 
-// What reaches the sinks in the residual graph, searched backwards.
+// Marks the nodes that reach the sinks in the residual graph, by a backward search.
 void MinCut::near_sinks(std::vector<uint8_t>& side) {
   seen_.assign(size(), 0);
   queue_.resize(2 * static_cast<size_t>(size()) + 1);
   uint8_t* const seen = seen_.data();
-  int32_t* const queue = queue_.data();           // 2 v: the in node of v, 2 v + 1: its out node
+  int32_t* const queue = queue_.data();           // in node of v: 2 v; out node of v: 2 v + 1
   int32_t last = 0;
   const auto visit = [&](int32_t v, uint8_t node) {
     const uint8_t before = seen[v];

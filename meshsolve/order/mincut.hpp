@@ -1,4 +1,4 @@
-// Exact minimum vertex cut of a small graph. See mincut.cpp.
+// Exact minimum vertex cut between the sources and the sinks of a small graph. See mincut.cpp.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,21 +7,21 @@ namespace ms::order {
 
 class MinCut {
  public:
-  std::vector<int32_t> ptr, adj;             // the graph, both directions
-  std::vector<uint8_t> source, sink;         // anchors of the two sides; a vertex may be both
+  std::vector<int32_t> ptr, adj;             // graph in compressed rows, each edge in both directions
+  std::vector<uint8_t> source, sink;         // flags; a vertex may be both
 
-  // Vertices in the minimum cut, or `enough` as soon as the cut is known to have that many: then no sides are known.
+  // Returns the size of the minimum cut, or `enough` as soon as the flow reaches it; then the sides are not available.
   int32_t run(int32_t enough);
-  // The cut next to the sources or the sinks: 0 source side, 1 sink side, 2 in the cut.
+  // The minimum cut next to the sources or next to the sinks: side 0 = source side, 1 = sink side, 2 = in the cut.
   void near_sources(std::vector<uint8_t>& side) const;
   void near_sinks(std::vector<uint8_t>& side);
 
  private:
   static constexpr int32_t kNone = -1, kEnd = -2;
   static constexpr uint8_t kIn = 1, kOut = 2;
-  struct Step {                              // a path is at the out node of v, which it came to through the in node of `via`
+  struct Step {                              // the path reaches the out node of v through the in node of `via`
     int32_t v, via;
-    int32_t next;                            // position in towards_ of the neighbour to be tried next
+    int32_t next;                            // position in towards_ of the next neighbor to try
   };
   int32_t size() const { return static_cast<int32_t>(ptr.size()) - 1; }
   void aim();
@@ -31,18 +31,18 @@ class MinCut {
   void start_at_sources();
   bool step(int32_t& v);
   void relabel();
-  void take_back();
+  void return_excess();
   void mark_reached();
 
-  // Flow through v comes from came_[v] and goes to goes_[v]; kEnd at the ends of a path, kNone without flow.
+  // The unit of flow through v comes from came_[v] and goes on to goes_[v]; kEnd at the ends of a path, kNone without flow.
   std::vector<int32_t> came_, goes_, distance_, queue_, sources_;
-  std::vector<int32_t> towards_;             // rows of adj, neighbours in order of their distance to the sinks
-  std::vector<int32_t> end_;                 // of the rows of towards_: neighbours without a way to a sink are not in them
-  std::vector<uint8_t> seen_;                // kIn and kOut: the nodes of v that have been visited
+  std::vector<int32_t> towards_;             // rows of adj, neighbors by ascending distance to the sinks
+  std::vector<int32_t> end_;                 // ends of the rows of towards_; neighbors that reach no sink are left out
+  std::vector<uint8_t> seen_;                // visited nodes of v: bits kIn, kOut
   std::vector<Step> path_;
-  std::vector<int32_t> label_, into_;        // least number of steps to a sink: from the out node of v, through its in node
-  std::vector<int32_t> active_, waiting_;    // out nodes where units of flow are that have a turn in this round, and in the next
-  std::vector<int32_t> stuck_;               // ... that have no way to a sink
+  std::vector<int32_t> label_, into_;        // bounds of the steps to a sink: from the out node of v, through its in node
+  std::vector<int32_t> active_, next_active_;    // out nodes with excess flow that are processed in this round, and in the next
+  std::vector<int32_t> stuck_;               // out nodes with excess flow that reach no sink
 };
 
 }  // namespace ms::order

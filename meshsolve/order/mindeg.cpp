@@ -1,15 +1,18 @@
-// Approximate minimum degree on a quotient graph: element absorption (also aggressive), mass elimination, supervariables
-// found by hashing, dense rows last; a halo of vertices that count in the degrees but are never eliminated.
-// Source: Amestoy, Davis, Duff 1996, "An approximate minimum degree ordering algorithm", sections 3-5; the halo:
-// Pellegrini, Roman, Amestoy 2000, "Hybridizing nested dissection and halo approximate minimum degree".
-// Cost: O(n nnz) bound, near linear in practice, n^1.5 on random graphs; at most Limits::visits where these are given. The
-// lists never need more than nnz + n entries: a new element is no longer than the lists that it absorbs. They have nnz / 2 more,
-// so that they are seldom moved together. Waiting for lists and nodes of a pivot far from the last one takes most of the time:
-// those of the next pivot are fetched ahead.
-// The long list of a hub is not read again for each of its many neighbours: as long as the bound of its degree, which any pivot
-// next to it may raise by its own degree, has hardly grown, the hub waits. Nothing is written down for it meanwhile: an eliminated
-// neighbour in its list stands for the element that it has become, and an absorbed element for the one that took it.
-// The order and the tree that result are written by mindeg_result.cpp.
+// Approximate minimum degree on a quotient graph: element absorption (also aggressive), mass elimination, supervariables of
+// indistinguishable nodes found by hashing, dense rows last. Halo vertices count in the degrees but are never eliminated.
+// Source: Amestoy, Davis, Duff 1996, "An approximate minimum degree ordering algorithm", sections 3-5; halo: Pellegrini, Roman,
+// Amestoy 2000, "Hybridizing nested dissection and halo approximate minimum degree".
+// Cost: O(n nnz) bound, near linear in practice, n^1.5 on random graphs; at most Limits::visits if these are given.
+//
+// Memory: the lists need at most nnz + n entries, since a new element is no longer than the lists that it absorbs. They have nnz
+// / 2 more, so that compaction is rare. Cache misses on the lists of a new pivot dominate the time; those of the next pivot are
+// prefetched.
+//
+// Long lists: reading the list of a dense row for each of its pivots would be quadratic. The update of such a variable is
+// deferred while the bound of its degree has hardly grown. No data is kept for it: an eliminated neighbor in its list represents
+// the element that it became, and an absorbed element represents its absorber.
+//
+// mindeg_result.cpp writes the order and the tree.
 #include "mindeg.hpp"
 
 #include <algorithm>
@@ -23,10 +26,10 @@
 
 namespace ms::order {
 namespace {
-int64_t list_room(int64_t nnz, int64_t n) { return nnz + nnz / 2 + n + 1; }
+int64_t list_capacity(int64_t nnz, int64_t n) { return nnz + nnz / 2 + n + 1; }
 }  // namespace
 
-bool fits_32_bits(int64_t nnz, int64_t n) { return list_room(nnz, n) + n < std::numeric_limits<int32_t>::max(); }
+bool fits_32_bits(int64_t nnz, int64_t n) { return list_capacity(nnz, n) + n < std::numeric_limits<int32_t>::max(); }
 
 Elimination amd(const Pattern& A, const Limits& limits) {
   Elimination result{std::vector<int32_t>(A.n), {}, {}};
@@ -48,20 +51,20 @@ Elimination amd(const Pattern& A, const Limits& limits) {
 template <class Index>
 void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
   n_ = n, own_ = own, filled_ = 0, free_ = 0, longest_ = 0;
-  const int64_t room = list_room(nnz, n);
-  if (lists_.size() < room) lists_ = Buffer<int32_t>(room);
+  const int64_t capacity = list_capacity(nnz, n);
+  if (lists_.size() < capacity) lists_ = Buffer<int32_t>(capacity);
   if (nodes_.size() < n) nodes_ = Buffer<Node>(n);
   node_ = nodes_.data();
   iw_ = lists_.data();
   by_degree_.begin(node_, n);
   pivots_.clear();
   gone_.clear();
-  apart_.clear();
+  aggressive_.clear();
   members_.clear();
   dense_.clear();
-  touched_.clear();
+  dense_lists_.clear();
   crowded_.clear();
-  behind_.assign(n, 0);
+  growth_.assign(n, 0);
   uint32_t buckets = 64;
   while (buckets < static_cast<uint32_t>(n) && buckets < 4096) buckets *= 2;
   bucket_.assign(buckets, {-1, -1});
@@ -106,17 +109,17 @@ bool MinDegree<Index>::run(int32_t* order, const Limits& limits) {
       end_by_degree();
       break;
     }
-    const int32_t me = by_degree_.take();
+    const int32_t me = by_degree_.pop();
     if (node_[me].len > kLong) [[unlikely]] catch_up(me);
-    const int32_t next = by_degree_.next();   // most often the next pivot
+    const int32_t next = by_degree_.next();   // usually the next pivot
     const bool in_place = node_[me].elen == 0;
     build_element(me);
     if (next >= 0) fetch_list(next);
     measure_elements();
-    if (next >= 0) fetch_neighbours(next);
+    if (next >= 0) fetch_neighbors(next);
     update_degrees(me);
     if (next >= 0) fetch_elements(next);
-    merge_twins();
+    merge_indistinguishable();
     flops += pivot_flops();
     finish_element(me, in_place);
     if (flops > limits.flops) return false;
@@ -125,26 +128,26 @@ bool MinDegree<Index>::run(int32_t* order, const Limits& limits) {
   return true;
 }
 
-// Each variable that is left becomes a pivot without an element.
+// Each remaining variable becomes a pivot without an element.
 template <class Index>
 void MinDegree<Index>::end_by_degree() {
   rest_ = static_cast<int32_t>(pivots_.size());
   while (to_do_ > 0) {
-    const int32_t i = by_degree_.take();
+    const int32_t i = by_degree_.pop();
     to_do_ -= node_[i].nv;
     pivots_.push_back(i);
   }
 }
 
-// Three steps, so that what one asks for has a phase of the pivot at work to arrive before the next one reads it. The node of i
-// itself is at hand: take() wrote to it. Only the beginning of long lists is fetched.
+// Prefetches the data of the next pivot i in three steps. Each step has one phase of the current pivot to complete before the
+// next step reads its data. The node of i itself is in the cache: pop() wrote to it. Only the start of a long list is prefetched.
 template <class Index>
 void MinDegree<Index>::fetch_list(int32_t i) const {
   fetch(iw_ + node_[i].pos);
 }
 
 template <class Index>
-void MinDegree<Index>::fetch_neighbours(int32_t i) const {
+void MinDegree<Index>::fetch_neighbors(int32_t i) const {
   const Node& a = node_[i];
   if (a.next >= 0) fetch(&node_[a.next]);
   for (Index p = a.pos; p < a.pos + std::min(a.len, kFetched); ++p) fetch(&node_[iw_[p]]);
@@ -153,19 +156,19 @@ void MinDegree<Index>::fetch_neighbours(int32_t i) const {
 template <class Index>
 void MinDegree<Index>::fetch_elements(int32_t i) const {
   const Node& a = node_[i];
-  if (a.pos < 0) return;                      // eliminated with the pivot at work
+  if (a.pos < 0) return;                      // eliminated with the current pivot
   for (Index p = a.pos; p < a.pos + std::min(a.elen, kFetched); ++p)
     fetch(iw_ + std::max(node_[iw_[p]].pos, Index{0}));
 }
 
-// Operations of the columns eliminated with the pivot at work: the squares of their lengths, which are upper bounds.
+// Operations of the columns that are eliminated with the current pivot: the sum of the squares of their lengths, an upper bound.
 template <class Index>
 double MinDegree<Index>::pivot_flops() const {
   const double d = pivot_degree_, w = pivot_weight_;
   return w * (d * d + (w + 1) * (d + (2 * w + 1) / 6));
 }
 
-// A row much longer than the others would be scanned again and again and be eliminated late in any case.
+// Removes rows that are much longer than the others. They would be scanned many times, and be eliminated late in any case.
 template <class Index>
 void MinDegree<Index>::remove_dense_rows() {
   const int32_t limit = static_cast<int32_t>(std::max(16.0, 10.0 * std::sqrt(static_cast<double>(n_))));
@@ -173,16 +176,16 @@ void MinDegree<Index>::remove_dense_rows() {
     if (node_[i].len > limit) dense_.push_back(i);
   for (const int32_t i : dense_) {
     Node& a = node_[i];
-    touched_.push_back(a.len);
-    touched_.insert(touched_.end(), iw_ + a.pos, iw_ + a.pos + a.len);
+    dense_lists_.push_back(a.len);
+    dense_lists_.insert(dense_lists_.end(), iw_ + a.pos, iw_ + a.pos + a.len);
     a.nv = 0, a.elen = kMerged, a.len = 0;
   }
   left_ -= static_cast<int32_t>(dense_.size());
   to_do_ -= static_cast<int32_t>(dense_.size());
 }
 
-// Lme, the list of the new element: the variables next to `me` and those of all elements next to it, which `me` absorbs.
-// A pivot without elements keeps its own place.
+// Builds Lme, the list of the new element: the variables adjacent to `me`, and those of its elements, which it absorbs. A pivot
+// without elements builds the list in place.
 template <class Index>
 void MinDegree<Index>::build_element(int32_t me) {
   if (node_[me].elen > 0) make_room(node_[me].degree);
@@ -235,8 +238,8 @@ void MinDegree<Index>::gather(Index begin, int32_t length) {
   me_end_ = end;
 }
 
-// Puts variables that wait at the end of Lme. Stamps every element e next to the others with stamp_ + |Le \ Lme|: the degree bound
-// of each variable sums these.
+// Moves deferred variables to the end of Lme. Stamps every element e of the other variables with stamp_ + |Le \ Lme|; the degree
+// bound of a variable is a sum of these.
 template <class Index>
 void MinDegree<Index>::measure_elements() {
   advance_stamp(0);
@@ -244,7 +247,7 @@ void MinDegree<Index>::measure_elements() {
   for (Index p = me_begin_; p < end; ++p) {
     Node& a = node_[iw_[p]];
     if (a.len > kLong) [[unlikely]] {
-      if (may_wait(iw_[p])) {
+      if (may_defer(iw_[p])) {
         std::swap(iw_[p--], iw_[--end]);
         continue;
       }
@@ -254,45 +257,45 @@ void MinDegree<Index>::measure_elements() {
     const int32_t weight = -a.nv, stamp = stamp_;
     for (const int32_t *q = iw_ + a.pos, *const last = q + a.elen; q < last; ++q) {
       Node& e = node_[*q];
-      const int32_t w = e.w, seen = -(w >= stamp), alive = -(w != 0);     // no branches, here and below: they would be guessed wrong
+      const int32_t w = e.w, seen = -(w >= stamp), alive = -(w != 0);     // no branches, here and below: they are hard to predict
       e.w = ((w & seen) + ((stamp + e.degree) & ~seen) - weight) & alive;
     }
   }
-  waiting_ = end;
+  deferred_ = end;
 }
 
-// Whether a variable of Lme with a long list need not be looked at yet.
+// True if the update of variable i, which has a long list, may be deferred.
 template <class Index>
-bool MinDegree<Index>::may_wait(int32_t i) const {
-  return i < own_ && behind_[i] + pivot_degree_ <= node_[i].degree / kShare;
+bool MinDegree<Index>::may_defer(int32_t i) const {
+  return i < own_ && growth_[i] + pivot_degree_ <= node_[i].degree / kShare;
 }
 
-// The list of a variable that has waited, as it would be by now.
+// Brings the list of a deferred variable up to date.
 template <class Index>
 void MinDegree<Index>::catch_up(int32_t i) {
-  if (behind_[i] == 0) return;
-  behind_[i] = 0;
+  if (growth_[i] == 0) return;
+  growth_[i] = 0;
   Node& a = node_[i];
   visits_ += a.len;
-  waited_.assign(iw_ + a.pos, iw_ + a.pos + a.len);
+  stale_.assign(iw_ + a.pos, iw_ + a.pos + a.len);
   Index q = a.pos;
-  for (const int32_t j : waited_) {
+  for (const int32_t j : stale_) {
     if (node_[j].elen != kElement) continue;
-    Node& element = node_[living(j)];
-    if (element.nv < 0) continue;              // the pivot at work, or it is there already
+    Node& element = node_[find_live(j)];
+    if (element.nv < 0) continue;              // the current pivot, or listed already
     element.nv = -element.nv;
     iw_[q++] = static_cast<int32_t>(&element - node_);
   }
   a.elen = static_cast<int32_t>(q - a.pos);
   for (Index p = a.pos; p < q; ++p) node_[iw_[p]].nv = -node_[iw_[p]].nv;
-  for (const int32_t j : waited_)
+  for (const int32_t j : stale_)
     if (node_[j].elen >= 0 && node_[j].nv != 0) iw_[q++] = j;
   a.len = static_cast<int32_t>(q - a.pos);
 }
 
-// The element that holds the variables of e by now. `prev` of an absorbed element leads to it, by ever fewer steps.
+// The live element that contains the variables of e. `prev` of an absorbed element leads to it, with path splitting.
 template <class Index>
-int32_t MinDegree<Index>::living(int32_t e) {
+int32_t MinDegree<Index>::find_live(int32_t e) {
   while (node_[e].w == 0) {
     const int32_t above = node_[e].prev;
     if (node_[above].w == 0) node_[e].prev = node_[above].prev;
@@ -301,7 +304,8 @@ int32_t MinDegree<Index>::living(int32_t e) {
   return e;
 }
 
-// Cleans the lists of i, bounds its degree outside Lme, puts it into its hash bucket. False: nothing but `me` is left.
+// Compacts the list of i, bounds its degree outside Lme, and adds it to its hash bucket. Returns false if only `me` is left in
+// its list.
 template <class Index>
 [[gnu::always_inline]] inline bool MinDegree<Index>::update_variable(int32_t me, int32_t i) {
   Node& a = node_[i];
@@ -311,12 +315,12 @@ template <class Index>
   int32_t degree = 0;
   for (Index p = begin; p < elements; ++p) {
     const int32_t e = iw_[p];
-    const int32_t outside = node_[e].w - stamp_, stays = outside > 0;        // an absorbed one lies far below the stamp
+    const int32_t outside = node_[e].w - stamp_, stays = outside > 0;        // <= 0 for an absorbed element
     degree += outside & -stays;
     iw_[q] = e;
     q += stays;
     hash += static_cast<uint32_t>(e & -stays);
-    if (outside == 0) [[unlikely]] absorb_apart(me, e);
+    if (outside == 0) [[unlikely]] absorb_aggressively(me, e);
   }
   const Index variables = q;
   for (Index p = elements; p < end; ++p) {
@@ -330,7 +334,7 @@ template <class Index>
   if (q == begin && i < own_) return false;
   a.elen = static_cast<int32_t>(variables - begin) + 1;
   a.len = static_cast<int32_t>(q - begin) + 1;
-  iw_[q] = iw_[variables];                     // `me` becomes the first element; there is room: it was reached by some entry
+  iw_[q] = iw_[variables];                     // `me` becomes the first element; it replaces an entry through which i was reached
   iw_[variables] = iw_[begin];
   iw_[begin] = me;
   a.degree = std::min(a.degree, degree);
@@ -343,10 +347,10 @@ template <class Index>
   return true;
 }
 
-// Variables that share a bucket are compared in pairs: as many buckets as variables where these are very many.
+// All pairs of variables in a bucket are compared, so there are about as many buckets as variables if these are very many.
 template <class Index>
 void MinDegree<Index>::grow_buckets() {
-  const size_t variables = static_cast<size_t>(waiting_ - me_begin_);
+  const size_t variables = static_cast<size_t>(deferred_ - me_begin_);
   if (variables <= 4 * bucket_.size()) return;
   bucket_.assign(std::bit_ceil(variables), {-1, -1});
   bucket_mask_ = static_cast<uint32_t>(bucket_.size() - 1);
@@ -355,11 +359,11 @@ void MinDegree<Index>::grow_buckets() {
 template <class Index>
 void MinDegree<Index>::update_degrees(int32_t me) {
   grow_buckets();
-  for (Index p = me_begin_; p < waiting_; ++p) {
+  for (Index p = me_begin_; p < deferred_; ++p) {
     const int32_t i = iw_[p];
     Node& a = node_[i];
     if (update_variable(me, i)) continue;
-    a.pos = ~static_cast<Index>(me);          // mass elimination: i has no neighbour but Lme
+    a.pos = ~static_cast<Index>(me);          // mass elimination: all neighbors of i are in Lme
     pivot_degree_ += a.nv;
     pivot_weight_ -= a.nv;
     to_do_ += a.nv;
@@ -371,20 +375,20 @@ void MinDegree<Index>::update_degrees(int32_t me) {
   longest_ = std::max(longest_, pivot_degree_);
 }
 
-// Aggressive absorption: Le lies within Lme, although `me` is not in it. This is seldom.
+// Aggressive absorption: Le is a subset of Lme although `me` is not in Le. This is rare.
 template <class Index>
-void MinDegree<Index>::absorb_apart(int32_t me, int32_t e) {
+void MinDegree<Index>::absorb_aggressively(int32_t me, int32_t e) {
   Node& element = node_[e];
   const int32_t begin = static_cast<int32_t>(members_.size());
   for (Index p = element.pos; p < element.pos + element.len; ++p)
-    if (node_[iw_[p]].nv != 0 || ~node_[iw_[p]].pos == me) members_.push_back(iw_[p]);       // eliminated with `me`: still one
-  apart_.push_back({e, begin, static_cast<int32_t>(members_.size())});
+    if (node_[iw_[p]].nv != 0 || ~node_[iw_[p]].pos == me) members_.push_back(iw_[p]);       // also if eliminated with `me`
+  aggressive_.push_back({e, begin, static_cast<int32_t>(members_.size())});
   absorb(element, me);
 }
 
-// Variables of Lme with the same lists become one: those that share a bucket are compared.
+// Merges variables of Lme with equal lists (indistinguishable nodes). Variables of the same bucket are compared.
 template <class Index>
-void MinDegree<Index>::merge_twins() {
+void MinDegree<Index>::merge_indistinguishable() {
   advance_stamp(longest_);
   for (const uint32_t b : crowded_)
     for (int32_t i = bucket_[b].first; i >= 0 && node_[i].next >= 0; i = node_[i].next) {
@@ -394,7 +398,7 @@ void MinDegree<Index>::merge_twins() {
   crowded_.clear();
 }
 
-// Into i go those after it in its bucket that have the same lists.
+// Merges into i the later variables of its bucket that have the same list.
 template <class Index>
 void MinDegree<Index>::merge_into(int32_t i) {
   Node& one = node_[i];
@@ -425,7 +429,7 @@ bool MinDegree<Index>::same_lists(int32_t i, int32_t j) const {
   return true;
 }
 
-// Lme without the variables that were merged or eliminated with `me`; the others go back to the degree lists.
+// Removes the variables from Lme that were merged or eliminated with `me`. The others go back to the degree lists.
 template <class Index>
 void MinDegree<Index>::finish_element(int32_t me, bool in_place) {
   left_ -= pivot_weight_;
@@ -438,9 +442,9 @@ void MinDegree<Index>::finish_element(int32_t me, bool in_place) {
     iw_[q++] = i;
     if (i >= own_) continue;
     const int32_t added = pivot_degree_ - a.nv;
-    if (p >= waiting_) [[unlikely]] {
-      behind_[i] += added + 1;
-      a.degree += node_[me].nv;                // less the pivot, its neighbour
+    if (p >= deferred_) [[unlikely]] {
+      growth_[i] += added + 1;
+      a.degree += node_[me].nv;                // nv < 0: the pivot is no longer a neighbor
     }
     a.degree = std::min(a.degree + added, left_ - a.nv);
     by_degree_.insert(i);
@@ -462,8 +466,8 @@ void MinDegree<Index>::advance_stamp(int32_t by) {
   stamp_ = 2;
 }
 
-// Moves the live lists together when the next element might not fit behind them. The head of each list is swapped with
-// ~(its owner) for one sweep over iw_.
+// Compacts the lists if the next element might not fit behind them. The first entry of each list is swapped with ~(its owner)
+// during one sweep over iw_.
 template <class Index>
 void MinDegree<Index>::make_room(int64_t need) {
   if (static_cast<int64_t>(free_) + need < lists_.size()) return;

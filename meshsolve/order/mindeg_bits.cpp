@@ -1,9 +1,9 @@
-// Exact minimum degree with halo on a bit matrix: a row for each own vertex, a bit for each own and halo vertex, its own bit
-// set. A pivot's row is joined to the rows of its neighbours; a degree is a count of bits. Twins (neighbours with equal rows)
-// become one supervariable; neighbours whose row is the pivot's go with it. On leaves of a dissection this takes half of the
-// time of lists (mindeg.cpp), and degrees are no bounds. leaf.cu does the same on the device.
-// Source: Rose 1972 for the elimination graph; mass elimination and external degrees: Amestoy, Davis, Duff 1996, section 3;
-// the halo: Pellegrini, Roman, Amestoy 2000. Cost of a pivot: its neighbouring supervariables times the words of a row.
+// Exact minimum degree with halo on a bit matrix: one row per own vertex, one bit per own and halo vertex, with the diagonal set.
+// A pivot's row is merged into the rows of its neighbors; a degree is a count of bits. Indistinguishable nodes (adjacent, with
+// equal rows) become one supervariable. Neighbors whose row equals the pivot's are eliminated with it. For leaves of a dissection
+// this takes half of the time of lists (mindeg.cpp), and degrees are exact. leaf.cu is the GPU version.
+// Source: elimination graph: Rose 1972; mass elimination and external degrees: Amestoy, Davis, Duff 1996, section 3; halo:
+// Pellegrini, Roman, Amestoy 2000. Cost of a pivot: number of adjacent supervariables times the words of a row.
 #include "mindeg_bits.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ void for_each_bit(uint64_t bits, int32_t first, F&& f) {
   for (; bits != 0; bits &= bits - 1) f(first + std::countr_zero(bits));
 }
 
-// Words of a row, of the widths that eliminate_all() is compiled for.
+// Number of words per row, rounded up to a width that eliminate_all() is compiled for.
 int32_t width_for(int32_t vertices) {
   for (const int32_t words : {4, 6, 8, 12})
     if (vertices <= 64 * words) return words;
@@ -58,16 +58,16 @@ void BitMinDegree::run(int32_t* order) {
   write_order(order);
 }
 
-// `to` stands for the vertices of `from`, too.
+// Merges supervariable `from` into `to`.
 void BitMinDegree::append(int32_t to, int32_t from) {
-  node_[node_[to].last_twin].twin = from;
-  node_[to].last_twin = node_[from].last_twin;
+  node_[node_[to].last_member].next_member = from;
+  node_[to].last_member = node_[from].last_member;
   node_[to].size += node_[from].size;
   clear(first_, from);
 }
 
-void BitMinDegree::bury(int32_t i) {
-  for (; i >= 0; i = node_[i].twin) clear(alive_, i);
+void BitMinDegree::mark_eliminated(int32_t i) {
+  for (; i >= 0; i = node_[i].next_member) clear(alive_, i);
 }
 
 template <int kWords>
@@ -78,18 +78,18 @@ void BitMinDegree::eliminate_all() {
     by_degree_.insert(i);
   }
   while (left_ > 0) {
-    Pivot<kWords> pivot = take<kWords>(by_degree_.take());
-    join_rows(pivot);
-    merge_twins(pivot);
-    finish(pivot.vertex, pivot.taken);
+    Pivot<kWords> pivot = start_pivot<kWords>(by_degree_.pop());
+    update_rows(pivot);
+    merge_indistinguishable(pivot);
+    finish(pivot.vertex, pivot.eliminated);
   }
 }
 
-// The pivot, with its neighbours in its row. Roots next to it become its children: their bits are never cleared in a row.
+// The pivot, with its live neighbors in its row. Adjacent roots become its children; their bits are never cleared in a row.
 template <int kWords>
-BitMinDegree::Pivot<kWords> BitMinDegree::take(int32_t me) {
+BitMinDegree::Pivot<kWords> BitMinDegree::start_pivot(int32_t me) {
   Pivot<kWords> pivot{me, 0, {}, {}};
-  bury(me);
+  mark_eliminated(me);
   clear(first_, me);
   const int32_t step = static_cast<int32_t>(pivots_.size());
   for (int w = 0; w < kWords; ++w) {
@@ -104,12 +104,12 @@ BitMinDegree::Pivot<kWords> BitMinDegree::take(int32_t me) {
   return pivot;
 }
 
-// neighbours_ = the supervariables next to the pivot that are left, with their rows joined to its own.
+// Merges the row of the pivot into the rows of adjacent supervariables. neighbors_ = those that are not eliminated with it.
 template <int kWords>
-void BitMinDegree::join_rows(Pivot<kWords>& pivot) {
+void BitMinDegree::update_rows(Pivot<kWords>& pivot) {
   int32_t reach = 0;
   for (int w = 0; w < kWords; ++w) reach += std::popcount(pivot.row[w]);
-  neighbours_.clear();
+  neighbors_.clear();
   const auto join = [&](int32_t u) {
     by_degree_.remove(u);
     uint64_t* const other = row(u);
@@ -122,10 +122,10 @@ void BitMinDegree::join_rows(Pivot<kWords>& pivot) {
       hash += bits * (0x9e3779b97f4a7c15u * (2 * w + 1));
     }
     if (count > reach) {
-      neighbours_.push_back({u, count, static_cast<uint32_t>(hash >> 32), kNone});
-    } else {                                          // mass elimination: u has no neighbour but the pivot's
-      pivot.taken += node_[u].size;
-      bury(u);
+      neighbors_.push_back({u, count, static_cast<uint32_t>(hash >> 32), kNone});
+    } else {                                          // mass elimination: u has no other neighbors than the pivot
+      pivot.eliminated += node_[u].size;
+      mark_eliminated(u);
       append(pivot.vertex, u);
     }
   };
@@ -133,34 +133,34 @@ void BitMinDegree::join_rows(Pivot<kWords>& pivot) {
 }
 
 template <int kWords>
-void BitMinDegree::merge_twins(const Pivot<kWords>& pivot) {
-  for (int32_t k = 0; k < static_cast<int32_t>(neighbours_.size()); ++k) {
-    Neighbour& u = neighbours_[k];
+void BitMinDegree::merge_indistinguishable(const Pivot<kWords>& pivot) {
+  for (int32_t k = 0; k < static_cast<int32_t>(neighbors_.size()); ++k) {
+    Neighbor& u = neighbors_[k];
     int32_t& bucket = bucket_[u.hash % kBuckets];
-    for (int32_t j = bucket; j >= 0 && u.vertex >= 0; j = neighbours_[j].next)
-      if (neighbours_[j].hash == u.hash && merge<kWords>(neighbours_[j].vertex, u.vertex, pivot.alive)) u.vertex = kNone;
+    for (int32_t j = bucket; j >= 0 && u.vertex >= 0; j = neighbors_[j].next)
+      if (neighbors_[j].hash == u.hash && merge<kWords>(neighbors_[j].vertex, u.vertex, pivot.alive)) u.vertex = kNone;
     if (u.vertex < 0) continue;
     u.next = bucket;
     bucket = k;
   }
 }
 
-// Makes j a twin of i if it is one.
+// Merges j into i if their rows are equal.
 template <int kWords>
 bool BitMinDegree::merge(int32_t i, int32_t j, const uint64_t* alive) {
   uint64_t differ = 0;
   for (int w = 0; w < kWords; ++w) differ |= (row(i)[w] ^ row(j)[w]) & alive[w];
   if (differ != 0) return false;
-  for (int w = 0; w < kWords; ++w) row(i)[w] |= row(j)[w];        // roots next to j alone
+  for (int w = 0; w < kWords; ++w) row(i)[w] |= row(j)[w];        // bits of eliminated vertices may differ
   append(i, j);
   return true;
 }
 
-void BitMinDegree::finish(int32_t me, int32_t taken) {
-  for (const Neighbour& u : neighbours_) {
+void BitMinDegree::finish(int32_t me, int32_t eliminated) {
+  for (const Neighbor& u : neighbors_) {
     bucket_[u.hash % kBuckets] = kNone;
     if (u.vertex < 0) continue;
-    node_[u.vertex].degree = u.bits - taken - node_[u.vertex].size;
+    node_[u.vertex].degree = u.bits - eliminated - node_[u.vertex].size;
     by_degree_.insert(u.vertex);
   }
   left_ -= node_[me].size;
@@ -169,7 +169,7 @@ void BitMinDegree::finish(int32_t me, int32_t taken) {
 void BitMinDegree::write_order(int32_t* order) {
   const auto weight = [&](int32_t k) { return node_[pivots_[k]].size; };
   lay_out_postorder(parent_, static_cast<int32_t>(pivots_.size()), range_, weight, [&](int32_t k, int32_t at) {
-    for (int32_t i = pivots_[k]; i >= 0; i = node_[i].twin) order[at++] = i;
+    for (int32_t i = pivots_[k]; i >= 0; i = node_[i].next_member) order[at++] = i;
   });
 }
 

@@ -1,5 +1,5 @@
-// What minimum degree (mindeg.cpp) has found: the order of all vertices, a postorder of the tree of pivots, and the elimination tree with
-// column counts. Cost: O(n), and a pass over the lists of dense rows.
+// Results of minimum degree (mindeg.cpp): the order of all vertices, by a postorder of the tree of pivots, and the elimination
+// tree with column counts. Cost: O(n), and a pass over the lists of dense rows.
 #include <algorithm>
 
 #include "mindeg.hpp"
@@ -7,21 +7,21 @@
 
 namespace ms::order {
 
-// Dense rows are eliminated one after the other. A tree of pivots has to be finished before the first of them that its vertices touch,
-// and not before the others: its updates would wait for all of them.
+// Attaches the trees of pivots to the chain of dense rows. The parent of a root is the first dense row adjacent to a vertex of
+// its tree. With the last dense row as parent, its update matrix would be kept on the stack longer than necessary.
 template <class Index>
-void MinDegree<Index>::hang_on_dense_rows() {
+void MinDegree<Index>::attach_dense_rows() {
   const int32_t count = static_cast<int32_t>(pivots_.size()), all = count + static_cast<int32_t>(dense_.size());
   std::vector<int32_t> ancestor(all);
   for (int32_t k = 0; k < all; ++k) ancestor[k] = k < count && parent_[k] >= 0 ? parent_[k] : k;
   parent_.resize(all, -1);
-  const int32_t* list = touched_.data();
+  const int32_t* list = dense_lists_.data();
   for (int32_t k = count; k < all; ++k) {
     if (k > count) parent_[k - 1] = ancestor[k - 1] = k;
     const int32_t* const end = list + 1 + *list;
     for (++list; list < end; ++list) {
       int32_t i = *list;
-      if (i >= own_ || (node_[i].elen == kMerged && node_[i].pos >= 0)) continue;           // of the halo, or dense as well
+      if (i >= own_ || (node_[i].elen == kMerged && node_[i].pos >= 0)) continue;           // in the halo, or a dense row
       while (node_[i].elen == kMerged) i = static_cast<int32_t>(~node_[i].pos);
       const int32_t root = find_root(node_[i].next, ancestor.data());
       if (root < k) parent_[root] = ancestor[root] = k;
@@ -29,8 +29,8 @@ void MinDegree<Index>::hang_on_dense_rows() {
   }
 }
 
-// A postorder of the tree in which an element's parent is the one that absorbed it. Each pivot is followed by the vertices merged
-// into it, one that took others before these.
+// Writes a postorder of the tree in which the parent of an element is its absorber. Each pivot is followed by the vertices that
+// were merged into it or eliminated with it.
 template <class Index>
 void MinDegree<Index>::write_order(int32_t* order) {
   const int32_t count = static_cast<int32_t>(pivots_.size()), rows = static_cast<int32_t>(dense_.size());
@@ -42,7 +42,7 @@ void MinDegree<Index>::write_order(int32_t* order) {
     if (pivot.pos < 0) parent_[k] = node_[~pivot.pos].next;
     if (pivot.pos >= 0 && rest_ >= 0 && std::max(k + 1, rest_) < count) parent_[k] = std::max(k + 1, rest_);
   }
-  if (rows > 0) hang_on_dense_rows();
+  if (rows > 0) attach_dense_rows();
   const auto weight = [&](int32_t k) { return k < count ? node_[pivots_[k]].nv : 1; };
   const auto update = [&](int32_t k) { return k < count ? node_[pivots_[k]].degree + rows : rows - 1 - (k - count); };
   const auto square = [](double x) { return x * x; };
@@ -55,20 +55,20 @@ void MinDegree<Index>::write_order(int32_t* order) {
     }
     order[begin] = pivots_[k];
     node_[pivots_[k]].w = begin;
-    node_[pivots_[k]].next = begin + 1;         // from here on: the next free position of this pivot's vertices
+    node_[pivots_[k]].next = begin + 1;         // from now on the next free position of this pivot's vertices
   }, first.data());
-  for (size_t g = gone_.size(); g-- > 0;) {     // the last to go first: who took it is a pivot, or knows its pivot
+  for (size_t g = gone_.size(); g-- > 0;) {     // last first: merged into a pivot, or into a vertex whose pivot is known
     const int32_t i = gone_[g];
     Node& a = node_[i];
-    const Node& taker = node_[~a.pos];
-    if (taker.elen == kMerged) a.pos = taker.pos;
+    const Node& container = node_[~a.pos];
+    if (container.elen == kMerged) a.pos = container.pos;
     a.w = node_[~a.pos].next++;
     order[a.w] = i;
   }
 }
 
-// The vertices of one pivot have the same rows below them. A pivot that is in the list of an element that it absorbs is the first
-// of that list to be eliminated; of the other lists the first one is looked for.
+// Elimination tree and column counts. The columns of one pivot have the same rows below them. The parent is the first vertex of
+// the element's list that is eliminated: the absorber if it is in the list, else (aggressive absorption) it is searched for.
 template <class Index>
 void MinDegree<Index>::tree(Elimination& result) const {
   if (!dense_.empty() || rest_ >= 0) return;
@@ -83,7 +83,7 @@ void MinDegree<Index>::tree(Elimination& result) const {
     }
     result.parent[end - 1] = parent_[k] < 0 ? -1 : node_[pivots_[parent_[k]]].w;
   }
-  for (const Apart& a : apart_) {
+  for (const Aggressive& a : aggressive_) {
     int32_t first = n_;
     for (int32_t m = a.begin; m < a.end; ++m) first = std::min(first, node_[members_[m]].w);
     const Node& pivot = node_[a.element];
@@ -91,8 +91,8 @@ void MinDegree<Index>::tree(Elimination& result) const {
   }
 }
 
-template void MinDegree<int32_t>::hang_on_dense_rows();
-template void MinDegree<int64_t>::hang_on_dense_rows();
+template void MinDegree<int32_t>::attach_dense_rows();
+template void MinDegree<int64_t>::attach_dense_rows();
 template void MinDegree<int32_t>::write_order(int32_t*);
 template void MinDegree<int64_t>::write_order(int32_t*);
 template void MinDegree<int32_t>::tree(Elimination&) const;

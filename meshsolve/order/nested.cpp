@@ -1,10 +1,11 @@
-// Nested dissection in two stages. The graph is cut into small patches; the weighted graph between the patches is bisected
-// recursively, each edge cut is turned into a minimum vertex separator of the fine graph within a band around it, and parts
-// of a few hundred vertices are ordered by minimum degree with halo.
-// Source: the patch idea of Changcheng Yuan's thesis (2024) and Homa (arXiv 2602.00898); edge weights, band, halo are ours.
-// Cost: a node pays for its patches and its band, never for all its vertices; 0.4 to 0.8 us a vertex on meshes.
-// Every subtree draws its random numbers from its path in the tree and touches only its own vertices (members.hpp): the
-// result does not depend on the number of threads.
+// Nested dissection on small patches. The graph is divided into patches, and the weighted quotient graph of the patches is
+// bisected recursively. Each edge cut becomes a minimum vertex separator of the graph within a band around it. Parts of a few
+// hundred vertices are ordered by minimum degree with halo.
+// Source: patches and quotient graph: Changcheng Yuan's thesis (2024) and Homa (arXiv 2602.00898). Edge weights, band and halo
+// are added.
+// Cost: per node proportional to its patches and its band, not to its vertices; 0.4 to 0.8 us per vertex on meshes. The random
+// numbers of a subtree are keyed by its path in the tree, and it only changes its own vertices (members.hpp). So the result does
+// not depend on the number of threads.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -31,17 +32,17 @@
 namespace ms::order {
 namespace {
 
-constexpr int64_t kMostEntries = INT32_MAX; // positions in quotient graphs and bands are 32 bits wide
-constexpr int64_t kManyNeighbours = 12;     // on average, as in bricks and tetrahedra: a few layers are much of a part there
-constexpr int kFiner = 4;                   // times smaller patches for these
-constexpr double kNoSeparator = 0.3;        // a separator beyond this share of its node is none
-constexpr int64_t kLopsided = 8;            // share of a node's weight, inverted, that both sides have where its tree must stay shallow
-constexpr int64_t kTask = 3000;             // vertices from which a subtree may go to another thread,
-constexpr int64_t kShared = 40000;          // and from which idle threads help with one separator
+constexpr int64_t kMostEntries = INT32_MAX; // largest nnz: positions in quotient graphs and bands are 32-bit
+constexpr int64_t kManyNeighbors = 12;      // mean degree of volume meshes, in which a few layers are a large share of a part
+constexpr int kFiner = 4;                   // factor by which patches are smaller from that degree on
+constexpr double kLargestSeparator = 0.3;   // share of its node above which a separator is useless
+constexpr int64_t kLopsided = 8;            // smaller side >= weight / 8 if the depth of the tree is bounded
+constexpr int64_t kSharedSubtree = 3000;    // vertices from which another thread may work on a subtree
+constexpr int64_t kSharedNode = 40000;      // vertices from which idle threads help with one separator
 
-bool has_many_neighbours(const Pattern& G) { return G.nnz() > kManyNeighbours * G.n; }
+bool has_many_neighbors(const Pattern& G) { return G.nnz() > kManyNeighbors * G.n; }
 int patch_size(const Pattern& G, const Options& options) {
-  return has_many_neighbours(G) ? std::max(16, options.patch_size / kFiner) : options.patch_size;
+  return has_many_neighbors(G) ? std::max(16, options.patch_size / kFiner) : options.patch_size;
 }
 
 using Clock = std::chrono::steady_clock;
@@ -50,22 +51,22 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 struct Node {
   Quotient q;
   int64_t weight;
-  int32_t begin;                            // its vertices take the positions [begin, begin + weight)
-  uint64_t path;
+  int32_t begin;                            // its vertices get the positions [begin, begin + weight)
+  uint64_t path;                            // key of its random numbers
   bool has_halo;
 };
 
 struct Worker;
 
-// A piece of the work at one node that an idle thread may take over.
-struct Errand {
+// Part of the work at one node that an idle thread can run.
+struct Task {
   std::function<void(Worker&)> run;
   std::exception_ptr error;
-  bool begun = false, done = false;         // by another thread
+  bool started = false, done = false;       // by another thread
 };
 
-// Parts and errands that wait for a thread; wait_for_one() returns false when all work is done or has failed.
-class Waiting {
+// Nodes and tasks that wait for a thread. pop() returns false when all work is done or has failed.
+class Queue {
  public:
   void add(Node&& node) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -73,15 +74,15 @@ class Waiting {
     ++open_;
     changed_.notify_one();
   }
-  // Either a node or an errand.
-  bool wait_for_one(Node& node, Errand*& errand) {
+  // Waits for a node or a task; tasks come first, then the heaviest node.
+  bool pop(Node& node, Task*& task) {
     std::unique_lock<std::mutex> lock(mutex_);
-    wait_or_hear(changed_, lock, [&] { return !nodes_.empty() || !errands_.empty() || open_ == 0 || failed_; });
-    errand = nullptr;
-    if (!errands_.empty()) {
-      errand = errands_.back();
-      errands_.pop_back();
-      errand->begun = true;
+    wait_or_hear(changed_, lock, [&] { return !nodes_.empty() || !tasks_.empty() || open_ == 0 || failed_; });
+    task = nullptr;
+    if (!tasks_.empty()) {
+      task = tasks_.back();
+      tasks_.pop_back();
+      task->started = true;
       return true;
     }
     if (failed_ || nodes_.empty()) return false;
@@ -92,30 +93,30 @@ class Waiting {
     nodes_.pop_back();
     return true;
   }
-  void finish_one() {
+  void finish_node() {
     std::lock_guard<std::mutex> lock(mutex_);
     if (--open_ == 0) changed_.notify_all();
   }
-  void offer(Errand& errand) {
+  void push(Task& task) {
     std::lock_guard<std::mutex> lock(mutex_);
-    errands_.push_back(&errand);
+    tasks_.push_back(&task);
     changed_.notify_one();
   }
-  bool take_back(Errand& errand) {          // false: somebody has begun it
+  bool withdraw(Task& task) {           // false: another thread has started it
     std::lock_guard<std::mutex> lock(mutex_);
-    std::erase(errands_, &errand);
-    return !errand.begun;
+    std::erase(tasks_, &task);
+    return !task.started;
   }
-  void finish(Errand& errand) {
+  void finish(Task& task) {
     std::lock_guard<std::mutex> lock(mutex_);
-    errand.done = true;
-    returned_.notify_all();
+    task.done = true;
+    finished_.notify_all();
   }
-  void wait_for(const Errand& errand) {     // whatever happens: it works on what lies on the caller's stack
+  void wait_for(const Task& task) {     // also after an error: the task uses the caller's stack
     std::unique_lock<std::mutex> lock(mutex_);
-    returned_.wait(lock, [&] { return errand.done; });
+    finished_.wait(lock, [&] { return task.done; });
   }
-  void give_up() {
+  void cancel() {
     std::lock_guard<std::mutex> lock(mutex_);
     failed_ = true;
     changed_.notify_all();
@@ -123,19 +124,19 @@ class Waiting {
 
  private:
   std::mutex mutex_;
-  std::condition_variable changed_, returned_;
+  std::condition_variable changed_, finished_;
   std::vector<Node> nodes_;
-  std::vector<Errand*> errands_;
-  int64_t open_ = 0;                        // waiting or at work
+  std::vector<Task*> tasks_;
+  int64_t open_ = 0;                        // nodes that are queued or being dissected
   bool failed_ = false;
 };
 
-struct Worker {                             // scratch of one thread
+struct Worker {                             // state of one thread
   Worker(Members& m, Sides& more, const Options& o) : finder(m, m.sides, o), second_finder(m, more, o), leaf(m, o.bounded) {}
   Bisector bisector;
-  SeparatorFinder finder, second_finder;    // the second one works beside another thread's first one
+  SeparatorFinder finder, second_finder;    // the second one runs while another thread uses its first one at the same node
   LeafOrder leaf;
-  std::vector<Node> stack;                  // parts too small to share
+  std::vector<Node> stack;                  // nodes below kSharedSubtree
   std::vector<TreeNode> nodes;
   Separator best, other, second;
   struct Trial { double score; std::vector<uint8_t> side; };
@@ -145,51 +146,51 @@ struct Worker {                             // scratch of one thread
 class Dissection {
  public:
   Dissection(SubPatches& patches, const Options& options, std::vector<int32_t>& perm)
-      : members_(patches), old_(patches.old), options_(options), perm_(perm), choosy_(has_many_neighbours(members_.graph)),
-        more_sides_(shares(members_.graph.n) ? members_.graph.n : 0, members_.start.size()) {}
+      : members_(patches), old_(patches.old), options_(options), perm_(perm),
+        balances_patches_(has_many_neighbors(members_.graph)), more_sides_(shares(members_.graph.n) ? members_.graph.n : 0, members_.start.size()) {}
   std::vector<TreeNode> run(Quotient&& whole);
 
  private:
   void work(Worker& w);
-  void do_errand(Worker& w, Errand& errand);
+  void run_task(Worker& w, Task& task);
   void dissect(Worker& w, Node&& node);
   bool split_components(Worker& w, Node& node);
   bool find_separator(Worker& w, const Node& node, std::vector<uint8_t>& patch_side);
-  void look_at_two(Worker& w, const Node& node);
+  void find_two(Worker& w, const Node& node);
   void bisect(Worker& w, const Node& node);
   void score_trial(Worker& w, const Node& node, int k, Worker::Trial& trial) const;
-  bool shares(int64_t weight) const { return options_.threads > 1 && weight >= kShared; }
+  bool shares(int64_t weight) const { return options_.threads > 1 && weight >= kSharedNode; }
   template <class Own>
-  void side_by_side(Worker& w, std::vector<Errand>& errands, Own&& own);
+  void run_parallel(Worker& w, std::vector<Task>& tasks, Own&& own);
   void split(Worker& w, Node&& node, const std::vector<uint8_t>& patch_side);
   using Edge = std::pair<int32_t, int32_t>;
-  std::vector<Edge> hand_over(const Separator& s, Quotient& q, const std::vector<uint8_t>& patch_side);
-  int32_t patch_near(int32_t v, uint8_t side, const Quotient& q) const;
+  std::vector<Edge> reassign(const Separator& s, Quotient& q, const std::vector<uint8_t>& patch_side);
+  int32_t adjacent_patch(int32_t v, uint8_t side, const Quotient& q) const;
   void order_leaf(Worker& w, const Node& node);
-  void put(Worker& w, Node&& node);
+  void push(Worker& w, Node&& node);
 
   Members members_;
   const RawVector<int32_t>& old_;
   const Options& options_;
   std::vector<int32_t>& perm_;
-  const bool choosy_;                       // about the patches that vertices join
-  std::vector<int32_t> index_;              // of a patch in the quotient graph of its node
-  Sides more_sides_;                        // for second searches at one node
-  Waiting waiting_;
+  const bool balances_patches_;             // moved vertices join the lightest adjacent patch
+  std::vector<int32_t> index_;              // index of each patch in the quotient graph of its node
+  Sides more_sides_;                        // scratch of second searches at one node
+  Queue queue_;
 };
 
 std::vector<TreeNode> Dissection::run(Quotient&& whole) {
   const int32_t n = members_.graph.n;
   index_.resize(whole.n());
   interrupt::begin(n);
-  waiting_.add({std::move(whole), n, 0, options_.seed, false});
+  queue_.add({std::move(whole), n, 0, options_.seed, false});
   std::vector<std::vector<TreeNode>> nodes(std::max(1, options_.threads));
   Pool::run(options_.threads, [&](int thread) {
     Worker w(members_, more_sides_, options_);
     try {
       work(w);
     } catch (...) {
-      waiting_.give_up();
+      queue_.cancel();
       throw;
     }
     nodes[thread] = std::move(w.nodes);
@@ -201,9 +202,9 @@ std::vector<TreeNode> Dissection::run(Quotient&& whole) {
 
 void Dissection::work(Worker& w) {
   Node node;
-  for (Errand* errand; waiting_.wait_for_one(node, errand);) {
-    if (errand) {
-      do_errand(w, *errand);
+  for (Task* task; queue_.pop(node, task);) {
+    if (task) {
+      run_task(w, *task);
       continue;
     }
     dissect(w, std::move(node));
@@ -212,51 +213,51 @@ void Dissection::work(Worker& w) {
       w.stack.pop_back();
       dissect(w, std::move(node));
     }
-    waiting_.finish_one();
+    queue_.finish_node();
   }
 }
 
-void Dissection::do_errand(Worker& w, Errand& errand) {
+void Dissection::run_task(Worker& w, Task& task) {
   try {
-    errand.run(w);
+    task.run(w);
   } catch (...) {
-    errand.error = std::current_exception();
+    task.error = std::current_exception();
   }
-  waiting_.finish(errand);
+  queue_.finish(task);
 }
 
-// own() here, the errands by whoever is idle meanwhile, and the rest of them here.
+// Offers the tasks to idle threads, runs own(), then runs the tasks that no thread has started. Waits for all of them.
 template <class Own>
-void Dissection::side_by_side(Worker& w, std::vector<Errand>& errands, Own&& own) {
+void Dissection::run_parallel(Worker& w, std::vector<Task>& tasks, Own&& own) {
   std::exception_ptr error;
   try {
-    for (Errand& errand : errands) waiting_.offer(errand);
+    for (Task& task : tasks) queue_.push(task);
     own();
   } catch (...) {
     error = std::current_exception();
   }
-  for (Errand& errand : errands) {
-    if (!waiting_.take_back(errand))
-      waiting_.wait_for(errand);
+  for (Task& task : tasks) {
+    if (!queue_.withdraw(task))
+      queue_.wait_for(task);
     else if (!error)
-      do_errand(w, errand);
-    if (!error) error = errand.error;
+      run_task(w, task);
+    if (!error) error = task.error;
   }
   if (error) std::rethrow_exception(error);
 }
 
-void Dissection::put(Worker& w, Node&& node) {
+void Dissection::push(Worker& w, Node&& node) {
   if (node.weight == 0) return;
-  if (options_.threads > 1 && node.weight >= kTask)
-    waiting_.add(std::move(node));
+  if (options_.threads > 1 && node.weight >= kSharedSubtree)
+    queue_.add(std::move(node));
   else
     w.stack.push_back(std::move(node));
 }
 
 void Dissection::dissect(Worker& w, Node&& node) {
   interrupt::poll();
-  const bool alone = !node.has_halo && node.weight < kSmall;
-  if (alone || node.weight <= options_.leaf_size || node.q.n() <= 2) return order_leaf(w, node);
+  const bool small = !node.has_halo && node.weight < kSmall;
+  if (small || node.weight <= options_.leaf_size || node.q.n() <= 2) return order_leaf(w, node);
   if (split_components(w, node)) return;
   std::vector<uint8_t> patch_side;
   if (!find_separator(w, node, patch_side)) return order_leaf(w, node);
@@ -265,7 +266,8 @@ void Dissection::dissect(Worker& w, Node&& node) {
 
 // ---- parts of a quotient graph (quotient.hpp)
 
-// Components need no separator. Small ones share a part, up to the size of a leaf. False: there is only one part.
+// Splits a node into its connected components, which need no separator. Small ones share a part, up to the size of a leaf.
+// Returns false if there is only one part.
 bool Dissection::split_components(Worker& w, Node& node) {
   std::vector<int32_t> label;
   const std::vector<int64_t> weight = components(node.q, label);
@@ -286,7 +288,7 @@ bool Dissection::split_components(Worker& w, Node& node) {
   int32_t begin = node.begin;
   for (int32_t g = 0; g < groups; ++g) {
     const int64_t part = weight_of(out[g]);
-    put(w, {std::move(out[g]), part, begin, hash_key(node.path, 2, g), node.has_halo});
+    push(w, {std::move(out[g]), part, begin, hash_key(node.path, 2, g), node.has_halo});
     begin += static_cast<int32_t>(part);
   }
   return true;
@@ -294,12 +296,12 @@ bool Dissection::split_components(Worker& w, Node& node) {
 
 // ---- one separator
 
-// w.best = the best separator of the node's best bisections. False when there is no useful one.
+// w.best = the best of the separators from the best bisections. Returns false if none is useful.
 bool Dissection::find_separator(Worker& w, const Node& node, std::vector<uint8_t>& patch_side) {
   bisect(w, node);
   const size_t candidates = std::min<size_t>(effort(options_, node.weight).candidates, w.trials.size());
   const bool two = candidates > 1 && shares(node.weight);
-  if (two) look_at_two(w, node);
+  if (two) find_two(w, node);
   w.best.score = -1;
   for (size_t k = 0; k < candidates; ++k) {
     const double to_beat = w.best.score < 0 ? std::numeric_limits<double>::infinity() : w.best.score;
@@ -310,16 +312,16 @@ bool Dissection::find_separator(Worker& w, const Node& node, std::vector<uint8_t
     std::swap(w.best, found);
     patch_side = w.trials[k].side;
   }
-  if (w.best.score < 0 || static_cast<double>(w.best.size) > kNoSeparator * static_cast<double>(node.weight)) return false;
+  if (w.best.score < 0 || static_cast<double>(w.best.size) > kLargestSeparator * static_cast<double>(node.weight)) return false;
   return !options_.bounded || std::min(w.best.weight[0], w.best.weight[1]) >= node.weight / kLopsided;
 }
 
-// The separators of the two best bisections: w.other and w.second.
-void Dissection::look_at_two(Worker& w, const Node& node) {
-  constexpr double nothing = std::numeric_limits<double>::infinity();
-  std::vector<Errand> errands(1);
-  errands[0].run = [&](Worker& any) { any.second_finder.find(node.q, w.trials[1].side, nothing, w.second); };
-  side_by_side(w, errands, [&] { w.finder.find(node.q, w.trials[0].side, nothing, w.other); });
+// The separators of the two best bisections, in parallel: w.other and w.second.
+void Dissection::find_two(Worker& w, const Node& node) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  std::vector<Task> tasks(1);
+  tasks[0].run = [&](Worker& any) { any.second_finder.find(node.q, w.trials[1].side, infinity, w.second); };
+  run_parallel(w, tasks, [&] { w.finder.find(node.q, w.trials[0].side, infinity, w.other); });
 }
 
 void Dissection::score_trial(Worker& w, const Node& node, int k, Worker::Trial& trial) const {
@@ -329,20 +331,20 @@ void Dissection::score_trial(Worker& w, const Node& node, int k, Worker::Trial& 
   trial.score = separator_score(cut, std::max(left, node.weight - left), node.weight);
 }
 
-// w.trials = bisections of the quotient graph, the best first.
+// w.trials = bisections of the quotient graph, best first.
 void Dissection::bisect(Worker& w, const Node& node) {
   const int trials = effort(options_, node.weight).trials;
   w.trials.resize(trials);
-  std::vector<Errand> errands(shares(node.weight) ? trials - 1 : 0);
-  for (size_t k = 0; k < errands.size(); ++k)
-    errands[k].run = [&, k](Worker& any) { score_trial(any, node, static_cast<int>(k) + 1, w.trials[k + 1]); };
-  side_by_side(w, errands, [&] {
-    for (int k = 0; k < trials - static_cast<int>(errands.size()); ++k) score_trial(w, node, k, w.trials[k]);
+  std::vector<Task> tasks(shares(node.weight) ? trials - 1 : 0);
+  for (size_t k = 0; k < tasks.size(); ++k)
+    tasks[k].run = [&, k](Worker& any) { score_trial(any, node, static_cast<int>(k) + 1, w.trials[k + 1]); };
+  run_parallel(w, tasks, [&] {
+    for (int k = 0; k < trials - static_cast<int>(tasks.size()); ++k) score_trial(w, node, k, w.trials[k]);
   });
   std::stable_sort(w.trials.begin(), w.trials.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
 }
 
-// Numbers the separator last, hands moved vertices to patches of their new side, and goes on with both sides.
+// Numbers the separator last, reassigns moved vertices to patches of their new side, and pushes both sides.
 void Dissection::split(Worker& w, Node&& node, const std::vector<uint8_t>& patch_side) {
   Quotient& q = node.q;
   const Separator& s = w.best;
@@ -350,7 +352,7 @@ void Dissection::split(Worker& w, Node&& node, const std::vector<uint8_t>& patch
     index_[q.patch[i]] = i;
     members_.sides.patch_side[q.patch[i]] = patch_side[i];
   }
-  const std::vector<Edge> more = hand_over(s, q, patch_side);
+  const std::vector<Edge> more = reassign(s, q, patch_side);
   std::vector<int32_t> separator;
   for (size_t k = 0; k < s.vertices.size(); ++k)
     if (s.side[k] == 2) separator.push_back(s.vertices[k]);
@@ -362,44 +364,44 @@ void Dissection::split(Worker& w, Node&& node, const std::vector<uint8_t>& patch
   interrupt::advance(s.size);
   std::vector<Quotient> half = parts(q, std::vector<int32_t>(patch_side.begin(), patch_side.end()), 2, more);
   const bool halo = node.has_halo || s.size > 0;
-  put(w, {std::move(half[1]), s.weight[1], middle, hash_key(node.path, 1), halo});
-  put(w, {std::move(half[0]), s.weight[0], node.begin, hash_key(node.path, 0), halo});
+  push(w, {std::move(half[1]), s.weight[1], middle, hash_key(node.path, 1), halo});
+  push(w, {std::move(half[0]), s.weight[0], node.begin, hash_key(node.path, 0), halo});
 }
 
-// Vertices that changed side join a patch of the new side next to them. Returns the edges between patches that this makes:
-// without them, later cuts would miss boundary vertices.
-std::vector<Dissection::Edge> Dissection::hand_over(const Separator& s, Quotient& q, const std::vector<uint8_t>& patch_side) {
+// Vertices that changed side join an adjacent patch of the new side. Returns the new edges between patches: without them, later
+// cuts would miss boundary vertices.
+std::vector<Dissection::Edge> Dissection::reassign(const Separator& s, Quotient& q, const std::vector<uint8_t>& patch_side) {
   std::vector<int32_t> moved;               // positions in s
   for (size_t k = 0; k < s.vertices.size(); ++k) {
     const int32_t v = s.vertices[k], i = index_[members_.patch[v]];
     if (s.side[k] == patch_side[i]) continue;
     --q.vertex_weight[i];
-    members_.take_out(v);
+    members_.remove(v);
     if (s.side[k] < 2) moved.push_back(static_cast<int32_t>(k));
   }
   std::vector<Edge> more;
-  const auto place = [&](int32_t v, int32_t patch) {
+  const auto join = [&](int32_t v, int32_t patch) {
     const int32_t i = index_[patch];
     ++q.vertex_weight[i];
-    members_.put_in(v, patch);
+    members_.insert(v, patch);
     for (int64_t k = members_.graph.ptr[v]; k < members_.graph.ptr[v + 1]; ++k) {
       const int32_t p = members_.patch[members_.graph.idx[k]];
       if (p >= 0 && p != patch && members_.sides.patch_side[p] == members_.sides.patch_side[patch]) more.push_back({i, index_[p]});
     }
   };
-  while (!moved.empty()) {                  // from the border inwards; what has no such neighbour at all: to any patch
+  while (!moved.empty()) {                  // from the boundary inwards; without an adjacent patch: any patch of the side
     std::vector<int32_t> later;
     for (const int32_t k : moved) {
-      const int32_t patch = patch_near(s.vertices[k], s.side[k], q);
+      const int32_t patch = adjacent_patch(s.vertices[k], s.side[k], q);
       if (patch >= 0)
-        place(s.vertices[k], patch);
+        join(s.vertices[k], patch);
       else
         later.push_back(k);
     }
     if (later.size() == moved.size()) {
       const int32_t k = later.back();
       const auto any = std::find(patch_side.begin(), patch_side.end(), s.side[k]) - patch_side.begin();
-      place(s.vertices[k], q.patch[any]);
+      join(s.vertices[k], q.patch[any]);
       later.pop_back();
     }
     moved.swap(later);
@@ -407,13 +409,14 @@ std::vector<Dissection::Edge> Dissection::hand_over(const Separator& s, Quotient
   return more;
 }
 
-// A patch of this side next to v, or -1: where there are many, the lightest. A few that took all would leave nothing to bisect.
-int32_t Dissection::patch_near(int32_t v, uint8_t side, const Quotient& q) const {
+// A patch of this side with a neighbor of v, or -1. In graphs of high degree it is the lightest one: if a few patches got all
+// moved vertices, the quotient graph could not be bisected evenly.
+int32_t Dissection::adjacent_patch(int32_t v, uint8_t side, const Quotient& q) const {
   int32_t lightest = -1;
   for (int64_t k = members_.graph.ptr[v]; k < members_.graph.ptr[v + 1]; ++k) {
     const int32_t p = members_.patch[members_.graph.idx[k]];
     if (p < 0 || members_.sides.patch_side[p] != side) continue;
-    if (!choosy_) return p;
+    if (!balances_patches_) return p;
     if (lightest < 0 || q.vertex_weight[index_[p]] < q.vertex_weight[index_[lightest]]) lightest = p;
   }
   return lightest;
@@ -426,35 +429,36 @@ void Dissection::order_leaf(Worker& w, const Node& node) {
   interrupt::advance(node.weight);
 }
 
-// Rows of the matrix that the reduced graph stands for.
+// Number of matrix rows that the reduced graph represents.
 double rows_of(const Reduced& reduced) {
   return static_cast<double>(reduced.group_start.empty() ? reduced.graph.n : reduced.group.size());
 }
 
-// Whether no more than so many operations are foreseen: those of minimum degree on the quotient graph tell, each of which stands for
-// so many, by the square of the size of patches: the numbers given are those of patches of 64 vertices.
-bool foreseen_within(double operations, double per_patch_operation, const Quotient& q, const Reduced& reduced) {
-  const double twins = rows_of(reduced) / reduced.graph.n;
-  if (has_many_neighbours(reduced.graph)) per_patch_operation /= kFiner * kFiner;
+// True if the factorization is estimated to need at most `operations`. The estimate is the operations of minimum degree on the
+// quotient graph times `per_patch_operation`. That ratio grows with the square of the patch size; it is given for patches of 64
+// vertices.
+bool estimated_within(double operations, double per_patch_operation, const Quotient& q, const Reduced& reduced) {
+  const double group_size = rows_of(reduced) / reduced.graph.n;
+  if (has_many_neighbors(reduced.graph)) per_patch_operation /= kFiner * kFiner;
   MinDegree<int32_t> graph;
   graph.begin(q.n(), q.n(), static_cast<int64_t>(q.adj.size()));
   for (int32_t i = 0; i < q.n(); ++i)
     std::copy(q.adj.begin() + q.ptr[i], q.adj.begin() + q.ptr[i + 1], graph.row(q.ptr[i + 1] - q.ptr[i]));
   std::vector<int32_t> unused(q.n());
-  return graph.run(unused.data(), {.flops = operations / (twins * twins * twins * per_patch_operation)});
+  return graph.run(unused.data(), {.flops = operations / (group_size * group_size * group_size * per_patch_operation)});
 }
 
-// A graph of patches grows like the mesh itself: on meshes of 45k to 250k vertices the ratio of the operations of minimum degree is
-// 2200, give or take a fifth.
+// The ratio for minimum degree: 2200 +- 20 % on meshes of 45,000 to 250,000 vertices, since the quotient graph has the shape of
+// the mesh.
 bool minimum_degree_is_cheap(const Quotient& q, const Reduced& reduced, double cheap) {
-  return cheap > 0 && (std::isinf(cheap) || foreseen_within(cheap * rows_of(reduced), 2200, q, reduced));
+  return cheap > 0 && (std::isinf(cheap) || estimated_within(cheap * rows_of(reduced), 2200, q, reduced));
 }
 
-// The operations of a dissection are 600 (triangulations) to 2000 times those; of grids and meshes in space, whose patches have 12
-// neighbours and more where those of surfaces have 6, from 2000 (large ones) to 4400.
+// The ratio for nested dissection: 600 (triangulations) to 2000 on surfaces, whose patches have 6 neighbors; 2000 (large graphs)
+// to 4400 on volumes, whose patches have at least 12. The smallest value is used, so that only certain cases are refused.
 bool takes_too_many(const Quotient& q, const Reduced& reduced, double most) {
   const bool in_space = static_cast<int64_t>(q.adj.size()) > int64_t{10} * q.n();
-  return most < std::numeric_limits<double>::infinity() && !foreseen_within(most, in_space ? 2000 : 600, q, reduced);
+  return most < std::numeric_limits<double>::infinity() && !estimated_within(most, in_space ? 2000 : 600, q, reduced);
 }
 
 }  // namespace
@@ -467,7 +471,7 @@ Ordering nested_dissection(const Pattern& A, const Options& options) {
   const Pattern& G = reduced.graph;
   Partial partial;
   if (G.n < kSmall || static_cast<double>(G.nnz()) < kNearTree * G.n || G.nnz() > kMostEntries) {
-    if (options.cheap > 0) return result;      // minimum degree it is
+    if (options.cheap > 0) return result;      // the caller uses minimum degree
     partial = by_components(G, options.bounded ? bounded(G.nnz()) : Limits{});
   } else {
     SubPatches patches = sub_patches(G, patch_size(G, options), options.seed);

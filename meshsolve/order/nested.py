@@ -1,4 +1,4 @@
-"""Nested dissection: the face of nested.cpp."""
+"""Nested dissection: Python wrapper of nested.cpp and of its CUDA version."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from meshsolve.order.ordering import Ordering, SeparatorTree
 from meshsolve.report import Report, announce
 from meshsolve.types import Device, Effort, Matrix
 
-# What nested dissection spends on fill. The columns are the fields of Options in order.hpp.
+# Effort spent on less fill: fields of Options in order.hpp.
 EFFORTS = {
     "fast": dict(leaf_size=400, band=4, rounds=3, trials=2, candidates=1, large=20000, balance=0.4),
     "default": dict(leaf_size=400, band=4, rounds=3, trials=2, candidates=1, large=4000, balance=0.4),
     "quality": dict(leaf_size=300, band=5, rounds=5, trials=6, candidates=3, large=2000, balance=0.4),
 }
-SMALL, NEAR_TREE = _core.small_graph, _core.near_tree         # vertices and mean degree below which it is minimum degree, on the CPU
-PATCHES_PER_MESH_PATCH = 8      # nested dissection cuts a mesh patch into this many sub-patches
-DEFAULT_PATCH = 64              # vertices of a sub-patch, as nested_dissection has them by default
+SMALL, NEAR_TREE = _core.small_graph, _core.near_tree   # number of vertices and mean degree below which minimum degree is used, on the CPU
+PATCHES_PER_MESH_PATCH = 8      # number of sub-patches per mesh patch
+DEFAULT_PATCH = 64              # vertices per sub-patch, for the default patch_size
 
 
 def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", patch_size: int = 512, seed: int = 0,
@@ -31,26 +31,27 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
     """Nested dissection on small patches, with its separator tree.
 
     The quotient graph of the patches is bisected recursively. Each cut becomes a minimum vertex separator within a band of a few
-    layers. Parts of some hundred vertices are ordered by exact minimum degree, with the separators around them in the degrees. Dense
+    layers. Parts of some hundred vertices are ordered by exact minimum degree, whose degrees include the adjacent separators. Dense
     rows come last, indistinguishable nodes stay together, components are ordered one by one. Below 5000 vertices, and on
     near-trees, the order is minimum degree and the tree has one node per component.
 
     Parameters
     ----------
     A_or_mesh : Mesh, or (n, n) matrix: scipy sparse of any format, dense, CuPy sparse
-        Of a matrix the pattern of A + A^T without its diagonal counts.
+        For a matrix, the pattern of A + A^T without its diagonal is ordered.
     effort : "default", "fast" or "quality"
-        More time for less fill.
+        Trade-off between time and fill.
     patch_size : int >= 16
-        Patch limit as for the mesh; sub-patches of ``max(16, patch_size // 8)`` vertices are used, of a quarter of that where rows
-        have more than 12 neighbours on average.
+        Patch limit as for the mesh. Sub-patches have ``max(16, patch_size // 8)`` vertices, a quarter of that if rows have more
+        than 12 neighbors on average.
     seed : int >= 0
-        Another seed gives another order of about the same fill.
+        Other seeds give other orders of about the same fill.
     threads : int, optional
         The result does not depend on it.
     device : {"cpu", "cuda", "auto"}
         ``"cuda"`` gives another order of the same fill, the same on every GPU. A CuPy matrix (csr, csc) then gives a CuPy
-        ``perm``; ``tree`` lies on the host. Below 5000 vertices, near-trees, parts without small separators: by the CPU.
+        ``perm``; ``tree`` is on the host. The CPU orders graphs of less than 5000 vertices, near-trees, and parts without small
+        separators.
 
     Returns
     -------
@@ -63,12 +64,12 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
     DeviceUnavailableError
         ``device="cuda"`` and there is no GPU, or no CuPy.
     OutOfMemoryError
-        The GPU has not the about 250 bytes a vertex that a mesh takes.
+        Not enough GPU memory: a mesh needs about 250 bytes per vertex.
 
     Notes
     -----
-    About 0.4 to 0.8 us and 100 bytes a vertex on meshes, on one thread. Source: patches and quotient graph after Yuan's thesis
-    (2024) and Homa (arXiv 2602.00898), band after Chevalier, Pellegrini 2008, halo after Pellegrini, Roman, Amestoy 2000.
+    About 0.4 to 0.8 us and 100 bytes per vertex on meshes, on one thread. Source: patches and quotient graph: Yuan's thesis (2024)
+    and Homa (arXiv 2602.00898); band: Chevalier, Pellegrini 2008; halo: Pellegrini, Roman, Amestoy 2000.
 
     Examples
     --------
@@ -89,14 +90,17 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
 
 
 class TooManyOperations(Exception):
-    """A factorization is foreseen to take more operations than the caller allows; nothing was ordered."""
+    """The factorization is estimated to need more operations than the caller allows; nothing was ordered."""
 
 
 def dissect(pattern, effort, patch, seed, threads, cheap=0.0, most=math.inf, bounded=False):
-    """:func:`nested_dissection` of checked arguments; an empty perm where minimum degree is foreseen to need at most ``cheap``
-    operations a row, and with any ``cheap`` above 0 where there is nothing to dissect (small graphs, near trees);
-    :class:`TooManyOperations` where any order is foreseen to need more than ``most``. ``bounded``: minimum degree of each
-    part is bounded, see :func:`meshsolve.order.simple.minimum_degree`."""
+    """:func:`nested_dissection` of checked arguments, with limits.
+
+    The ``perm`` is empty if minimum degree is estimated to need at most ``cheap`` operations per row. It is also empty if ``cheap`` > 0
+    and there is nothing to dissect (small graphs, near-trees). Raises :class:`TooManyOperations` if every order is estimated to need
+    more than ``most`` operations per row. ``bounded``: minimum degree of each part is bounded, see
+    :func:`meshsolve.order.simple.minimum_degree`.
+    """
     announce("order")
     perm, parent, first, last, patches, patch_seconds, order_seconds, too_many = _core.nested_dissection(
         pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, cheap=cheap, most=most, bounded=bounded,
@@ -110,8 +114,11 @@ def dissect(pattern, effort, patch, seed, threads, cheap=0.0, most=math.inf, bou
 
 
 def dissect_cuda(A, seed, threads, effort="default", patch=DEFAULT_PATCH, stays=True, mesh_patches=None):
-    """:func:`nested_dissection` on the GPU, of checked arguments. ``stays``: ``perm`` stays there even if A comes from the host.
-    ``mesh_patches``: a PatchMesh of the rows on the GPU, whose patches are divided into sub-patches."""
+    """:func:`nested_dissection` of checked arguments on the GPU.
+
+    ``stays``: ``perm`` stays on the GPU even if A is on the host. ``mesh_patches``: PatchMesh of the rows on the GPU, whose patches are
+    divided into sub-patches.
+    """
     stays = stays or prepass_cuda.held(A)
     announce("order")
     start = time.perf_counter()

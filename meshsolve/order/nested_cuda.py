@@ -22,20 +22,20 @@ from meshsolve.sparse.matrix import Csr
 PATCHES = device.kernels("order/subpatch.cu")
 SEPARATE = device.kernels("order/separator.cu")
 
-LEAF_MOST = 300                     # vertices of a leaf: small matrices of bits are cheap, and several fit into shared memory
-TRIALS = 4                          # bisections of a node, a warp each, for each that the CPU makes
-MAX_LEVELS = 60
-DIVIDE_BLOCK = 128
-MOST_TOGETHER = 5                   # blocks of k_separate on a multiprocessor: more would want for registers
-RESERVED = 2 << 10                  # bytes of shared memory of a block beside what it asks for
-BAND_BYTES = 24                     # of shared memory for a vertex of a node; one of its band takes 17 and two for each neighbour
-FLOW_ROW = 8                        # as in separator.cu
-WAVES = 4                           # of the growth of patches, launched before the host looks
+LEAF_MOST = 300                     # most vertices of a leaf, so that several bit matrices fit into shared memory
+TRIALS = 4                          # number of bisections, one warp each, for each bisection on the CPU
+MAX_LEVELS = 60                     # most levels of the separator tree
+DIVIDE_BLOCK = 128                  # threads per block of k_divide
+MOST_TOGETHER = 5                   # most resident thread blocks of k_separate per multiprocessor; more would exceed the registers
+RESERVED = 2 << 10                  # bytes of static shared memory per thread block
+BAND_BYTES = 24                     # bytes of shared memory per vertex of a node; a vertex of the band needs 17, plus 2 per neighbor
+FLOW_ROW = 8                        # scratch_row of separator.cu
+WAVES = 4                           # waves of patch growth that are launched before the host reads the flag
 
 
 @dataclass
 class Nodes:
-    """The nodes of a tree level, on the host: positions, weights, first patches, and the separator above each (-1: none)."""
+    """The nodes of a tree level, on the host: first positions, weights, first patches, and the separator above each (-1: none)."""
 
     begin: np.ndarray
     weight: np.ndarray
@@ -45,16 +45,16 @@ class Nodes:
     def __len__(self):
         return len(self.begin)
 
-    def there(self, options):
-        """The :class:`NodesThere`."""
+    def on_device(self, options):
+        """Copy to the GPU as a :class:`DeviceNodes`."""
         largest_side = (self.weight * 0.5 * (1 + options["balance"])).astype(np.int64) + 1
-        return NodesThere(len(self), *upload(self.patch_ptr, self.begin, self.weight, largest_side,
-                                             np.maximum(1, self.weight // 20), *spend(options, self.weight)))
+        return DeviceNodes(len(self), *upload(self.patch_ptr, self.begin, self.weight, largest_side,
+                                              np.maximum(1, self.weight // 20), *effort_of(options, self.weight)))
 
 
 @dataclass
-class NodesThere:
-    """What the kernels read of the nodes of a tree level: int32 arrays on the device; ``heaviest``: a vertex of a coarse graph."""
+class DeviceNodes:
+    """The nodes of a tree level for the kernels: int32 arrays on the GPU. ``heaviest``: largest weight of a coarse vertex."""
 
     count: int
     patch_ptr: object
@@ -67,14 +67,14 @@ class NodesThere:
 
 
 class Spans:
-    """Separators and leaves as they are found: first and last position, the span of the separator above."""
+    """Separators and leaves in the order they are found: first and last position, and the number of the separator above."""
 
     def __init__(self):
         self.first, self.last, self.owner, self.is_leaf = [], [], [], []
         self.count = 0
 
     def add(self, first, last, owner, is_leaf):
-        """Their numbers."""
+        """Append spans; return their numbers."""
         for row, values in zip((self.first, self.last, self.owner), (first, last, owner)):
             row.append(np.asarray(values, np.int64))
         self.is_leaf.append(np.full(len(first), is_leaf))
@@ -82,7 +82,7 @@ class Spans:
         return np.arange(self.count - len(first), self.count)
 
     def tree(self):
-        """(parent, first, last), int32, in order of position, which is a postorder; and which of these are leaves."""
+        """Return (parent, first, last), int32, sorted by position, which is a postorder; and a mask of the leaves."""
         first, last, owner, is_leaf = map(np.concatenate, (self.first, self.last, self.owner, self.is_leaf))
         order = np.argsort(first)
         rank = np.empty(self.count + 1, np.int64)
@@ -93,7 +93,7 @@ class Spans:
 
 @dataclass
 class Dissection:
-    """``perm`` int32 on the device; ``tree`` = (parent, first, last) int32 on the host."""
+    """``perm``: int32 on the GPU. ``tree``: (parent, first, last), int32 on the host."""
 
     perm: object
     tree: tuple
@@ -102,20 +102,22 @@ class Dissection:
 
 
 def dissect(G, options, patch_size, seed, surface=None):
-    """The :class:`Dissection` of a symmetric pattern on the device, rows ascending; ``options`` as in order.hpp, ``surface`` as
-    for :func:`sub_patches`."""
+    """Return the :class:`Dissection` of a symmetric pattern with ascending rows on the GPU.
+
+    ``options``: as in order.hpp; ``surface``: as for :func:`sub_patches`.
+    """
     start = time.perf_counter()
     G, old, patch, patches = sub_patches(G, patch_size, seed, surface)
-    patch_seconds = time.perf_counter() - start             # what is still under way counts as order
+    patch_seconds = time.perf_counter() - start             # kernels that still run count as "order"
     work = Work(G, patch, patches)
     spans = Spans()
     nodes = Nodes(*(np.array(x, np.int64) for x in ([0], [G.n], [0, patches], [-1])))
     leaf_size = min(LEAF_MOST, options["leaf_size"])
     for level in range(MAX_LEVELS):
-        there = nodes.there(options)
+        nodes_cuda = nodes.on_device(options)
         Q = as_quotient(crossing_keys(PATCHES.k_crossing, G, work.patch), work.weight)
-        side, node = bisect(Q, there, TRIALS * options["trials"], level_seed(seed, level))
-        found = work.separate(there, side, node, int(nodes.weight.max()))
+        side, node = bisect(Q, nodes_cuda, TRIALS * options["trials"], level_seed(seed, level))
+        found = work.separate(nodes_cuda, side, node, int(nodes.weight.max()))
         nodes = work.split(nodes, side, node, found, spans, leaf_size if level + 1 < MAX_LEVELS else G.n)
         if not len(nodes):
             break
@@ -125,7 +127,7 @@ def dissect(G, options, patch_size, seed, surface=None):
 
 
 def level_seed(seed, level):
-    """What the draws of a level start from, uint64."""
+    """Return the key of a level's random numbers, uint64."""
     return np.uint64((seed + (level + 1) * 0x9E3779B97F4A7C15) & (2**64 - 1))
 
 
@@ -133,10 +135,10 @@ def level_seed(seed, level):
 
 
 def sub_patches(G, size, seed, surface=None):
-    """The graph renumbered patch by patch, the old numbers, the patch of each vertex, and how many patches there are.
+    """Return the graph renumbered patch by patch, the old numbers, the patch of each vertex, and the number of patches.
 
-    ``surface``, if given: (patch of each vertex int32, number of patches) of a mesh, each of which is divided; else sub-patches
-    grow from seeds among the vertices in their order.
+    ``surface``: (patch of each vertex int32, number of patches) of a mesh, whose patches are divided. Without it, sub-patches grow from
+    one random seed in every ``size`` consecutive vertices.
     """
     xp = device.xp()
     patch, wave = xp.full(G.n, -1, xp.int32), xp.full(G.n, -1, xp.int32)
@@ -146,31 +148,31 @@ def sub_patches(G, size, seed, surface=None):
     else:
         count = divide(G, *surface, size, seed, patch, wave)
     grow(G, seed, patch, wave)
-    alone = xp.flatnonzero(patch < 0)                       # small components without a seed share patches
-    if len(alone):
-        patch[alone] = (count + xp.arange(len(alone)) // size).astype(xp.int32)
-    patches = count + -(-len(alone) // size)
+    unreached = xp.flatnonzero(patch < 0)                   # small components without a seed share patches
+    if len(unreached):
+        patch[unreached] = (count + xp.arange(len(unreached)) // size).astype(xp.int32)
+    patches = count + -(-len(unreached) // size)
     old = sorted_by(patch)
-    fresh = inverse(old)
+    renumbered = inverse(old)
     ptr = exclusive_scan(xp.diff(G.indptr)[old])
     idx = xp.empty_like(G.indices)
-    launch_1d(PATCHES.k_renumber, G.n, np.int32(G.n), G.indptr, G.indices, old, fresh, ptr, idx)
+    launch_1d(PATCHES.k_renumber, G.n, np.int32(G.n), G.indptr, G.indices, old, renumbered, ptr, idx)
     return Csr(G.n, ptr, idx), old, patch[old], patches
 
 
 def divide(G, of, count, size, seed, patch, wave):
-    """Divides the patches of a mesh into sub-patches of about ``size`` vertices; returns their number."""
-    held = bincount(of, count)
-    first = exclusive_scan((2 * held + size) // (2 * size) + ((held > 0) & (2 * held < size)))
-    args = exclusive_scan(held), sorted_by(of), of, G.indptr, G.indices, first, np.uint64(seed), patch, wave
+    """Divide the patches of a mesh into sub-patches of about ``size`` vertices. Return their number."""
+    weight = bincount(of, count)
+    first = exclusive_scan((2 * weight + size) // (2 * size) + ((weight > 0) & (2 * weight < size)))
+    args = exclusive_scan(weight), sorted_by(of), of, G.indptr, G.indices, first, np.uint64(seed), patch, wave
     device.launch(PATCHES.k_divide, count, DIVIDE_BLOCK, 0, args)
     return total(first)
 
 
 def grow(G, seed, patch, wave):
-    """Wave after wave until every vertex that a sub-patch can reach has one."""
+    """Grow sub-patches wave by wave until every vertex that a seed reaches has one."""
     grown, now = device.xp().ones(1, np.int32), 1
-    while device.scalar(grown):                             # a look at the flag waits for the device: not after each wave
+    while device.scalar(grown):                             # reading the flag waits for the GPU, so not after each wave
         grown[:] = 0
         for k in range(now, now + WAVES):
             launch_1d(PATCHES.k_grow, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(k), np.uint64(seed), patch, wave, grown)
@@ -178,7 +180,7 @@ def grow(G, seed, patch, wave):
 
 
 def weights_of(patch, count):
-    """Vertices of each patch, int32."""
+    """Return the number of vertices of each patch, int32."""
     weight = device.xp().zeros(count, device.xp().int32)
     launch_1d(PATCHES.k_weigh, len(patch), np.int32(len(patch)), patch, weight)
     return weight
@@ -188,35 +190,39 @@ def weights_of(patch, count):
 
 
 class Work:
-    """Arrays that last through the levels: `patch` and `slot`, the first position of each vertex's tree node; scratch; and the
-    `weight` of each patch of the level, its vertices."""
+    """State that is kept through the levels, on the GPU.
+
+    ``patch``: patch of each vertex; ``slot``: first position of its tree node; ``weight``: number of vertices of each patch of the
+    level; and scratch.
+    """
 
     def __init__(self, G, patch, patches):
         xp = device.xp()
         self.G, self.patch, self.weight = G, patch, weights_of(patch, patches)
         self.slot = xp.zeros(G.n, xp.int32)
-        self.rank = xp.empty(patches, xp.int32)                             # of a patch on its side of a node
-        self.vertices = [xp.empty(G.n, xp.int32) for _ in range(4)]         # side, layer, touched, place
+        self.rank = xp.empty(patches, xp.int32)                             # rank of each patch on its side of a node
+        self.vertices = [xp.empty(G.n, xp.int32) for _ in range(4)]         # side, layer, touched, position
         self.lists = [xp.empty(G.n, xp.int32) for _ in range(3)]            # band, touched, other
         self.flow = xp.empty(FLOW_ROW * G.n, xp.int32)
 
     def separate(self, nodes, side, node, heaviest):
-        """(nodes, 6) on the host: whether it is split, size of the separator, weights of both sides, patches of both sides."""
+        """Find a separator of each node. Return (nodes, 6) on the host: split or not, size of the separator, weights and numbers of
+        patches of both sides."""
         xp, G, count = device.xp(), self.G, nodes.count
         counts, found = xp.zeros((2, count), xp.int32), xp.empty(6 * count, xp.int32)
         seeds, weight_0 = counts[0], counts[1]
         vertex_side, layer, touched, *_ = self.vertices
         launch_1d(SEPARATE.k_boundary, G.n, np.int32(G.n), G.indptr, G.indices, self.patch, side, node, nodes.begin, vertex_side, layer,
              touched, self.lists[0], seeds, weight_0)
-        threads, room = block_of(count, heaviest)
-        device.launch(SEPARATE.k_separate, count, threads, room, (
+        threads, shared_bytes = block_of(count, heaviest)
+        device.launch(SEPARATE.k_separate, count, threads, shared_bytes, (
             G.indptr, G.indices, side, nodes.patch_ptr, nodes.begin, nodes.weight, nodes.rounds, nodes.layers, seeds, weight_0,
-            np.int32(room), self.patch, *self.vertices, *self.lists, self.flow, self.weight, self.slot, found))
+            np.int32(shared_bytes), self.patch, *self.vertices, *self.lists, self.flow, self.weight, self.slot, found))
         device.launch(PATCHES.k_rank, count, 512 if count <= FEW else 64, 0, (nodes.patch_ptr, side, self.weight, self.rank, found))
         return device.to_host(found).reshape(count, 6).astype(np.int64)
 
     def split(self, nodes, side, node, found, spans, leaf_size):
-        """The nodes of the next level; separators and leaves go to `spans`, patches get new numbers."""
+        """Return the nodes of the next level. Separators and leaves are appended to ``spans``; patches get new numbers."""
         good, size, weight, patches = found[:, 0] == 1, found[:, 1], found[:, 2:4].copy(), found[:, 4:]
         top = nodes.begin + weight.sum(1)
         owner = nodes.owner.copy()
@@ -225,7 +231,7 @@ class Work:
         begin = np.stack([nodes.begin, nodes.begin + weight[:, 0]], 1)
         begin[~good], weight[~good] = nodes.begin[~good, None], nodes.weight[~good, None]
         is_leaf = (weight > 0) & ((weight <= leaf_size) | ~good[:, None])
-        one = is_leaf & (good[:, None] | (np.arange(2) == 0))               # a leaf that is no side of anything counts once
+        one = is_leaf & (good[:, None] | (np.arange(2) == 0))               # a node that is not split is one leaf
         spans.add(begin[one], (begin + weight)[one], np.broadcast_to(owner[:, None], begin.shape)[one], True)
         goes_on = (weight > 0) & ~is_leaf
         ends = np.cumsum(np.where(goes_on, patches, 0))
@@ -234,7 +240,7 @@ class Work:
         return Nodes(begin[goes_on], weight[goes_on], np.append(0, patches[goes_on].cumsum()), np.repeat(owner, 2)[goes_on.ravel()])
 
     def _relabel(self, side, node, first, leaf_begin, count):
-        """New numbers for the `count` patches of the next level, those of a part of a node from ``first`` on."""
+        """Renumber the ``count`` patches of the next level; those of each part of a node from ``first`` on."""
         n, weight = self.G.n, device.xp().empty(count, np.int32)
         launch_1d(PATCHES.k_relabel, n, np.int32(n), np.int32(len(self.weight)), node, side, self.rank, self.weight,
              *upload(first, leaf_begin), self.patch, self.slot, weight)
@@ -242,13 +248,13 @@ class Work:
 
 
 def block_of(nodes, heaviest):
-    """Threads and bytes of shared memory of a block of k_separate: blocks that are on a multiprocessor at once share it."""
+    """Return the threads and the bytes of shared memory of a thread block of k_separate. Resident thread blocks share the memory."""
     together = min(-(-nodes // device.multiprocessors()), MOST_TOGETHER)
     threads = 512 if nodes <= FEW else 256 if together <= 2 else 128
     return threads, max(0, min(device.shared_limit() // together - RESERVED, BAND_BYTES * heaviest)) // 16 * 16
 
 
-def spend(options, weight):
-    """(layers, rounds) for nodes of these weights: more near the root; small ones, many at once, get more than the CPU's."""
+def effort_of(options, weight):
+    """Return (layers, rounds) for nodes of these weights: more near the root. Small nodes get more than on the CPU, which is free."""
     root = weight >= options["large"]
     return options["band"] + 2 * root, options["rounds"] + 2 * root

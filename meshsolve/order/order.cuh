@@ -1,23 +1,23 @@
-// What the kernels of nested dissection share.
+// Device functions that the kernels of nested dissection share: scores, label votes, and lists of keys.
 #pragma once
 #include "device/common.cuh"
 
 namespace ms::order {
 
-// A value that other threads may be writing.
+// Reads a value that other threads may be writing.
 template <class T> __device__ __forceinline__ T peek(const T* p) { return *static_cast<const volatile T*>(p); }
 
-// Size of a cut or separator, made worse by uneven sides: beyond a share of 0.65 strongly.
+// Size of a cut or separator with a penalty for uneven sides, which is steep once the larger side exceeds a share of 0.65.
 __device__ __forceinline__ double separator_score(int size, int larger, int total) {
   const double share = static_cast<double>(larger) / total, beyond = share > 0.65 ? share - 0.65 : 0.0;
   return size * (1 + (share - 0.5) + 3 * beyond);
 }
 
-constexpr int counted_row = 32;                             // longer rows: any label will do
+constexpr int counted_row = 32;                             // longest row whose labels are counted; longer rows draw any label
 
-// The label >= 0 that most entries of a row have, a draw among equals; -1 if none has any.
+// The most frequent label >= 0 among the entries of a row, ties at random; -1 if there is no such label.
 template <class Label> __device__ inline int most_frequent(const int* row, int length, unsigned long long draw, Label label) {
-  int labels[counted_row];                                  // asked for once: they come from far away
+  int labels[counted_row];                                  // read once: global memory is slow
   const bool counts = length <= counted_row;
   for (int k = 0; counts && k < length; ++k) labels[k] = label(row[k]);
   int best = -1, most = 0;
@@ -36,8 +36,8 @@ template <class Label> __device__ inline int most_frequent(const int* row, int l
   return best;
 }
 
-// Room for `count` entries of each thread in a list that blocks fill in any order: where those of this thread begin. Every thread
-// of the block calls it.
+// Reserves `count` entries per thread in a list that thread blocks fill in any order. Returns the first entry of this thread.
+// Every thread of the block must call it.
 __device__ inline long long claim(int count, unsigned long long* used) {
   __shared__ long long base;
   int total;
@@ -49,7 +49,8 @@ __device__ inline long long claim(int count, unsigned long long* used) {
   return at;
 }
 
-// Lists the keys that vertices with a label >= 0 have for their neighbours, in no order; key -1: none. `keys` null: *used counts.
+// Lists key(label, neighbor) for the neighbors of all vertices with label >= 0, in any order; keys < 0 are left out. With `keys`
+// null it only counts them, in *used.
 template <class Label, class Key>
 __device__ __forceinline__ void list_keys(int n, const long long* ptr, const int* idx, unsigned long long* used, long long* keys,
                                           Label label, Key key) {

@@ -1,6 +1,6 @@
 // Fill-reducing orderings of symmetric patterns: nested dissection with its separator tree, and approximate minimum degree.
-// perm[k] is the old index of the k-th new row: A[perm][:, perm] is what is factored.
-// Patterns come in symmetric and without diagonal (arrays.symmetric_pattern); minimum degree leaves out one that is stored.
+// perm[k] is the old index of the k-th new row: the matrix A[perm][:, perm] is factored.
+// Patterns are symmetric and without diagonal (sparse.matrix.symmetric_pattern). Minimum degree skips a diagonal that is stored.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -12,48 +12,49 @@
 
 namespace ms::order {
 
-constexpr int32_t kSmall = 5000;            // vertices below which minimum degree alone has less fill and takes a millisecond
-constexpr double kNearTree = 3.2;           // mean degree below which minimum degree is hard to beat
+constexpr int32_t kSmall = 5000;            // number of vertices below which minimum degree alone has less fill, in about 1 ms
+constexpr double kNearTree = 3.2;           // mean degree of a near-tree, for which minimum degree is close to optimal
 
-struct Options {               // nested.py has what they are as a rule
-  int32_t patch_size;          // vertices of a sub-patch, the unit of the quotient graph
-  int32_t leaf_size;           // parts up to this size are ordered by minimum degree
-  int32_t band;                // layers on each side of a cut in which the minimum separator is looked for
-  int32_t rounds;              // how often the band is laid anew around the separator found
-  int32_t trials;              // bisections of the quotient graph, the best is refined
-  int32_t candidates;          // of the trials, how many get a separator before one is chosen
-  int32_t large;               // nodes below this size have one trial and one round; ten times as large: more of each
-  double balance;              // the larger side may have (1 + balance) / 2 of a node
-  double cheap;                // operations a row: where minimum degree is foreseen to need no more, nothing is ordered;
-  double most;                 // nor where any order is foreseen to need more than so many
+struct Options {               // defaults: EFFORTS in nested.py
+  int32_t patch_size;          // vertices per sub-patch, a vertex of the quotient graph
+  int32_t leaf_size;           // largest part that minimum degree orders
+  int32_t band;                // layers on each side of a cut that are searched for the minimum separator
+  int32_t rounds;              // rounds of band refinement; each rebuilds the band around the last separator
+  int32_t trials;              // bisections of the quotient graph per node
+  int32_t candidates;          // best trials whose vertex separators are computed and compared
+  int32_t large;               // vertices of a node: one trial and one round below it, extra ones above ten times as many
+  double balance;              // the larger side has at most the share (1 + balance) / 2 of a node
+  double cheap;                // operations per row: if minimum degree is estimated to need no more, nothing is ordered
+  double most;                 // operations per row: if every order is estimated to need more, nothing is ordered
   uint64_t seed;
   int threads;
-  bool bounded;                // minimum degree within the visits of bounded() below
+  bool bounded;                // minimum degree keeps to the visits of bounded() below
 };
 
-// What one node of `weight` vertices is worth: little for the many small ones, more near the root, where a separator decides
-// most of the operations and costs least.
+// Effort spent on the separator of a node of `weight` vertices. Nodes near the root get more: they are few, and their separators
+// account for most of the operations.
 struct Effort {
   int layers, rounds, trials, candidates;
 };
 Effort effort(const Options& options, int64_t weight);
 
-// What minimum degree may spend.
+// Limits of minimum degree.
 struct Limits {
-  double flops = std::numeric_limits<double>::infinity();        // bound of the Cholesky operations of its order
-  double visits = std::numeric_limits<double>::infinity();       // entries of lists that it reads
+  double flops = std::numeric_limits<double>::infinity();        // upper bound of the Cholesky operations of the order
+  double visits = std::numeric_limits<double>::infinity();       // list entries read
 };
 
-// Near linear for every pattern. Meshes need at most 0.6 of it. Graphs without small separators, random ones and social networks, would
-// need far more, for an order that is no better for an incomplete factor.
+// Visits of nnz log2(nnz): nearly linear time for every pattern. Meshes need at most 0.6 of it. Graphs without small separators
+// (random graphs, social networks) would need far more, and an incomplete factor gains nothing from it.
 inline Limits bounded(int64_t nnz) {
-  constexpr double kAnyway = 1 << 20;           // some milliseconds
+  constexpr double kFewVisits = 1 << 20;        // smallest limit: a few milliseconds
   const double entries = static_cast<double>(std::max<int64_t>(nnz, 2));
-  return {.visits = std::max(kAnyway, entries * std::log2(entries))};
+  return {.visits = std::max(kFewVisits, entries * std::log2(entries))};
 }
 
-// Nodes in postorder: parent[k] > k, or -1 for a root. [first[k], last[k]) are the new positions of node k's own vertices,
-// its subtree lies right before them. The nodes partition 0..n; an edge joins a node with itself or with an ancestor.
+// Separator tree, nodes in postorder: parent[k] > k, or -1 for a root. [first[k], last[k]) are the new positions of the vertices
+// of node k; its subtree lies right before them. The nodes partition 0..n. Every edge joins a node with itself or with an
+// ancestor.
 struct Tree {
   std::vector<int32_t> parent, first, last;
 };
@@ -61,41 +62,40 @@ struct Tree {
 struct Ordering {
   std::vector<int32_t> perm;
   Tree tree;
-  bool too_many = false;       // nothing was ordered because of Options::most
+  bool too_many = false;       // nothing was ordered: more than Options::most operations estimated
   int32_t patches = 0;
   double patch_seconds = 0, order_seconds = 0;
 };
 
 Ordering nested_dissection(const Pattern& A, const Options& options);
 
-// What minimum degree knows when it is done: the order, and the elimination tree and column counts of the pattern in that order.
-// The latter two are empty where it has only bounds of them, because dense rows were put last or visits ran out.
+// A minimum degree order, with the elimination tree and the column counts of the pattern in that order. Tree and counts are empty
+// if only bounds of them are available, because dense rows come last or the limit of visits was reached.
 struct Elimination {
   std::vector<int32_t> perm;
-  std::vector<int32_t> parent, colcount;       // parent[j] > j or -1; the diagonal counts
-  int64_t visits = 0;                          // entries of lists that were read
+  std::vector<int32_t> parent, colcount;       // parent[j] > j or -1; the counts include the diagonal
+  int64_t visits = 0;                          // list entries read
 };
 
-
-// Approximate minimum degree of the whole pattern; the vectors are empty once its operations pass limits.flops. Past limits.visits
-// the vertices that are left follow by the bounds of their degrees.
+// Approximate minimum degree of the whole pattern. The vectors are empty if the operations exceed limits.flops. Once the visits
+// exceed limits.visits, the remaining vertices follow by ascending bounds of their degrees.
 Elimination amd(const Pattern& A, const Limits& limits = {});
 
-// Reverse Cuthill-McKee order of a pattern without diagonal; each of the (n) roots that is not reached from earlier ones begins a search.
+// Reverse Cuthill-McKee order of a pattern without diagonal. roots: (n) vertices; each that is not yet reached starts a search.
 std::vector<int32_t> rcm(const Pattern& A, const int32_t* roots);
 
-// The smallest color that no neighbor has, vertex by vertex, (n).
+// Greedy coloring: each vertex in turn gets the smallest color that no neighbor has, (n).
 std::vector<int32_t> greedy_coloring(const Pattern& graph);
 
-// Standard deviation of the lengths of rows beside their mean, or beside 1 if that is less; so many of the longest do not count.
+// Standard deviation of the row lengths divided by max(mean, 1), without the `left_out` longest rows.
 double degree_spread(const int64_t* ptr, int64_t n, int64_t left_out);
 
-// What breadth-first searches tell, which end after `most` levels or at half of the graph; nothing of graphs made of hubs.
+// Shape of the level structures of breadth-first searches. Zero for graphs in which dense rows hold most entries.
 struct Levels {
-  int64_t width = 0;           // the most vertices in a level, without those with fewer than three neighbours. Without small separators,
-                               // a factorization takes at least a tenth of its cube in operations; elsewhere more by far
-  double dimension = 0;        // the power of the levels with which the vertices grow; 0 where there are fewer than four
+  int64_t width = 0;           // most vertices of degree >= 3 in a level. Without small separators, a factorization takes at least
+                               // width^3 / 10 operations; with them, far more than that
+  double dimension = 0;        // exponent d in vertices ~ levels^d; 0 if there are fewer than four levels
 };
-Levels levels(const Pattern& A, int most, bool diagonal);          // diagonal: A has one
+Levels levels(const Pattern& A, int most, bool diagonal);    // most: of the levels; diagonal: A stores its diagonal
 
 }  // namespace ms::order

@@ -1,4 +1,4 @@
-"""What an ordering is: a permutation, the separator tree of a nested dissection, and how both were made."""
+"""The result of an ordering: a permutation, the separator tree of a nested dissection, and a report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SeparatorTree:
     parent : (k,) int32
         ``parent[i] > i``, or -1 for a root.
     first, last : (k,) int32
-        ``[first[i], last[i])`` are the new positions of node i's own vertices: a separator or a leaf. The subtree of i lies
+        ``[first[i], last[i])`` are the new positions of the vertices of node i, a separator or a leaf. The subtree of i lies right
         before them. The nodes partition 0..n, and every edge of the graph joins a node with itself or with an ancestor.
     """
 
@@ -42,37 +42,36 @@ class SeparatorTree:
 
 
 class Elimination(NamedTuple):
-    """What a method that eliminates knows of the Cholesky factor of the very pattern that it ordered: the elimination tree and the
-    column counts, (n,) int32 each, in new numbers."""
+    """Elimination tree and column counts of the Cholesky factor of the ordered pattern, (n,) int32 each, in new numbers."""
 
     parent: np.ndarray
     colcount: np.ndarray
 
     def moved(self, rows):
-        """The same where ``rows[k]`` becomes row k, and still comes before those above it in the tree."""
-        place = np.empty(len(rows) + 1, np.int32)
-        place[rows], place[-1] = np.arange(len(rows), dtype=np.int32), -1
-        return Elimination(place[self.parent[rows]], self.colcount[rows])
+        """Return it for the order in which ``rows[k]`` becomes row k. Every row must still come before its ancestors."""
+        position = np.empty(len(rows) + 1, np.int32)
+        position[rows], position[-1] = np.arange(len(rows), dtype=np.int32), -1
+        return Elimination(position[self.parent[rows]], self.colcount[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class Ordering:
-    """A permutation and how it was made.
+    """A permutation, with its method and report.
 
     Attributes
     ----------
     perm : (n,) int32
-        ``perm[k]`` is the old index of the k-th new row. A CuPy array where a CuPy matrix was ordered on the GPU.
+        ``perm[k]`` is the old index of the k-th new row. A CuPy array if a CuPy matrix was ordered on the GPU.
     method : str
         A name of :mod:`meshsolve.order.methods`, or ``"given"``.
     tree : SeparatorTree or None
         For nested dissection.
     num_patches : int
-        Sub-patches that nested dissection worked on; 0 elsewhere and below 5000 vertices, where it is minimum degree.
+        Number of sub-patches of nested dissection; 0 for other methods, and below 5000 vertices, where minimum degree is used.
     report : Report
         Phases ``"patches"`` and ``"order"``.
     elimination : Elimination or None
-        For the analysis that follows at once, where the method came by it: minimum degree does most often.
+        For the analysis of the same pattern, if the method computes it: minimum degree usually does.
     """
 
     perm: np.ndarray
@@ -101,11 +100,11 @@ class Ordering:
         return len(self.perm)
 
     def __array__(self, dtype=None, copy=None):
-        """``perm`` on the host, so that an ordering indexes as its permutation does: ``A[o][:, o]``."""
+        """Return ``perm`` on the host, so that an ordering can be used as an index: ``A[o][:, o]``."""
         perm = device.to_host(self.perm)
         if copy or not (dtype is None or np.dtype(dtype) == perm.dtype):
             if copy is False:
-                raise ValueError(f"the permutation is of {perm.dtype}: another dtype takes a copy")
+                raise ValueError(f"the permutation has dtype {perm.dtype}: conversion to {np.dtype(dtype)} needs a copy")
             return np.array(perm, dtype)
         return perm
 
@@ -114,12 +113,12 @@ class Ordering:
         return f"Ordering({self.method!r}, n={len(self)}{tree})"
 
 
-# A name of order.methods; an array is taken as ``perm``; a function returns an Ordering or a ``perm`` of the pattern it gets.
+# A name of order.methods, an Ordering, an array ``perm``, or a function of a pattern that returns an Ordering or a ``perm``.
 OrderingLike: TypeAlias = str | Ordering | Sequence[int] | np.ndarray | Callable[[Matrix], Any]
 
 
 def timed(method, A, make):
-    """The :class:`Ordering` of the graph of A whose ``perm`` is ``make(graph)``, with the seconds it took."""
+    """Return the :class:`Ordering` of the graph of A whose ``perm`` is ``make(graph)``, with its time in the report."""
     graph = pattern_of(A).graph()
     report = Report(ordering=method, nnz_A=graph.nnz + graph.n)
     with report.phase("order"):

@@ -1,6 +1,7 @@
-// Dense rows would join everything with everything: they are taken out and numbered last. Twins (neighbours with the same
-// other neighbours: the unknowns of one mesh vertex) are eliminated together in any good order: they become one vertex.
-// Cost O(n + nnz); twins are looked for in a sample first.
+// Reduction of a graph before a dissection. Dense rows would connect every part with every other, so they are removed and
+// numbered last. Indistinguishable nodes (adjacent, with the same other neighbors: the unknowns of one mesh vertex) are
+// eliminated together in any good order, so they become one vertex. They are searched for in a sample first.
+// Term: George, Liu 1989, "The evolution of the minimum degree ordering algorithm". Cost: O(n + nnz).
 #include "prepass.hpp"
 
 #include <algorithm>
@@ -12,22 +13,22 @@
 namespace ms::order {
 namespace {
 
-constexpr int32_t kSample = 1000;           // vertices looked at before twins are searched everywhere
-constexpr int64_t kShortRow = 64;           // mean length of a row up to which rows are compared entry by entry
-constexpr double kWorthMerging = 0.15;      // share of vertices with a twin from which merging pays
+constexpr int32_t kSample = 1000;           // vertices that are tested before all of them are
+constexpr int64_t kShortRow = 64;           // mean row length up to which rows are compared without hashes
+constexpr double kWorthMerging = 0.15;      // share of vertices with an indistinguishable neighbor from which merging pays
 
 std::vector<int32_t> dense_rows(const Pattern& A) {
   const double limit = std::max(64.0, 10.0 * std::sqrt(static_cast<double>(A.n)));
   std::vector<int32_t> rows;
   for (int32_t i = 0; i < A.n; ++i)
     if (static_cast<double>(A.degree(i)) > limit) rows.push_back(i);
-  if (static_cast<double>(rows.size()) > std::sqrt(static_cast<double>(A.n))) rows.clear();    // not the exception here
+  if (static_cast<double>(rows.size()) > std::sqrt(static_cast<double>(A.n))) rows.clear();    // not exceptional
   std::stable_sort(rows.begin(), rows.end(), [&](int32_t a, int32_t b) { return A.degree(a) < A.degree(b); });
   return rows;
 }
 
-// The rows and columns of A with fresh[i] >= 0, in these new numbers; several i may share one (twins): the first stands.
-OwnedPattern restrict_to(const Pattern& A, const std::vector<int32_t>& fresh, const std::vector<int32_t>& first) {
+// The pattern of A on the groups: renumbered[i] is the group of row i or -1, first[g] the row that leader group g.
+OwnedPattern restrict_to(const Pattern& A, const std::vector<int32_t>& renumbered, const std::vector<int32_t>& first) {
   OwnedPattern B;
   const int32_t n = static_cast<int32_t>(first.size());
   B.ptr.assign(1, 0);
@@ -36,14 +37,14 @@ OwnedPattern restrict_to(const Pattern& A, const std::vector<int32_t>& fresh, co
     const int32_t v = first[i];
     for (int64_t p = A.ptr[v]; p < A.ptr[v + 1]; ++p) {
       const int32_t u = A.idx[p];
-      if (fresh[u] >= 0 && fresh[u] != i && first[fresh[u]] == u) B.idx.push_back(fresh[u]);
+      if (renumbered[u] >= 0 && renumbered[u] != i && first[renumbered[u]] == u) B.idx.push_back(renumbered[u]);
     }
     B.ptr.push_back(static_cast<int64_t>(B.idx.size()));
   }
   return B;
 }
 
-// Sums of hashes of each vertex and its neighbors, the same for twins. Empty where rows are short, as comparing these takes no longer.
+// Hash of each vertex and its neighbors: equal for indistinguishable nodes. Empty if rows are short: comparing them is as fast.
 std::vector<uint64_t> row_hashes(const Pattern& A) {
   std::vector<uint64_t> hashes;
   if (A.nnz() <= kShortRow * A.n) return hashes;
@@ -55,8 +56,8 @@ std::vector<uint64_t> row_hashes(const Pattern& A) {
   return hashes;
 }
 
-// The same neighbours but for each other.
-bool twins(const Pattern& A, const std::vector<uint64_t>& hashes, int32_t v, int32_t u) {
+// True if adjacent vertices v and u have the same other neighbors.
+bool indistinguishable(const Pattern& A, const std::vector<uint64_t>& hashes, int32_t v, int32_t u) {
   if (A.degree(v) != A.degree(u) || (!hashes.empty() && hashes[v] != hashes[u])) return false;
   int64_t p = A.ptr[v], q = A.ptr[u];
   for (;;) {
@@ -67,19 +68,20 @@ bool twins(const Pattern& A, const std::vector<uint64_t>& hashes, int32_t v, int
   }
 }
 
-int32_t first_twin(const Pattern& A, const std::vector<uint64_t>& hashes, int32_t v) {
+// The smallest node that is indistinguishable from v, or v itself.
+int32_t representative(const Pattern& A, const std::vector<uint64_t>& hashes, int32_t v) {
   for (int64_t p = A.ptr[v]; p < A.ptr[v + 1] && A.idx[p] < v; ++p)
-    if (twins(A, hashes, v, A.idx[p])) return A.idx[p];
+    if (indistinguishable(A, hashes, v, A.idx[p])) return A.idx[p];
   return v;
 }
 
-bool has_many_twins(const Pattern& A, const std::vector<uint64_t>& hashes) {
+bool worth_merging(const Pattern& A, const std::vector<uint64_t>& hashes) {
   const int32_t sample = std::min(kSample, A.n);
   int32_t found = 0;
   for (int32_t k = 0; k < sample; ++k) {
     const int32_t v = static_cast<int32_t>(int64_t{k} * A.n / sample);
     for (int64_t p = A.ptr[v]; p < A.ptr[v + 1]; ++p)
-      if (twins(A, hashes, v, A.idx[p])) {
+      if (indistinguishable(A, hashes, v, A.idx[p])) {
         ++found;
         break;
       }
@@ -87,11 +89,11 @@ bool has_many_twins(const Pattern& A, const std::vector<uint64_t>& hashes) {
   return found > kWorthMerging * sample;
 }
 
-// Nodes become a postordered tree: the parent of a node is the first later one whose subtree holds it.
+// Postordered tree of the nodes: the parent of a node is the first later node whose subtree contains it.
 Tree tree_of(std::vector<TreeNode>& nodes) {
   std::sort(nodes.begin(), nodes.end(), [](const TreeNode& a, const TreeNode& b) { return a.first < b.first; });
   Tree t;
-  std::vector<int32_t> open;                  // nodes without a parent so far
+  std::vector<int32_t> open;                  // nodes without a parent yet
   for (const TreeNode& s : nodes) {
     const int32_t k = static_cast<int32_t>(t.parent.size());
     while (!open.empty() && t.first[open.back()] >= s.begin) {
@@ -112,26 +114,26 @@ void reduce(const Pattern& A, Reduced& r) {
   r.graph = A;
   r.dense = dense_rows(A);
   const std::vector<uint64_t> hashes = row_hashes(A);
-  const bool merge = has_many_twins(A, hashes);
+  const bool merge = worth_merging(A, hashes);
   if (r.dense.empty() && !merge) return;
-  std::vector<int32_t> fresh(A.n, 0), first;
-  for (const int32_t i : r.dense) fresh[i] = -1;
+  std::vector<int32_t> renumbered(A.n, 0), first;
+  for (const int32_t i : r.dense) renumbered[i] = -1;
   for (int32_t v = 0; v < A.n; ++v) {
-    if (fresh[v] < 0) continue;
-    const int32_t twin = merge ? first_twin(A, hashes, v) : v;
-    fresh[v] = twin < v ? fresh[twin] : static_cast<int32_t>(first.size());
-    if (twin == v) first.push_back(v);
+    if (renumbered[v] < 0) continue;
+    const int32_t leader = merge ? representative(A, hashes, v) : v;
+    renumbered[v] = leader < v ? renumbered[leader] : static_cast<int32_t>(first.size());
+    if (leader == v) first.push_back(v);
   }
   const int32_t n = static_cast<int32_t>(first.size());
   r.group_start.assign(n + 1, 0);
   for (int32_t v = 0; v < A.n; ++v)
-    if (fresh[v] >= 0) ++r.group_start[fresh[v] + 1];
+    if (renumbered[v] >= 0) ++r.group_start[renumbered[v] + 1];
   std::vector<int32_t> next = cumsum_with_cursors(r.group_start);
   r.group.resize(r.group_start[n]);
   for (int32_t v = 0; v < A.n; ++v)
-    if (fresh[v] >= 0) r.group[next[fresh[v]]++] = v;
-  r.held = restrict_to(A, fresh, first);
-  r.graph = r.held.view();
+    if (renumbered[v] >= 0) r.group[next[renumbered[v]]++] = v;
+  r.storage = restrict_to(A, renumbered, first);
+  r.graph = r.storage.view();
 }
 
 void expand(const Reduced& r, const Partial& partial, Ordering& result) {
@@ -139,7 +141,7 @@ void expand(const Reduced& r, const Partial& partial, Ordering& result) {
   if (r.group_start.empty()) {
     result.perm = partial.perm;
   } else {
-    std::vector<int32_t> position(partial.perm.size() + 1, 0);      // of the first vertex of each group
+    std::vector<int32_t> position(partial.perm.size() + 1, 0);      // new position of the first vertex of each group
     for (size_t k = 0; k < partial.perm.size(); ++k) {
       const int32_t g = partial.perm[k];
       result.perm.insert(result.perm.end(), r.group.begin() + r.group_start[g], r.group.begin() + r.group_start[g + 1]);

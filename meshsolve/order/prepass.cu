@@ -1,6 +1,6 @@
-// A pattern that is symmetric already without its diagonal, and twins: vertices with the same neighbours but for each other. Twin
-// of prepass.cpp.
-// Rows are ascending. Cost O(degree) comparisons of rows a vertex, nearly all of which end at the first entries.
+// Reduction of a graph before a dissection: symmetric patterns without their diagonal, and indistinguishable nodes (adjacent
+// vertices with the same other neighbors). CPU counterpart: prepass.cpp.
+// Rows are ascending. Cost: O(degree) comparisons of rows per vertex; nearly all end at the first entries.
 #include "device/common.cuh"
 
 namespace ms::order {
@@ -11,7 +11,7 @@ struct Rows {
   const long long* ptr;
   const int* idx;
 
-  __device__ inline bool same_but_for_each_other(int v, int u) const {
+  __device__ inline bool indistinguishable(int v, int u) const {
     long long p = ptr[v], q = ptr[u];
     const long long p_end = ptr[v + 1], q_end = ptr[u + 1];
     if (p_end - p != q_end - q) return false;
@@ -29,24 +29,24 @@ struct Rows {
 using namespace ms;
 using namespace ms::order;
 
-// first[v] = the smallest twin of v, v itself if none is smaller: the same for all of a group. counts: vertices with a smaller
-// twin, and rows of more than `longest` entries.
+// first[v] = the smallest node that is indistinguishable from v, or v itself: the same for all nodes of a group. counts[0]:
+// number of vertices with first[v] < v. counts[1]: number of rows of more than `longest` entries.
 extern "C" __global__ void __launch_bounds__(256)
-k_first_twin(int n, const long long* ptr, const int* idx, int longest, int* first, int* counts) {
+k_representative(int n, const long long* ptr, const int* idx, int longest, int* first, int* counts) {
   const Rows rows{ptr, idx};
   for (long long i = grid_begin(); i < n; i += grid_step()) {
     const int v = static_cast<int>(i);
     int found = v;
     for (long long k = ptr[v]; found == v && k < ptr[v + 1] && idx[k] < v; ++k)
-      if (rows.same_but_for_each_other(v, idx[k])) found = idx[k];
+      if (rows.indistinguishable(v, idx[k])) found = idx[k];
     first[v] = found;
     if (found < v) atomicAdd(counts, 1);
     if (ptr[v + 1] - ptr[v] > longest) atomicAdd(counts + 1, 1);
   }
 }
 
-// Whether a pattern can be taken as it is: *unfit = 1 where a row does not ascend or is too long for one thread, where an index is
-// out of range, and where an entry has no transposed one. size[v + 1] = entries of row v off the diagonal; size[0] = 0.
+// Tests if a pattern is symmetric. Sets *unfit = 1 if a row does not ascend or is too long for one thread, if an index is out of
+// range, or if the transpose of an entry is missing. size[v + 1] = number of off-diagonal entries of row v; size[0] = 0.
 extern "C" __global__ void __launch_bounds__(256)
 k_check_symmetric(int n, const long long* ptr, const int* idx, long long* size, long long* unfit) {
   if (grid_begin() == 0) size[0] = 0;
@@ -66,7 +66,7 @@ k_check_symmetric(int n, const long long* ptr, const int* idx, long long* size, 
   }
 }
 
-// The rows without their diagonal.
+// Copies the rows without their diagonal.
 extern "C" __global__ void __launch_bounds__(256)
 k_strip(int n, const long long* ptr, const int* idx, const long long* new_ptr, int* new_idx) {
   for (long long v = grid_begin(); v < n; v += grid_step()) {

@@ -1,5 +1,7 @@
-"""The CUDA path around a nested dissection, the twin of prepass.cpp: the graph of a matrix on the device, dense rows and twins
-out of it, and its order expanded to all rows."""
+"""Reduction of a graph before a dissection on the GPU, and expansion of the order after it. CPU counterpart: prepass.cpp.
+
+The graph of a matrix is its symmetric pattern. Dense rows are removed, and indistinguishable nodes become one vertex.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,22 @@ from meshsolve.sparse.lists_cuda import bincount, compressed, distinct, exclusiv
 from meshsolve.sparse.matrix import LARGEST_SIZE, Csr
 
 K = device.kernels("order/prepass.cu")
-WORTH_MERGING = 0.1                 # share of rows that merging takes out from which it pays
+WORTH_MERGING = 0.1                 # share of rows that merging removes from which it pays
 
 
 @dataclass
 class Reduced:
-    """What is left to be ordered, and how the rows come back.
+    """The reduced graph, and its map to the rows.
 
     Attributes
     ----------
     graph : Csr of device arrays
     group : int32 or None
-        The vertex of ``graph`` that each row has become; None: the rows are the vertices.
+        The vertex of ``graph`` that contains each row; None: the rows are the vertices.
     dense : int32
         Rows that are numbered last, in this order; their ``group`` is -1.
     kept : int64 or None
-        The row that each vertex of ``graph`` stands for, the first of its group.
+        The row that each vertex of ``graph`` represents, the first of its group.
     """
 
     graph: Csr
@@ -40,35 +42,37 @@ class Reduced:
     kept: object = None
 
     def of_vertices(self, values):
-        """What rows have, for the vertices of ``graph``."""
+        """Restrict values per row to the vertices of ``graph``."""
         return values if self.kept is None else values[self.kept]
 
 
 def on_device(A):
-    """The symmetric pattern without diagonal on the device: ``A`` is one, anywhere, as a Csr, or a matrix that lies there."""
+    """Return the symmetric pattern without diagonal on the GPU. ``A``: such a pattern (a Csr, host or GPU) or a matrix on the GPU."""
     if isinstance(A, Csr):
         return Csr(A.n, device.to_device(A.indptr), device.to_device(A.indices))
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
-        raise InvalidInputError(f"A has to be square, not of shape {A.shape}")
+        raise InvalidInputError(f"A must be square, got shape {A.shape}")
     if not 0 < A.shape[0] <= LARGEST_SIZE:
         raise InvalidInputError(f"A has {counted(A.shape[0], 'row')}; from 1 to {LARGEST_SIZE} are supported")
     return stripped(A.shape[0], A.indptr, A.indices) or symmetrized(A.shape[0], A.indptr, A.indices)
 
 
 def on_host(A):
-    """The same pattern of a matrix or pattern that lies on the device, on the host."""
+    """Return the symmetric pattern without diagonal of a matrix or pattern on the GPU, on the host."""
     pattern = A if isinstance(A, Csr) else on_device(A)
     return Csr(pattern.n, device.to_host(pattern.indptr), device.to_host(pattern.indices))
 
 
 def held(A):
-    """Whether a matrix lies on the device: CuPy's csr or csc, or a Csr of device arrays."""
+    """True if a matrix is on the GPU: CuPy's csr or csc, or a Csr of device arrays."""
     return hasattr(A, "indptr") and hasattr(A, "indices") and device.holds(A.indptr)
 
 
 def stripped(n, indptr, indices):
-    """The pattern without its diagonal if it is symmetric and its rows ascend, else None: a matrix mostly is so, and needs no
-    sort."""
+    """Return the pattern without its diagonal if it is symmetric and its rows ascend, else None.
+
+    Most matrices have such a pattern, which needs no sort.
+    """
     if indices.dtype != np.int32:
         return None
     xp, ptr = device.xp(), indptr.astype(np.int64)
@@ -85,7 +89,7 @@ def stripped(n, indptr, indices):
 
 
 def symmetrized(n, indptr, indices):
-    """The pattern of A + A^T without its diagonal, from the compressed rows or columns of A."""
+    """Return the pattern of A + A^T without its diagonal, from the compressed rows or columns of A."""
     xp = device.xp()
     if len(indices) and device.scalar((indices.min() < 0) | (indices.max() >= n)):
         raise InvalidInputError(f"A has an index outside 0..{n - 1}")
@@ -96,15 +100,15 @@ def symmetrized(n, indptr, indices):
 
 
 def reduce(G):
-    """Takes out dense rows, which would join everything with everything; groups of twins, where many, become one vertex."""
+    """Remove dense rows, which would connect all parts; merge groups of indistinguishable nodes, if there are many, into one vertex."""
     xp = device.xp()
     longest = int(max(64.0, 10.0 * np.sqrt(G.n)))
     first, counts = xp.empty(G.n, xp.int32), xp.zeros(2, xp.int32)
-    launch_1d(K.k_first_twin, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(longest), first, counts)
+    launch_1d(K.k_representative, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(longest), first, counts)
     merged, long = device.to_host(counts).tolist()
     if merged <= WORTH_MERGING * G.n:
         merged = 0
-    if long > np.sqrt(G.n):                                 # not the exception here
+    if long > np.sqrt(G.n):                                 # long rows are not exceptional in this graph
         long = 0
     if not merged and not long:
         return Reduced(G, None, xp.empty(0, xp.int32))
@@ -127,7 +131,7 @@ def reduce(G):
 
 
 def expand(R, perm, tree):
-    """(perm, (parent, first, last)) of all rows, from those of the reduced graph."""
+    """Return (perm, (parent, first, last)) of all rows, from those of the reduced graph."""
     if R.group is None:
         return perm, tree
     xp = device.xp()

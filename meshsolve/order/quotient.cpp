@@ -1,4 +1,4 @@
-// Parts of a quotient graph. Cost: O(vertices + edges).
+// Parts of a quotient graph: induced graphs and connected components. Cost: O(vertices + edges).
 #include "quotient.hpp"
 
 namespace ms::order {
@@ -6,11 +6,11 @@ namespace ms::order {
 std::vector<Quotient> parts(const Quotient& q, const std::vector<int32_t>& label, int32_t labels,
                             const std::vector<std::pair<int32_t, int32_t>>& more) {
   std::vector<Quotient> out(labels);
-  std::vector<int32_t> fresh(q.n()), slot(q.n(), -1), first_more(q.n(), -1), next_more(2 * more.size());
+  std::vector<int32_t> renumbered(q.n()), slot(q.n(), -1), first_more(q.n(), -1), next_more(2 * more.size());
   for (int32_t i = 0; i < q.n(); ++i) {
     if (q.vertex_weight[i] == 0) continue;
     Quotient& part = out[label[i]];
-    fresh[i] = part.n();
+    renumbered[i] = part.n();
     part.patch.push_back(q.patch[i]);
     part.vertex_weight.push_back(q.vertex_weight[i]);
   }
@@ -28,16 +28,16 @@ std::vector<Quotient> parts(const Quotient& q, const std::vector<int32_t>& label
       const int32_t j = q.adj[p];
       if (label[j] != label[i] || q.vertex_weight[j] == 0) continue;
       slot[j] = static_cast<int32_t>(part.adj.size());
-      part.adj.push_back(fresh[j]);
+      part.adj.push_back(renumbered[j]);
       part.edge_weight.push_back(q.edge_weight[p]);
     }
     for (int32_t k = first_more[i]; k >= 0; k = next_more[k]) {
       const int32_t j = k & 1 ? more[k / 2].first : more[k / 2].second;
-      if (slot[j] >= row && slot[j] < static_cast<int32_t>(part.adj.size()) && part.adj[slot[j]] == fresh[j]) {
+      if (slot[j] >= row && slot[j] < static_cast<int32_t>(part.adj.size()) && part.adj[slot[j]] == renumbered[j]) {
         ++part.edge_weight[slot[j]];
       } else {
         slot[j] = static_cast<int32_t>(part.adj.size());
-        part.adj.push_back(fresh[j]);
+        part.adj.push_back(renumbered[j]);
         part.edge_weight.push_back(1);
       }
     }

@@ -1,6 +1,7 @@
-// Reverse Cuthill-McKee order: breadth-first search from each given root in turn, the neighbors of a vertex by ascending degree, ties
-// as in its row. Source: Cuthill, McKee 1969; George 1971.
-// Cost: O(nnz + n log n). The neighbors of a hub are sorted by merging: scipy's insertion sort takes the square of their number.
+// Reverse Cuthill-McKee order: breadth-first search from each root in turn. The neighbors of a vertex follow by ascending degree,
+// ties in the order of its row.
+// Source: Cuthill, McKee 1969; George 1971.
+// Cost: O(nnz + n log n). Neighbors are sorted by merge sort; scipy's insertion sort is quadratic in the length of dense rows.
 #include <algorithm>
 
 #include "order.hpp"

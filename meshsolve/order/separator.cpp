@@ -1,7 +1,8 @@
-// The cut of the quotient graph follows the seams of patches; the separator need not. A band of a few layers around the cut
-// holds an exact minimum vertex cut (mincut.cpp); the band is laid anew around it until nothing is gained: narrow bands
-// repeated beat one wide band. Source: band refinement of Chevalier, Pellegrini 2008 (PT-Scotch), with a flow in place of
-// local moves. Cost per round: proportional to the band, never to the node.
+// Band refinement of separators. The edge cut of the quotient graph follows the boundaries of patches; the separator need not.
+// Each round computes an exact minimum vertex cut (mincut.cpp) within a band of a few layers. The next band surrounds that cut,
+// until a round gains nothing: repeated narrow bands give smaller separators than one wide band.
+// Source: Chevalier, Pellegrini 2008 (PT-Scotch), with a maximum flow instead of local moves.
+// Cost of a round: proportional to the band, not to the node.
 #include "separator.hpp"
 
 #include <algorithm>
@@ -9,10 +10,10 @@
 
 namespace ms::order {
 namespace {
-constexpr double kShare = 0.12;           // of the node: where the band stops on a side
-constexpr double kHopeless = 0.6;         // of the node in the boundary: no small separator here
-constexpr double kWorthARound = 0.01;     // of the separator: what a round must gain for another one to follow
-constexpr double kBehind = 1.02;          // times the score to beat: after two rounds, hardly made up for
+constexpr double kBandShare = 0.12;       // largest share of the node's vertices that the band has on one side
+constexpr double kBoundaryShare = 0.6;    // share of the node on the boundary from which no small separator is expected
+constexpr double kMinGain = 0.01;         // relative gain of a round below which the refinement ends
+constexpr double kBehind = 1.02;          // ratio to the score to beat from which refinement ends after the second round
 }
 
 Effort effort(const Options& o, int64_t weight) {
@@ -38,21 +39,21 @@ void SeparatorFinder::find(const Quotient& q, const std::vector<uint8_t>& patch_
     weight[patch_side[i]] += q.vertex_weight[i];
   }
   const int64_t total = weight[0] + weight[1];
-  cut_vertices(q, patch_side);
+  find_boundary(q, patch_side);
   result.size = total + 1;
-  if (static_cast<double>(seeds_.size()) < kHopeless * static_cast<double>(total)) {
+  if (static_cast<double>(seeds_.size()) < kBoundaryShare * static_cast<double>(total)) {
     const Effort spend = effort(options_, total);
-    const int64_t limit = std::max<int64_t>(1, static_cast<int64_t>(kShare * static_cast<double>(total)));
+    const int64_t limit = std::max<int64_t>(1, static_cast<int64_t>(kBandShare * static_cast<double>(total)));
     for (int round = 0; round < spend.rounds; ++round) {
       const int64_t before = result.size;
-      lay_band(spend.layers, limit);
+      grow_band(spend.layers, limit);
       build_graph();
       if (!improve(weight, result)) break;
       std::copy(result.weight, result.weight + 2, weight);
       result.score = separator_score(result.size, std::max(weight[0], weight[1]), total);
       const double gain = static_cast<double>(before - result.size) / static_cast<double>(before);
       if (round > 0) result.later = std::max(result.later, result.score);
-      if (seeds_.empty() || gain < kWorthARound || stays_behind(result, to_beat)) break;
+      if (seeds_.empty() || gain < kMinGain || stays_behind(result, to_beat)) break;
     }
   }
   result.side.resize(result.vertices.size());
@@ -63,17 +64,17 @@ void SeparatorFinder::find(const Quotient& q, const std::vector<uint8_t>& patch_
   }
 }
 
-// seeds_ = vertices with a neighbour on the other side; only patches next to a cut edge of q can hold one.
-void SeparatorFinder::cut_vertices(const Quotient& q, const std::vector<uint8_t>& patch_side) {
+// seeds_ = vertices with a neighbor on the other side. Only patches at a cut edge of q can contain them.
+void SeparatorFinder::find_boundary(const Quotient& q, const std::vector<uint8_t>& patch_side) {
   seeds_.clear();
   for (int32_t i = 0; i < q.n(); ++i) {
-    const uint8_t mine = patch_side[i];
-    const auto across = [&](int32_t other) { return patch_side[other] != mine; };
+    const uint8_t own = patch_side[i];
+    const auto across = [&](int32_t other) { return patch_side[other] != own; };
     if (std::none_of(q.adj.begin() + q.ptr[i], q.adj.begin() + q.ptr[i + 1], across)) continue;
     m_.for_each(q.patch[i], [&](int32_t v) {
       for (int64_t k = m_.graph.ptr[v]; k < m_.graph.ptr[v + 1]; ++k) {
         const int32_t p = m_.patch[m_.graph.idx[k]];
-        if (p < 0 || sides_.patch_side[p] == mine) continue;
+        if (p < 0 || sides_.patch_side[p] == own) continue;
         seeds_.push_back(v);
         return;
       }
@@ -81,8 +82,9 @@ void SeparatorFinder::cut_vertices(const Quotient& q, const std::vector<uint8_t>
   }
 }
 
-// Breadth-first from the seeds, each side by itself, until `layers` deep or beyond `limit` vertices.
-void SeparatorFinder::lay_band(int layers, int64_t limit) {
+// Breadth-first search from the seeds, for each side on its own: at most `layers` layers, and none once a side has `limit`
+// vertices.
+void SeparatorFinder::grow_band(int layers, int64_t limit) {
   band_.clear();
   band_side_.clear();
   layer_.clear();
@@ -100,21 +102,21 @@ void SeparatorFinder::lay_band(int layers, int64_t limit) {
     const size_t end = band_.size();
     const bool full[2] = {count[0] >= limit, count[1] >= limit};
     for (; begin < end; ++begin) {
-      const uint8_t mine = band_side_[begin];
-      if (mine < 2 && full[mine]) continue;
+      const uint8_t own = band_side_[begin];
+      if (own < 2 && full[own]) continue;
       const int32_t v = band_[begin];
       for (int64_t k = m_.graph.ptr[v]; k < m_.graph.ptr[v + 1]; ++k) {
         const int32_t u = m_.graph.idx[k];
-        if (!m_.free(u) || in_band(u)) continue;
+        if (!m_.in_patch(u) || in_band(u)) continue;
         const uint8_t other = side_of(u);
-        if (other == 2 || (mine < 2 && other != mine) || full[other]) continue;
+        if (other == 2 || (own < 2 && other != own) || full[other]) continue;
         add(u, other, layer);
       }
     }
   }
 }
 
-// The graph of the band; anchors are the vertices with a neighbour beyond the band.
+// The graph of the band. Sources and sinks are the vertices with a neighbor beyond the band, on side 0 and 1.
 void SeparatorFinder::build_graph() {
   const size_t size = band_.size();
   cut_.ptr.resize(size + 1);
@@ -127,7 +129,7 @@ void SeparatorFinder::build_graph() {
     const int32_t v = band_[i];
     for (int64_t k = m_.graph.ptr[v]; k < m_.graph.ptr[v + 1]; ++k) {
       const int32_t u = m_.graph.idx[k];
-      if (!m_.free(u)) continue;
+      if (!m_.in_patch(u)) continue;
       if (in_band(u)) {
         cut_.adj.push_back(sides_.local[u]);
         continue;
@@ -143,7 +145,7 @@ void SeparatorFinder::build_graph() {
   if (!anchored[1]) anchor_deepest(1, cut_.sink);
 }
 
-// The band has swallowed a whole side: its deepest layer stands for it.
+// Sources or sinks of a side that lies entirely within the band: its deepest layer.
 void SeparatorFinder::anchor_deepest(int side, std::vector<uint8_t>& anchors) {
   int32_t deepest = 0;
   for (size_t i = 0; i < band_.size(); ++i)
@@ -152,7 +154,8 @@ void SeparatorFinder::anchor_deepest(int side, std::vector<uint8_t>& anchors) {
     if (band_side_[i] == side && layer_[i] == deepest) anchors[i] = 1;
 }
 
-// The minimum cut of the band, on the side that leaves the parts more even. False when it is no smaller than before.
+// The minimum cut of the band: of the two next to the sources and next to the sinks, the better balanced one. Returns false if it
+// is not smaller than the last separator.
 bool SeparatorFinder::improve(const int64_t weight[2], Separator& result) {
   const int64_t flow = cut_.run(static_cast<int32_t>(std::min<int64_t>(result.size, std::numeric_limits<int32_t>::max())));
   if (flow >= result.size) return false;

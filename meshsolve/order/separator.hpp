@@ -11,27 +11,27 @@
 namespace ms::order {
 
 struct Separator {
-  std::vector<int32_t> vertices;        // all that were looked at; every other vertex keeps the side of its patch
-  std::vector<uint8_t> side;            // of each of these: 0, 1 or 2 = in the separator
+  std::vector<int32_t> vertices;        // vertices of all bands; every other vertex is on the side of its patch
+  std::vector<uint8_t> side;            // side of each of these vertices: 0, 1, or 2 for the separator
   int64_t size = 0, weight[2] = {0, 0};
-  double score = -1;                    // size, worse for uneven sides; < 0: none found
-  double later = 0;                     // the worst score after two rounds or more
+  double score = -1;                    // separator_score(); < 0: none found
+  double later = 0;                     // largest score from the second round on
 };
 
 class SeparatorFinder {
  public:
   SeparatorFinder(Members& members, Sides& sides, const Options& options) : m_(members), sides_(sides), options_(options) {}
 
-  // The separator near the cut of q's patches into the sides `patch_side`; one that stays well behind the score `to_beat` is
-  // not worked out to the end.
+  // Finds a separator near the cut between the patches of sides 0 and 1. Refinement ends early if the score stays behind
+  // `to_beat`.
   void find(const Quotient& q, const std::vector<uint8_t>& patch_side, double to_beat, Separator& result);
 
-  // Whether find() would not have worked out to the end what it was not told `to_beat` for.
+  // True if find() with this `to_beat` would have ended the refinement early.
   static bool stays_behind(const Separator& found, double to_beat);
 
  private:
-  void cut_vertices(const Quotient& q, const std::vector<uint8_t>& patch_side);
-  void lay_band(int layers, int64_t limit);
+  void find_boundary(const Quotient& q, const std::vector<uint8_t>& patch_side);
+  void grow_band(int layers, int64_t limit);
   void build_graph();
   void anchor_deepest(int side, std::vector<uint8_t>& anchors);
   bool improve(const int64_t weight[2], Separator& result);
@@ -52,7 +52,7 @@ class SeparatorFinder {
   std::vector<uint8_t> band_side_, near_, far_;
 };
 
-// Size of a separator, made worse by uneven sides: beyond a share of 0.65 strongly.
+// Size of a separator with a penalty for uneven sides, which is steep once the larger side exceeds a share of 0.65.
 double separator_score(int64_t size, int64_t larger, int64_t total);
 
 }  // namespace ms::order

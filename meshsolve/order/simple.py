@@ -1,4 +1,4 @@
-"""Orderings in a line or two: minimum degree (mindeg.cpp), by degree, reverse Cuthill-McKee, at random, and none."""
+"""Orderings without a dissection: minimum degree (mindeg.cpp), by row length, reverse Cuthill-McKee, random, and natural."""
 
 from __future__ import annotations
 
@@ -30,16 +30,18 @@ def amd(A: MeshLike | Matrix) -> Ordering:
 
     Notes
     -----
-    Near linear time in practice, about 0.5 us a vertex on meshes. Source: Amestoy, Davis, Duff 1996, sections 3-5.
+    Near linear time in practice, about 0.5 us per vertex on meshes. Source: Amestoy, Davis, Duff 1996, sections 3-5.
     Code: order/mindeg.cpp.
     """
     return minimum_degree(pattern_of(A))
 
 
 def minimum_degree(pattern, most_flops=np.inf, bounded=False):
-    """The :class:`Ordering` of a checked pattern, whose diagonal need not be left out; its perm is empty where a bound of the
-    operations of Cholesky passes ``most_flops``. ``bounded``: at most ``nnz log2(nnz)`` entries of lists are read, then rows follow by
-    bounds of their degrees; the fact ``visits`` of the report counts them."""
+    """Return the minimum degree :class:`Ordering` of a checked pattern, with or without its diagonal.
+
+    The ``perm`` is empty if a bound of the Cholesky operations exceeds ``most_flops``. If ``bounded``, at most ``nnz log2(nnz)`` list
+    entries are read; then the remaining rows follow by the bounds of their degrees. ``report.facts["visits"]`` counts the entries.
+    """
     report = Report(ordering="amd", nnz_A=pattern.nnz + (0 if pattern.diagonal else pattern.n))
     with report.phase("order"):
         perm, parent, colcount, visits = _core.amd(pattern.indptr, pattern.indices, most_flops=most_flops, bounded=bounded)
@@ -50,7 +52,7 @@ def minimum_degree(pattern, most_flops=np.inf, bounded=False):
 
 
 def nnz_sort(A: MeshLike | Matrix, seed: int = 0) -> Ordering:
-    """Rows by the number of their neighbours, fewest first; ties at random.
+    """Sort the rows by ascending number of neighbors; ties at random.
 
     Parameters
     ----------
@@ -68,14 +70,14 @@ def nnz_sort(A: MeshLike | Matrix, seed: int = 0) -> Ordering:
 
     Notes
     -----
-    O(n log n). Used by ParAC (Gao, Kyng, Spielman 2023): rows of many neighbours late.
+    O(n log n). Used by ParAC (Gao, Kyng, Spielman 2023), which eliminates rows of many neighbors late.
     """
     ties = np.random.default_rng(as_seed(seed))
     return timed("nnz_sort", A, lambda pattern: np.lexsort((ties.random(pattern.n), np.diff(pattern.indptr))))
 
 
 def rcm(A: MeshLike | Matrix) -> Ordering:
-    """Reverse Cuthill-McKee order (small bandwidth), the same as scipy's.
+    """Reverse Cuthill-McKee order, which gives a small bandwidth; the same as scipy's.
 
     Parameters
     ----------
@@ -92,13 +94,13 @@ def rcm(A: MeshLike | Matrix) -> Ordering:
 
     Notes
     -----
-    O(nnz + n log n), also where rows are long. Source: Cuthill, McKee 1969; George 1971. Code: order/rcm.cpp.
+    O(nnz + n log n), also for long rows. Source: Cuthill, McKee 1969; George 1971. Code: order/rcm.cpp.
     """
     return timed("rcm", A, lambda pattern: _core.rcm(pattern.indptr, pattern.indices, _by_degree(pattern)))
 
 
 def _by_degree(pattern):
-    """Rows by ascending length, as scipy sorts them for its searches."""
+    """Return the rows by ascending length, in the order that scipy uses."""
     return np.argsort(np.diff(pattern.indptr).astype(np.int32)).astype(np.int32)
 
 
@@ -121,14 +123,14 @@ def random(A: MeshLike | Matrix, seed: int = 0) -> Ordering:
 
     Notes
     -----
-    O(n). For experiments: the fill is very large.
+    O(n). For experiments only: the fill is very large.
     """
     numbers = np.random.default_rng(as_seed(seed))
     return timed("random", A, lambda pattern: numbers.permutation(pattern.n))
 
 
 def natural(A: MeshLike | Matrix) -> Ordering:
-    """The order the rows have.
+    """The given order of the rows.
 
     Parameters
     ----------

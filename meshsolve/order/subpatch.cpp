@@ -1,8 +1,8 @@
-// Patches of about `size` vertices: one random seed in every block of `size` consecutive vertices and one breadth-first
-// search from all seeds at once. Lloyd rounds on top change the fill by less than another seed does. What no seed reaches
-// (small components, vertices beyond a full patch) is filled in vertex order; tiny components share a patch.
-// Cost O(n + nnz). The vertices are renumbered patch by patch: all later work is local in memory. The searches of all patches
-// take turns, so that each row lies far from the last one: rows are fetched ahead.
+// Patches of about `size` vertices: one random seed in every `size` consecutive vertices, and one breadth-first search from all
+// seeds at once. Lloyd iterations would change the fill by less than another random seed does. Vertices that no seed reaches
+// (small components, vertices behind a full patch) are added in vertex order; tiny components share a patch.
+// The vertices are renumbered patch by patch, so that later work is local in memory. The breadth-first search alternates between
+// the patches, so consecutive rows lie far apart in memory and are prefetched. Cost: O(n + nnz).
 #include "subpatch.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Growth {
   int32_t count = 0;
 };
 
-// Whether a vertex is new is hard to foretell: no branch depends on it.
+// Branch-free in the inner loop: whether a vertex is new is hard to predict.
 void grow_from_seeds(const Pattern& A, int32_t size, uint64_t seed, Growth& g) {
   const int32_t limit = 4 * size;
   int64_t last = 0;
@@ -39,11 +39,11 @@ void grow_from_seeds(const Pattern& A, int32_t size, uint64_t seed, Growth& g) {
     int32_t size_of_p = filled[p];
     for (int64_t k = A.ptr[v]; k < A.ptr[v + 1]; ++k) {
       const int32_t u = A.idx[k], q = g.patch[u];
-      const bool fresh = (q < 0) & (size_of_p != limit);
-      g.patch[u] = fresh ? p : q;
-      size_of_p += fresh;
+      const bool is_new = (q < 0) & (size_of_p != limit);
+      g.patch[u] = is_new ? p : q;
+      size_of_p += is_new;
       g.queue[last] = u;
-      last += fresh;
+      last += is_new;
     }
     filled[p] = size_of_p;
   }
@@ -92,13 +92,13 @@ SubPatches sub_patches(const Pattern& A, int32_t size, uint64_t seed) {
 
 void renumber(const Pattern& A, SubPatches& s, int threads) {
   std::vector<int32_t> patch(A.n);
-  RawVector<int32_t> fresh(A.n);
+  RawVector<int32_t> renumbered(A.n);
   s.ptr.resize(A.n + 1);
   s.idx.resize(A.nnz());
   s.ptr[0] = 0;
   for (int32_t x = 0; x < A.n; ++x) {
     s.ptr[x + 1] = s.ptr[x] + A.degree(s.old[x]);
-    fresh[s.old[x]] = x;
+    renumbered[s.old[x]] = x;
   }
   for_range(threads, A.n, 16384, [&](int64_t begin, int64_t end, int) {
     for (int64_t x = begin; x < end; ++x) {
@@ -106,7 +106,7 @@ void renumber(const Pattern& A, SubPatches& s, int threads) {
       const int32_t v = s.old[x];
       patch[x] = s.patch[v];
       int32_t* row = s.idx.data() + s.ptr[x];
-      for (int64_t k = A.ptr[v]; k < A.ptr[v + 1]; ++k) *row++ = fresh[A.idx[k]];
+      for (int64_t k = A.ptr[v]; k < A.ptr[v + 1]; ++k) *row++ = renumbered[A.idx[k]];
     }
   });
   s.patch.swap(patch);
@@ -114,33 +114,32 @@ void renumber(const Pattern& A, SubPatches& s, int threads) {
 
 namespace {
 
-// Rows of the quotient graph that one thread makes at a time.
+// Consecutive rows of the quotient graph, computed by one thread.
 struct Piece {
   std::vector<int32_t> adj, weight;
 };
 
-// Patches of the neighbours of p's vertices, but for p itself: into `next_door`, an entry an edge.
-void look_next_door(const Pattern& A, const SubPatches& s, int32_t p, RawVector<int32_t>& next_door) {
+// adjacent = the other end's patch of each edge that leaves patch p.
+void list_adjacent(const Pattern& A, const SubPatches& s, int32_t p, RawVector<int32_t>& adjacent) {
   int64_t entries = 0;
   for (int32_t x = s.start[p]; x < s.start[p + 1]; ++x) entries += A.degree(s.old[x]);
-  next_door.resize(entries + 1);
+  adjacent.resize(entries + 1);
   int64_t count = 0;
   for (int32_t x = s.start[p]; x < s.start[p + 1]; ++x) {
     fetch_row(A, s.old, x, A.n);
     for (int64_t k = A.ptr[s.old[x]]; k < A.ptr[s.old[x] + 1]; ++k) {
       const int32_t other = s.patch[A.idx[k]];
-      next_door[count] = other;
+      adjacent[count] = other;
       count += other != p;
     }
   }
-  next_door.resize(count);
+  adjacent.resize(count);
 }
 
-// Row p of the quotient graph, behind those that the piece has. Returns its length. seen[q]: where the last row with an edge to q
-// holds it.
-int32_t add_row(const RawVector<int32_t>& next_door, std::vector<int32_t>& seen, Piece& to) {
+// Appends row p of the quotient graph to the piece. Returns its length. seen[q]: position of q in the last row that contains it.
+int32_t add_row(const RawVector<int32_t>& adjacent, std::vector<int32_t>& seen, Piece& to) {
   const int32_t row = static_cast<int32_t>(to.adj.size());
-  for (const int32_t other : next_door) {
+  for (const int32_t other : adjacent) {
     const int32_t at = seen[other];
     if (at >= row && at < static_cast<int32_t>(to.adj.size()) && to.adj[at] == other) {
       ++to.weight[at];
@@ -157,8 +156,8 @@ int32_t add_row(const RawVector<int32_t>& next_door, std::vector<int32_t>& seen,
 
 Quotient quotient_graph(const Pattern& A, const SubPatches& s, int threads) {
   const int32_t count = s.count();
-  constexpr int32_t kPatches = 256;                        // rows of one piece
-  struct Scratch { std::vector<int32_t> seen; RawVector<int32_t> next_door; };
+  constexpr int32_t kPatches = 256;                        // rows per piece
+  struct Scratch { std::vector<int32_t> seen; RawVector<int32_t> adjacent; };
   std::vector<Piece> pieces((count + kPatches - 1) / kPatches);
   std::vector<Scratch> scratch(std::max(1, threads));
   Quotient q;
@@ -166,12 +165,12 @@ Quotient quotient_graph(const Pattern& A, const SubPatches& s, int threads) {
   q.vertex_weight.resize(count);
   q.patch.resize(count);
   for_range(threads, static_cast<int64_t>(pieces.size()), 1, [&](int64_t first, int64_t last, int worker) {
-    auto& [seen, next_door] = scratch[worker];
+    auto& [seen, adjacent] = scratch[worker];
     seen.resize(count, -1);
     for (int64_t piece = first; piece < last; ++piece)
       for (int32_t p = static_cast<int32_t>(piece) * kPatches; p < std::min<int64_t>(count, (piece + 1) * kPatches); ++p) {
-        look_next_door(A, s, p, next_door);
-        q.ptr[p + 1] = add_row(next_door, seen, pieces[piece]);
+        list_adjacent(A, s, p, adjacent);
+        q.ptr[p + 1] = add_row(adjacent, seen, pieces[piece]);
         q.vertex_weight[p] = s.start[p + 1] - s.start[p];
         q.patch[p] = p;
       }

@@ -1,15 +1,17 @@
-// Sub-patches and the quotient graph between them on the GPU. Twin of subpatch.cpp: its seeds, other patches of the same kind.
+// Sub-patches and the quotient graph between them on the GPU. CPU counterpart: subpatch.cpp, which uses the same seeds and gives
+// other patches of the same quality.
 //
-// In a wave of the breadth-first search a vertex without a patch looks for neighbours that got theirs in the wave before: nothing
-// is claimed, so the patches do not depend on the order of threads. Over the whole graph a wave is a launch; where a mesh has its
-// patches already, a block divides one of these and its waves are barriers. Entries of the quotient graph are listed as keys
-// (row << 32 | column), once per edge of the graph, and sorted by the caller.
+// In each wave of the breadth-first search, a vertex without a patch reads the patches that its neighbors joined in the wave
+// before. No vertex is claimed, so the patches do not depend on the order of threads. For the whole graph a wave is one launch.
+// If a mesh already has patches, one thread block divides each of them, and its waves are separated by barriers.
+// Entries of the quotient graph are listed as keys (row << 32 | column), one per edge of the graph; the caller sorts them.
 #include "device/common.cuh"
 #include "order/order.cuh"
 
 namespace ms::order {
 
-// The sub-patch that vertex v joins in a wave: that of most of its neighbours of the last wave which `may` lists; -1: none.
+// The sub-patch that vertex v joins in a wave: the most frequent one among its neighbors of the last wave for which may(u) holds;
+// or -1.
 template <class May>
 __device__ __forceinline__ int joins(int v, const long long* ptr, const int* idx, int now, unsigned long long seed,
                                      const int* patch, const int* wave, May may) {
@@ -22,7 +24,7 @@ __device__ __forceinline__ int joins(int v, const long long* ptr, const int* idx
 using namespace ms;
 using namespace ms::order;
 
-// One seed in every block of `size` consecutive vertices.
+// One seed in every `size` consecutive vertices.
 extern "C" __global__ void __launch_bounds__(256)
 k_seed(int blocks, int size, unsigned long long seed, int* patch, int* wave) {
   for (long long b = grid_begin(); b < blocks; b += grid_step()) {
@@ -33,7 +35,7 @@ k_seed(int blocks, int size, unsigned long long seed, int* patch, int* wave) {
   }
 }
 
-// One wave: a vertex joins the patch that most of its neighbours of the last wave belong to. *grown: some vertex did.
+// One wave: each vertex joins the most frequent patch among its neighbors of the last wave. Sets *grown if any vertex joined.
 extern "C" __global__ void __launch_bounds__(256)
 k_grow(int n, const long long* ptr, const int* idx, int now, unsigned long long seed, int* patch, int* wave, int* grown) {
   for (long long i = grid_begin(); i < n; i += grid_step()) {
@@ -47,18 +49,19 @@ k_grow(int n, const long long* ptr, const int* idx, int now, unsigned long long 
   }
 }
 
-// Divides patch p of a mesh, whose vertices are listed from list_ptr[p] on, into the sub-patches first[p] ... first[p + 1] - 1.
-// The list is cut evenly, each piece has a seed, and the waves stay in the patch. Vertices that have got one count as wave 0.
+// Divides each patch p of a mesh (its vertices are listed from list_ptr[p] on) into the sub-patches first[p] ... first[p + 1] -
+// 1. The list is cut evenly, each piece has one seed, and the waves stay within the patch. On return assigned vertices have wave
+// 0.
 extern "C" __global__ void __launch_bounds__(128)
 k_divide(const long long* list_ptr, const int* list, const int* of, const long long* ptr, const int* idx, const long long* first,
       unsigned long long seed, int* patch, int* wave) {
   const int p = blockIdx.x, count = static_cast<int>(list_ptr[p + 1] - list_ptr[p]);
   const int parts = static_cast<int>(first[p + 1] - first[p]);
-  const int* const mine = list + list_ptr[p];
+  const int* const own = list + list_ptr[p];
   for (int k = threadIdx.x; k < parts; k += blockDim.x) {
     const int begin = static_cast<int>(static_cast<long long>(count) * k / parts);
     const int end = static_cast<int>(static_cast<long long>(count) * (k + 1) / parts);
-    const int v = mine[begin + Stream(hash_key(seed, mine[begin])).below(end - begin)];
+    const int v = own[begin + Stream(hash_key(seed, own[begin])).below(end - begin)];
     patch[v] = static_cast<int>(first[p]) + k;
     wave[v] = 0;
   }
@@ -67,7 +70,7 @@ k_divide(const long long* list_ptr, const int* list, const int* of, const long l
   for (int now = 1; grown; ++now) {
     int joined = 0;
     for (int i = threadIdx.x; i < count; i += blockDim.x) {
-      const int v = mine[i];
+      const int v = own[i];
       if (wave[v] >= 0) continue;
       const int best = joins(v, ptr, idx, now, seed, patch, wave, [&](int u) { return of[u] == p; });
       if (best < 0) continue;
@@ -77,10 +80,10 @@ k_divide(const long long* list_ptr, const int* list, const int* of, const long l
     }
     grown = __syncthreads_or(joined);
   }
-  for (int i = threadIdx.x; i < count; i += blockDim.x) wave[mine[i]] = min(wave[mine[i]], 0);
+  for (int i = threadIdx.x; i < count; i += blockDim.x) wave[own[i]] = min(wave[own[i]], 0);
 }
 
-// The rows of the graph in new numbers: row x is that of old[x].
+// Renumbers the rows of the graph: row x of the result is row old[x].
 extern "C" __global__ void __launch_bounds__(256)
 k_renumber(int n, const long long* ptr, const int* idx, const int* old, const int* fresh, const long long* new_ptr,
            int* new_idx) {
@@ -91,22 +94,23 @@ k_renumber(int n, const long long* ptr, const int* idx, const int* old, const in
   }
 }
 
-// weight[p] = vertices of patch p, which is zero before.
+// weight[p] = number of vertices of patch p. The array must be zero on entry.
 extern "C" __global__ void __launch_bounds__(256) k_weigh(int n, const int* patch, int* weight) {
   for (long long v = grid_begin(); v < n; v += grid_step())
     if (patch[v] >= 0) atomicAdd(weight + patch[v], 1);
 }
 
-// A key for each edge between vertices of two patches: the quotient graph. `keys` null: *used counts them.
+// Lists a key for each edge between two patches: the entries of the quotient graph. With `keys` null it only counts them, in
+// *used.
 extern "C" __global__ void __launch_bounds__(256)
 k_crossing(int n, const long long* ptr, const int* idx, const int* patch, unsigned long long* used, long long* keys) {
-  list_keys(n, ptr, idx, used, keys, [&](long long v) { return patch[v]; }, [&](int mine, int u) {
+  list_keys(n, ptr, idx, used, keys, [&](long long v) { return patch[v]; }, [&](int own, int u) {
     const int other = patch[u];
-    return other < 0 || other == mine ? -1ll : pair_key(mine, other);
+    return other < 0 || other == own ? -1ll : pair_key(own, other);
   });
 }
 
-// Block = node. Ranks its patches that have vertices, those of a side among each other, and counts them: found[6 k + 4 + side].
+// One thread block per node. Ranks the nonempty patches of each side, and counts them in found[6 k + 4 + side].
 extern "C" __global__ void __launch_bounds__(512)
 k_rank(const int* node_ptr, const int* patch_side, const int* weight, int* rank, int* found) {
   const int k = blockIdx.x, last = node_ptr[k + 1];
@@ -126,8 +130,8 @@ k_rank(const int* node_ptr, const int* patch_side, const int* weight, int* rank,
   found[6 * k + 5] = before_1;
 }
 
-// After a level. A part is a side of a node; its patches get the numbers from first[part] on, or none where that is -1, and are
-// then a leaf, which begins at slot leaf_begin[part].
+// Renumbers the patches after a level. A part is a side of a node. Its patches get the numbers from first[part] on. If
+// first[part] is -1, the part is a leaf, which starts at position leaf_begin[part].
 extern "C" __global__ void __launch_bounds__(256)
 k_relabel(int n, int patches, const int* node, const int* patch_side, const int* rank, const int* weight, const int* first,
           const int* leaf_begin, int* patch, int* slot, int* new_weight) {

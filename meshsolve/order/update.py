@@ -1,4 +1,4 @@
-"""A nested dissection follows a graph that changes: only the parts whose separators are crossed are dissected anew."""
+"""Update of a nested dissection for a changed graph: only parts with edges across their separators are dissected again."""
 
 from __future__ import annotations
 
@@ -18,50 +18,51 @@ from meshsolve.types import Effort, Matrix
 
 def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "default", seed: int = 0,
            threads: int | None = None) -> Ordering:
-    """The ordering of a changed graph, from that of the graph before.
+    """Update the ordering of a graph whose edges have changed.
 
-    An edge may join a node of the separator tree with itself or with an ancestor. Where new edges do not, the subtree of the
-    lowest common ancestor of their ends is dissected anew and takes the old one's place; everything else stays as it was.
-    Edges that are gone break nothing.
+    An edge may join a node of the separator tree with itself or with an ancestor. If a new edge does not, the subtree of the
+    lowest common ancestor of its ends is dissected again and replaced; the rest of the ordering is kept. Removed edges have no
+    effect.
 
     Parameters
     ----------
     ordering : Ordering
         With a tree: from :func:`nested_dissection` or from this function. It is not changed.
     A_or_mesh : mesh, matrix or Csr pattern
-        The graph now, with as many rows as before.
+        The changed graph, with as many rows as before.
     effort, seed, threads
-        As in :func:`nested_dissection`, for the parts done anew.
+        As in :func:`nested_dissection`, for the parts that are dissected again.
 
     Returns
     -------
     Ordering
-        ``ordering`` itself where nothing is crossed; else a new one, whose ``report.facts["redone"]`` counts the rows that
-        were ordered anew.
+        ``ordering`` itself if no part must be dissected again; else a new one, whose ``report.facts["redone"]`` is the number of
+        rows that were ordered again.
 
     Raises
     ------
     InvalidInputError
-        No Ordering with a tree; a tree that is none (names the node); another number of rows; what :func:`nested_dissection` refuses.
+        Not an Ordering with a tree; an invalid tree (names the node); another number of rows; the errors of
+        :func:`nested_dissection`.
 
     Notes
     -----
-    O(nnz) for the check, beside the dissections. Source: Parth (Zarebavani et al. 2025), which reuses orderings in this way.
+    O(nnz) for the check, and the dissections. Source: Parth (Zarebavani et al. 2025).
 
     Examples
     --------
     >>> import meshsolve as ms
     >>> A = ms.datasets.grid2d(80, 80).tolil()
     >>> before = ms.order.nested_dissection(A)
-    >>> A[0, 1] = A[1, 0] = 0                                   # an edge less: nothing to do
+    >>> A[0, 1] = A[1, 0] = 0                                   # a removed edge has no effect
     >>> ms.order.update(before, A) is before
     True
     """
     if not isinstance(ordering, Ordering) or ordering.tree is None:
-        raise InvalidInputError("ordering has to be an Ordering with a tree, as nested_dissection returns it")
+        raise InvalidInputError("ordering must be an Ordering with a tree, from nested_dissection or update")
     pattern, seed, threads = pattern_of(A_or_mesh), as_seed(seed), thread_count(threads)
     if pattern.n != len(ordering):
-        raise InvalidInputError(f"the ordering is of {counted(len(ordering), 'row')}, the graph has {pattern.n}")
+        raise InvalidInputError(f"the ordering has {counted(len(ordering), 'row')}, the graph has {pattern.n}")
     perm = as_perm(to_host(ordering.perm), pattern.n, "ordering")
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort)
     with report.phase("order"):
@@ -71,13 +72,13 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
         stale = tree.crossed(*_ends(pattern, node))
     if len(stale) == 0:
         return ordering
-    if stale[0] < 0:                                            # two roots have been joined
+    if stale[0] < 0:                                            # an edge joins the trees of two roots
         return nested_dissection(pattern, effort, seed=seed, threads=threads)
     return _redone(ordering, perm, pattern, tree, stale, report, {"effort": effort, "seed": seed, "threads": threads})
 
 
 def _redone(ordering, before, pattern, tree, stale, report, options):
-    """The ordering in which the subtrees of the nodes ``stale`` are dissected anew; ``before`` is its ``perm`` on the host."""
+    """Dissect the subtrees of the nodes ``stale`` again. ``before``: ``perm`` of the ordering, on the host."""
     perm, pieces, rows = before.copy(), [], 0
     for top in stale:
         first, last = tree.begin[top], ordering.tree.last[top]
@@ -91,26 +92,29 @@ def _redone(ordering, before, pattern, tree, stale, report, options):
 
 
 class _Tree:
-    """A separator tree with what is below each node."""
+    """A separator tree with the first node and the first position of each subtree."""
 
     def __init__(self, tree, n):
         _check_arrays(tree, n)
         self.tree = tree
         k = len(tree)
-        self.lowest, below = np.arange(k), np.zeros(k, np.int64)        # first node of the subtree, and how many lie below its root
+        self.lowest, below = np.arange(k), np.zeros(k, np.int64)        # first node of each subtree, number of its descendants
         for i in np.flatnonzero(tree.parent >= 0):              # ascending: children before parents
             self.lowest[tree.parent[i]] = min(self.lowest[tree.parent[i]], self.lowest[i])
             below[tree.parent[i]] += below[i] + 1
-        _require(self.lowest == np.arange(k) - below, "the nodes below node {} are not those just before it: the nodes are in no postorder")
+        _require(self.lowest == np.arange(k) - below, "the nodes are not in postorder: the subtree of node {} is not right before it")
         self.begin = tree.first[self.lowest]                    # first position of the subtree
         self.node_of_position = np.repeat(np.arange(k), tree.last - tree.first)
 
     def crossed(self, a, b):
-        """The highest of the lowest common ancestors of node pairs, where neither is above the other; [-1]: no common one."""
+        """Return the lowest common ancestors of the node pairs in which neither node is an ancestor of the other.
+
+        Only the highest ones, ascending: none is below another. [-1] if a pair has no common ancestor.
+        """
         a, b = np.minimum(a, b), np.maximum(a, b)
-        apart = self.lowest[b] > a
-        a, b = a[apart], b[apart]
-        above = np.append(self.tree.parent, -1)                 # of -1 as well
+        crossing = self.lowest[b] > a
+        a, b = a[crossing], b[crossing]
+        above = np.append(self.tree.parent, -1)                 # the parent of -1 is -1
         while (climb := (b >= 0) & (self.lowest[b] > a)).any():
             b[climb] = above[b[climb]]
         met = np.unique(b)
@@ -123,7 +127,7 @@ class _Tree:
         return np.array(highest[::-1], np.int64)
 
     def spliced(self, pieces):
-        """The tree in which the subtree of each ``top`` is replaced by another on the same positions."""
+        """Return the tree in which the subtree of each ``top`` is replaced by a new one on the same positions."""
         old = self.tree
         parts, at, moved = [], 0, np.full(len(old) + 1, -1)
         count = 0
@@ -153,31 +157,31 @@ class _Tree:
 
 
 def _check_arrays(tree, n):
-    """Raise where the arrays are not those of a tree of n rows: somebody else may have made them, or changed them."""
+    """Raise an error if the arrays are not a separator tree of n rows; the user may have built or changed them."""
     arrays = tree.parent, tree.first, tree.last
     if not all(isinstance(a, np.ndarray) and a.dtype.kind == "i" and a.shape == (len(tree.parent),) for a in arrays):
-        raise InvalidInputError("the separator tree of the ordering has to have integer arrays parent, first and last of one length")
+        raise InvalidInputError("the separator tree of the ordering must have integer arrays parent, first and last of equal length")
     k = len(tree)
     node = np.arange(k)
-    _require((tree.parent == -1) | (tree.parent > node) & (tree.parent < k), "the parent of node {} has to be a later node, or -1")
-    _require(tree.first == np.append(0, tree.last)[:k], "the positions of node {} do not begin where those of the node before it end")
-    _require(tree.last >= tree.first, "the positions of node {} end before they begin")
-    _require(tree.last[-1:] == [n], f"its nodes do not end at {n}, the number of rows")
+    _require((tree.parent == -1) | (tree.parent > node) & (tree.parent < k), "the parent of node {} must be a later node, or -1")
+    _require(tree.first == np.append(0, tree.last)[:k], "first of node {} must be last of the node before it")
+    _require(tree.last >= tree.first, "last of node {} is smaller than first")
+    _require(tree.last[-1:] == [n], f"last of the last node must be {n}, the number of rows")
 
 
 def _require(holds, words):
     if len(holds) == 0 or not holds.all():
         words = words.format(int(np.argmin(holds)) if len(holds) else 0)
-        raise InvalidInputError(f"the separator tree of the ordering is damaged: {words}")
+        raise InvalidInputError(f"the separator tree of the ordering is invalid: {words}")
 
 
 def _ends(pattern, node):
-    """The nodes at both ends of each edge."""
+    """Return the tree nodes of both ends of each edge."""
     return np.repeat(node, np.diff(pattern.indptr)), node[pattern.indices]
 
 
 def _induced(pattern, rows):
-    """The graph between ``rows``, numbered as they come."""
+    """Return the subgraph of ``rows``, numbered in their order."""
     part = pattern.to_scipy()[rows][:, rows]
     part.sort_indices()
     return Csr(len(rows), part.indptr.astype(np.int64), part.indices.astype(np.int32))

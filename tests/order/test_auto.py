@@ -8,7 +8,7 @@ from graphs import check_perm, fill, from_edges, grid, preferential, random_grap
 import meshsolve as ms
 from meshsolve import _core, order
 from meshsolve.factor.lu import analysis
-from meshsolve.order.auto import CUBE, auto_within, foreseen_dimension, is_scale_free
+from meshsolve.order.auto import CUBE, auto_within, estimated_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.sparse.matrix import symmetric_pattern
 
@@ -115,7 +115,7 @@ def test_graphs_without_separators_are_known_before_they_are_ordered(A, monkeypa
 @pytest.mark.parametrize(("A", "dimension"), [(triangulated(60, 60), 2), (grid(90, 1, 1), 1), (grid(30, 30, 30), 3), (grid(99, 40, 2), 2)])
 def test_the_dimension_of_a_graph(A, dimension):
     pattern = symmetric_pattern(A)
-    assert foreseen_dimension(pattern, np.inf) == pytest.approx(dimension, abs=0.3)
+    assert estimated_dimension(pattern, np.inf) == pytest.approx(dimension, abs=0.3)
 
 
 def test_grids_in_space_are_known_before_minimum_degree(monkeypatch):

@@ -249,7 +249,7 @@ def test_bisection_is_balanced_and_cuts_a_path_once(cuda):
     keys.sort()
     xp = device.xp()
     Q = bisect_cuda.as_quotient(device.to_device(keys), xp.ones(n, np.int32))      # k_rows
-    nodes = nested_cuda.Nodes(np.array([0]), np.array([n]), np.array([0, n]), np.array([-1])).there({**EFFORTS["default"], "balance": 0.3})
+    nodes = nested_cuda.Nodes(np.array([0]), np.array([n]), np.array([0, n]), np.array([-1])).on_device({**EFFORTS["default"], "balance": 0.3})
     side = device.to_host(bisect_cuda.bisect(Q, nodes, 8, np.uint64(5))[0])
     assert np.count_nonzero(np.diff(side)) == 1 and abs(side.sum() - n / 2) <= 0.15 * n + 1
 

@@ -101,10 +101,10 @@ def test_refused(ordering, graph):
 
 
 @pytest.mark.parametrize(("damage", "says"), [
-    ({"parent": (0, 0)}, "the parent of node 0 has to be a later node"), ({"parent": (1, 10**6)}, "the parent of node 1 has to be"),
-    ({"parent": (-1, -2)}, "has to be a later node, or -1"), ({"first": (2, 1)}, "the positions of node 2 do not begin"),
-    ({"last": (-1, 6299)}, "end at 6300"), ({"last": (0, -1), "first": (1, -1)}, "the positions of node 0 end before they begin"),
-    ({"parent": (1, -1)}, "are in no postorder"), ({"parent": None}, "of one length"), ({"last": np.zeros(3)}, "integer arrays")])
+    ({"parent": (0, 0)}, "the parent of node 0 must be a later node"), ({"parent": (1, 10**6)}, "the parent of node 1 must be"),
+    ({"parent": (-1, -2)}, "must be a later node, or -1"), ({"first": (2, 1)}, "first of node 2 must be last of the node before"),
+    ({"last": (-1, 6299)}, "must be 6300"), ({"last": (0, -1), "first": (1, -1)}, "last of node 0 is smaller than first"),
+    ({"parent": (1, -1)}, "not in postorder"), ({"parent": None}, "of equal length"), ({"last": np.zeros(3)}, "integer arrays")])
 def test_a_damaged_tree_is_refused(damage, says):
     A = triangulated(90, 70)
     ordering = order.nested_dissection(A)
