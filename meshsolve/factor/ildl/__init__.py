@@ -17,8 +17,10 @@ from meshsolve import _core, device, order
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
 from meshsolve.factor.base import Preconditioner, reciprocal_condition, values_in
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, tiling
+from meshsolve.factor.ildl.incomplete_cuda import IncompleteCoreCuda
 from meshsolve.factor.ldlt.certainty import has_undecided_sign
 from meshsolve.factor.ldlt.complete import CompleteCore, slogdet_of
+from meshsolve.factor.ldlt.complete_cuda import CompleteCoreCuda
 from meshsolve.factor.ldlt.planning import Findings, complete_plan, matching_and_findings, rescale
 from meshsolve.factor.ldlt.residual import Residual
 from meshsolve.factor.matching import symmetric_pairs
@@ -374,7 +376,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
     M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
     place = "cpu" if fill_level is None and is_auto(device_name) else place_for(device_name, A, size=M.n)
-    cores = CORES[place]()
+    cores = CORES[place]
     choices = replace(choices, blocking=choices.blocking or cores.blocking)
     _require_nonzero(M)
     M = Csr(M.n, M.indptr, M.indices.copy(), M.data)            # the caller may change the index array later
@@ -392,7 +394,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     core = rescaled = None
     if is_counted:
         plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], found)
-        complete = CORES["cpu"]().complete if is_auto(device_name) else cores.complete      # on the GPU only on request
+        complete = CORES["cpu"].complete if is_auto(device_name) else cores.complete      # on the GPU only on request
         core = _complete(M, plan, fill_level is None, report, choices, threads, complete)
         if core is None and too_large is not None:
             plan.symbolic.report.seconds = {}                   # they are in this report
@@ -418,18 +420,8 @@ class Cores(NamedTuple):
     blocking: str
 
 
-def _host_cores():
-    return Cores(CompleteCore, IncompleteCore, "RB")            # a solve on the CPU waits for entries
-
-
-def _cuda_cores():
-    from meshsolve.factor.ildl.incomplete_cuda import IncompleteCoreCuda
-    from meshsolve.factor.ldlt.complete_cuda import CompleteCoreCuda
-
-    return Cores(CompleteCoreCuda, IncompleteCoreCuda, "subtree")        # a solve on the GPU waits for level sets
-
-
-CORES = {"cpu": _host_cores, "cuda": _cuda_cores}
+CORES = {"cpu": Cores(CompleteCore, IncompleteCore, "RB"),                      # a solve on the CPU waits for entries,
+         "cuda": Cores(CompleteCoreCuda, IncompleteCoreCuda, "subtree")}        # one on the GPU for level sets
 
 
 def blocks(A, tile_size=LARGEST_TILE, threads=None):
