@@ -1,1 +1,1 @@
-"""Benchmarks: meshsolve beside its peers, in one run, on the same matrices. See README.md in this folder."""
+"""Benchmarks: meshsolve and its peers, in one run, on the same matrices. See README.md in this folder."""

@@ -1,11 +1,11 @@
-"""Cholesky: first solve, refactorization, memory and error beside PARDISO, CHOLMOD, cholespy, Eigen and libigl.
+"""Cholesky: first solve, refactorization, memory and error, compared with PARDISO, CHOLMOD, cholespy, Eigen and libigl.
 
-Of meshes; and of graphs and other definite matrices where they are named, which no bar asks for.
+The problems are meshes. Graphs and other definite matrices are measured if they are named; they have no bar.
 
     python -m benchmarks.cholesky [--meshes igea ogre-1 NotreDame_www] [--quick] [--peers ...] [--repeat 5] [--threads 1 2] [--clock cpu]
 
-Every measurement runs in a fresh process; the solvers take turns, A B C A B C. Prints one row for each solver and mesh,
-then the bars, and leaves benchmarks/results/cholesky-<date>-<threads>t.json.
+Every measurement runs in a new process. The solvers take turns, A B C A B C. Prints one row for each solver and mesh, then the bars,
+and writes benchmarks/results/cholesky-<date>-<threads>t.json.
 """
 
 from __future__ import annotations

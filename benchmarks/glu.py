@@ -1,14 +1,16 @@
-"""LU: refactorization, solve, analysis and storage beside KLU, PARDISO (mtype 11) and scipy's SuperLU.
+"""LU: refactorization, solve, analysis and storage, compared with KLU, PARDISO (mtype 11) and scipy's SuperLU.
 
     python -m benchmarks.glu [--sizes 20 200] [--circuits] [--quick] [--repeat 7] [--threads 1 2] [--clock cpu] [--device cuda]
 
-Generated circuits (see :mod:`benchmarks.circuits`) of about so many thousand unknowns, and the circuits of the data folder.
-With --transient whole runs over time beside the same loops on KLU, see :mod:`benchmarks.transient`.
-With --device cuda meshsolve on a GPU as well: matrices and b lie there, times end with the device idle, kernels are compiled before.
-The solvers take turns on other values at each round; the first solve after a
-refactorization is timed apart, because meshsolve measures the backward error there. Prints one row for each solver and matrix, then the bars, and leaves
-benchmarks/results/glu-<date>-<threads>t.json. One process: several threads of PARDISO need MKL_NUM_THREADS, and KMP_BLOCKTIME=0,
-without which they go on spinning while the next solver is timed.
+The matrices are generated circuits (see :mod:`benchmarks.circuits`) of --sizes thousand unknowns, and the unsymmetric matrices in the
+circuit folder of the data: circuits, power grids, flow, chemistry. --transient runs circuits over time with the same loop on KLU, see
+:mod:`benchmarks.transient`. --device cuda adds meshsolve on a GPU: matrices and b lie on the GPU, times end with the device idle, kernels
+are compiled before.
+
+The solvers take turns, with other values in each round. The first solve after a refactorization is timed separately, because meshsolve
+then measures the backward error. Prints one row for each solver and matrix, then the bars, and writes
+benchmarks/results/glu-<date>-<threads>t.json. All solvers share one process: several threads of PARDISO need MKL_NUM_THREADS, and
+KMP_BLOCKTIME=0 so that they do not spin while the next solver is timed.
 """
 
 from __future__ import annotations
@@ -67,37 +69,37 @@ class Ours:
 
 
 class OnGpu(Ours):
-    """ms.lu where matrices and right-hand sides lie on a GPU."""
+    """ms.lu with matrices and right-hand sides on a GPU."""
 
     def __init__(self):
         super().__init__(1)
-        self.there = {}
+        self.on_gpu = {}
 
     def prepare(self, matrices):
-        """Matrices to the device, and a first call that compiles every kernel."""
+        """Copy the matrices to the device, and compile every kernel in a first call."""
         small = circuit("grid", 12)
         for engine in ("fronts", "columns"):
             ms.lu(small, engine=engine, device="cuda").solve(np.ones(small.shape[0]))
-        self.there = {id(A): gpu.there(A) for A in matrices}
+        self.on_gpu = {id(A): gpu.to_device(A) for A in matrices}
 
     def first(self, A):
-        self.F = ms.lu(self.there[id(A)], device="cuda")
+        self.F = ms.lu(self.on_gpu[id(A)], device="cuda")
         return self._analysis()
 
     def refactor(self, A):
-        self.F.refactor(self.there[id(A)])
+        self.F.refactor(self.on_gpu[id(A)])
         gpu.wait()
 
     def solve(self, b):
-        if id(b) not in self.there:
-            self.there[id(b)] = gpu.there(b)                # measure() asks for a solve before anything is timed
-        x = self.F.solve(self.there[id(b)])
+        if id(b) not in self.on_gpu:
+            self.on_gpu[id(b)] = gpu.to_device(b)           # in the untimed first solve of measure()
+        x = self.F.solve(self.on_gpu[id(b)])
         gpu.wait()
         return x
 
 
 class Peer:
-    """KLU or PARDISO on prepared arrays: what converts them is not timed."""
+    """KLU or PARDISO on prepared arrays: the conversion is not timed."""
 
     def __init__(self, solver):
         self.solver, self.prepared = solver, {}
@@ -185,7 +187,7 @@ def parser():
     p.add_argument("--statistic", choices=("median", "min"), default="median", help="min: of many repeats, on a machine in use")
     p.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     p.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: one-thread ratios on a machine in use")
-    p.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: rows of meshsolve on a GPU beside the others")
+    p.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: also meshsolve on a GPU")
     p.add_argument("--transient", action="store_true", help="circuits over time, end to end, in place of all this")
     p.add_argument("--steps", nargs=2, type=int, default=[1000, 100], help="of the linear circuit and of that with diodes")
     p.add_argument("--superlu", action="store_true", help="scipy's SuperLU as well (slow at a million unknowns)")
@@ -291,8 +293,8 @@ def bars(rows, clock, statistic="median"):
             out.append(bar(f"refactor {name} against KLU, on the GPU", ratio(name, 1, "klu", "refactor", solver="meshsolve cuda"), bound))
     real = {r["matrix"]: ratio(r["matrix"], 1, "klu", "refactor") for r in rows if not r["matrix"].endswith("k")}
     real = [x for x in real.values() if x]
-    out.append(bar("refactor of real circuits against KLU, geometric mean", geometric_mean(real) if real else None, 1.2))
-    out.append(bar("refactor of real circuits against KLU, worst", min(real, default=None), 0.7))
+    out.append(bar("refactor of matrices from collections against KLU, geometric mean", geometric_mean(real) if real else None, 1.2))
+    out.append(bar("refactor of matrices from collections against KLU, worst", min(real, default=None), 0.7))
     out += analysis_bars(table)
     mine = [r["error"] for r in rows if r["solver"] == "meshsolve"]
     out.append(bar("backward error, worst", max(mine, default=None), 1e-13, at_least=False))

@@ -1,14 +1,14 @@
-"""The GPU beside the CPU, METIS, cuDSS and cuSOLVER: ordering, analysis, first solve, refactorization, solve, steps of a flow.
+"""The GPU compared with the CPU, METIS, cuDSS and cuSOLVER: ordering, analysis, first solve, refactorization, solve, steps of a flow.
 One command, 8 minutes, from 17,000 to 4,300,000 vertices.
 
     python -m benchmarks.gpu [--meshes scan-2 igea] [--solvers ...] [--repeat 5] [--budget 480]
 
-The meshes are a generated scan and its subdivisions, and igea where the data folder is. Rows "flow": mean curvature flow; "first"
-is one step from the mesh to the mesh, "step" what a further one takes. Every solver gets the same matrix where it works (on the
-GPU, but for the CPU's); times end with the device idle. A row that fails, for want of memory or a library, says why and the next
-goes on; one that will not end within the budget, going by the mesh before, is left out and said so. Rows are measured in a process
-of their own: where one loses the device, or does not end, a new process goes on without that solver. Compilation of kernels is a
-warm-up of its own, timed apart. Prints one table and leaves benchmarks/results/gpu-<date>-<threads>t.json.
+The meshes are a generated scan and its subdivisions, and igea if there is a data folder. Rows "flow" are mean curvature flow: "first" is
+one step from mesh to mesh, "step" the time of a further one. Every solver gets the same matrix on its device. Times end with the device
+idle. A row that fails, for lack of memory or of a library, has the reason, and the next one continues. A row whose estimated time, from
+the mesh before, exceeds the budget is skipped with a note. Rows are measured in a child process. If a row loses the device or does not
+end, a new process continues without that solver. Compilation of kernels is timed separately. Prints one table and writes
+benchmarks/results/gpu-<date>-<threads>t.json.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Case(NamedTuple):
 
 
 class OwnOrder(CudssFactor):
-    """cuDSS with the ordering that it makes itself."""
+    """cuDSS with its own ordering."""
 
     our_ordering = False
 
 
 class Budget:
-    """The seconds of a run. What was done on one mesh tells how long it takes on the next."""
+    """The seconds of a run. The time on a mesh is estimated from that on the mesh before."""
 
     def __init__(self, seconds, spent=0.0, took=None):
         self.begin, self.seconds, self.took = time.perf_counter() - spent, seconds, {} if took is None else took
@@ -76,7 +76,7 @@ class Budget:
         return time.perf_counter() - self.begin
 
     def refuses(self, what, n):
-        """Why ``what`` is not begun on a mesh of n vertices, or None."""
+        """The reason why ``what`` is skipped on a mesh of n vertices, or None."""
         left = self.seconds - self.spent
         before, seconds = self.took.get(what, (n, 0.0))
         expected = seconds * max(n / before, 1.0) ** GROWTH
@@ -86,26 +86,26 @@ class Budget:
 
     @contextlib.contextmanager
     def spend(self, what, n):
-        """Around ``what``."""
+        """Measure the time of ``what``."""
         start = time.perf_counter()
         yield
         self.took[what] = n, time.perf_counter() - start
 
 
 class Progress:
-    """What is known so far, in a file as well: another process can go on from there.
+    """The result so far, also in a file, from which another process can continue.
 
     Parameters
     ----------
     path : str or None
-        The file; it is read where it is there.
+        The file. It is read if it exists.
 
     Attributes
     ----------
     run : dict
         The result.
     lost : dict
-        Why a solver is asked no more: it has lost the device, or did not end.
+        Reasons why solvers are skipped from now on: they have lost the device, or did not end.
     """
 
     def __init__(self, path, seconds):
@@ -245,11 +245,11 @@ def measure_mesh(name, options, progress):
         else:
             table.row(solver, *(row.get(column) for column in COLUMNS[1:]))
         run["rows"].append({"mesh": name, "n": n, "solver": solver, **row})
-        write_json(run, options.out)                        # so that a run cut short leaves what it measured
+        write_json(run, options.out)                        # after each row: an interrupted run keeps its results
 
 
 def attempt(solver, case, repeat):
-    """The row of a solver, or why there is none: whatever a driver, a compiler or a library raises ends this row only."""
+    """The row of a solver, or the reason of its failure. An error of a driver, compiler or library ends this row only."""
     try:
         return solver(case, repeat)
     except Exception as e:
@@ -257,7 +257,7 @@ def attempt(solver, case, repeat):
 
 
 def is_lost():
-    """Whether this process can use the device no more: after an illegal address every call fails."""
+    """True if this process can no longer use the device: after an illegal address every call fails."""
     try:
         wait()
     except Exception:
@@ -291,7 +291,7 @@ def on_gpu(precision, **options):
     """A solver of this library on the GPU."""
     def solver(case, repeat):
         system = case.system
-        A, A2, B = (there(M) for M in (system.A, system.A2, system.B))
+        A, A2, B = (to_device(M) for M in (system.A, system.A2, system.B))
         row = measured(lambda: ms.cholesky(A, device="cuda", precision=precision, **options), A, A2, B, system, repeat)
         orders = [timed(lambda: ms.order.nested_dissection(A, device="cuda")) for _ in range(min(repeat, 3))]
         return row | {"order": 1e3 * float(np.median(orders))}         # the report's does not wait for the device
@@ -302,7 +302,7 @@ def cudss_alone(case, repeat):
     """cuDSS with its own ordering, called as this library calls it."""
     system = case.system
     sym = ms.analyze(system.A)                              # outside the clock: cuDSS orders what it gets once more
-    A, A2, B = (there(M) for M in (system.A, system.A2, system.B))
+    A, A2, B = (to_device(M) for M in (system.A, system.A2, system.B))
 
     def first():
         values = DeviceValues(system.n, sym.pattern_on_device)
@@ -318,7 +318,7 @@ def cusolver(case, repeat):
     from cupy_backends.cuda.libs import cusolver as library
 
     system = case.system
-    xp, A = device.xp(), there(system.A)
+    xp, A = device.xp(), to_device(system.A)
     b, x, singular = xp.asarray(system.B[:, 0]), xp.empty(system.n), np.zeros(1, np.int32)
 
     def call():
@@ -385,13 +385,13 @@ def bars(rows):
 
     ours, theirs = "meshsolve cuda", "cudss own order"
     return [compare("ordering: times faster than METIS on one core", "metis alone", ours, "order", 15),
-            compare("nnz(L) beside METIS'", ours, "metis alone", "nnz(L) M", 1.10, at_least=False),
+            compare("nnz(L) relative to METIS", ours, "metis alone", "nnz(L) M", 1.10, at_least=False),
             compare("first solve: times faster than cuDSS in its own order", theirs, ours, "first", 1),
-            compare("refactorization and three solves beside cuDSS'", ours, theirs, "step", 1.5, at_least=False)]
+            compare("refactorization and three solves relative to cuDSS", ours, theirs, "step", 1.5, at_least=False)]
 
 
 def fewer(case, repeat):
-    """How often something of the CPU is measured: once where it takes seconds."""
+    """Number of repetitions on the CPU: one if a run takes seconds."""
     return 1 if case.system.n >= LARGE else repeat
 
 
@@ -427,20 +427,20 @@ def timed(call):
 
 
 def release():
-    """Hands back the memory that the row before left in the pool: other libraries do not take theirs from it."""
+    """Return the memory of the row before from the pool to the device, for other libraries."""
     gc.collect()
     if device.available():
         device.backend().release()
 
 
 def wait():
-    """Until the device has done everything; nothing where there is none."""
+    """Wait until the device is idle. Without a device, return at once."""
     if device.available() and hasattr(device.xp(), "cuda"):
         device.xp().cuda.Device().synchronize()
 
 
-def there(M):
-    """A host array or csr matrix on the device."""
+def to_device(M):
+    """Copy a host array or csr matrix to the device."""
     if isinstance(M, np.ndarray):
         return device.xp().asarray(M)
     parts = (device.xp().asarray(part) for part in (M.data, M.indices.astype(np.int32), M.indptr.astype(np.int32)))
@@ -448,7 +448,7 @@ def there(M):
 
 
 def describe_device():
-    """Name, memory and versions of the GPU, or why there is none."""
+    """Name, memory and versions of the GPU, "stand-in", or "none"."""
     if not device.available():
         return "none"
     xp = device.xp()

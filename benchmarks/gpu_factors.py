@@ -1,11 +1,12 @@
-"""ParAC and block L D L^T on the GPU beside the same code on one CPU thread, cuDSS, and IC(0) with conjugate gradients of cuSPARSE.
+"""ParAC and block L D L^T on the GPU, compared with one CPU thread, cuDSS, and IC(0) with conjugate gradients on cuSPARSE.
 
     python -m benchmarks.gpu_factors [--problems stokes-400 delaunay-500k] [--quick] [--repeat 3] [--budget 240]
 
-L D L^T: the incomplete factor of level 1 with tiles of 32 rows and pairs, the same on both devices, with SQMR to 1e-6; what a CPU
-chooses for tiles of 32; and the complete factor. ``factor`` is a refactorization. ParAC: rounds; ``factor`` is the whole set-up, ``solve`` conjugate gradients to 1e-8;
-cuDSS gets the Laplacian without its last row. Matrices and right-hand sides lie on the device that works on them; kernels are
-compiled before; times end with the device idle. Prints a row for each and leaves benchmarks/results/gpu_factors-<date>-1t.json.
+L D L^T: the incomplete factor of level 1 with tiles of 32 rows and pairs, the same on both devices, with SQMR to 1e-6; the default of a
+CPU for tiles of 32; and the complete factor. ``factor`` is a refactorization. ParAC: rounds. ``factor`` is the whole set-up, ``solve``
+conjugate gradients to 1e-8. cuDSS gets the Laplacian without its last row. Matrices and right-hand sides lie on the device of the solver.
+Kernels are compiled before. Times end with the device idle. Prints a row for each problem and solver, and writes
+benchmarks/results/gpu_factors-<date>-1t.json.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 
 import meshsolve as ms
 from benchmarks import ildl, parac
-from benchmarks.gpu import Budget, OwnOrder, attempt, describe_device, release, there, timed
+from benchmarks.gpu import Budget, OwnOrder, attempt, describe_device, release, timed, to_device
 from benchmarks.measure import describe, geometric_mean, write_json
 from benchmarks.peers.cusparse import IncompleteCholesky
 from benchmarks.table import Table, bar, print_bars
@@ -37,7 +38,7 @@ COLUMNS = ("solver", "first", "factor", "solve", "its", "levels", "nnz(L) M", "r
 
 def factor_row(place, repeat, A, b, **options):
     """A factor by `ms.ildl`: the first, the least of some refactorizations; then a solve, by SQMR where it is incomplete."""
-    M, v = (A, b) if place == "cpu" else (there(A), device.to_device(b))
+    M, v = (A, b) if place == "cpu" else (to_device(A), device.to_device(b))
     threads, kept = {"threads": 1} if place == "cpu" else {}, {}
     first = timed(lambda: kept.update(K=ms.ildl(M, device=place, **options, **threads)))
     K = kept["K"]
@@ -54,7 +55,7 @@ def factor_row(place, repeat, A, b, **options):
 
 def parac_row(place, repeat, A, b):
     """The set-up by `ms.parac`, and conjugate gradients with it."""
-    M, v = (A, b) if place == "cpu" else (there(A), device.to_device(b))
+    M, v = (A, b) if place == "cpu" else (to_device(A), device.to_device(b))
     threads, kept = {"threads": 1} if place == "cpu" else {}, {}
     factor = min(timed(lambda: kept.update(F=ms.parac(M, ordering="rounds", device=place, **threads))) for _ in range(repeat))
     solve = min(timed(lambda: kept.update(found=ms.cg(M, v, M=kept["F"], rtol=TOLERANCE, **threads))) for _ in range(repeat))
@@ -67,7 +68,7 @@ def cudss_row(A, b):
     """cuDSS in its own order on the Laplacian without its last row: analysis with factorization, then a solve."""
     n, kept = A.shape[0] - 1, {}
     grounded = sp.csr_array(sp.csr_array(A)[:n, :n])
-    sym, M, v = ms.analyze(grounded), there(grounded), device.to_device(b[:n])
+    sym, M, v = ms.analyze(grounded), to_device(grounded), device.to_device(b[:n])
 
     def first():
         values = DeviceValues(n, sym.pattern_on_device)
@@ -143,7 +144,7 @@ def measure_problem(name, repeat, run, budget):
     try:
         case = case_of(kind, name)
     except (FileNotFoundError, IndexError, TypeError) as e:
-        run["failed"][name] = f"not there: {e}"
+        run["failed"][name] = f"not available: {e}"
         print(f"\n{name}: {run['failed'][name]}", flush=True)
         return
     n = case[0].shape[0]

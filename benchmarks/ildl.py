@@ -1,9 +1,9 @@
-"""Symmetric indefinite systems: which are solved, and how fast, beside MKL PARDISO, SuperLU and MINRES.
+"""Symmetric indefinite systems: the number solved and the time, compared with MKL PARDISO, SuperLU and MINRES.
 
     python -m benchmarks.ildl [--problems cont-201_kkt kkt-random-50k] [--quick] [--peers ...] [--repeat 3] [--threads 1]
 
-Random solutions; a system counts as solved when ||b - A x|| <= 1e-6 ||b||, unscaled. Every measurement has a process of its own.
-Prints one row for each solver and system, then the bars, and leaves benchmarks/results/ildl-<date>-<threads>t.json.
+Solutions are random. A system counts as solved if ||b - A x|| <= 1e-6 ||b||, unscaled. Every measurement has its own process. Prints
+one row for each solver and system, then the bars, and writes benchmarks/results/ildl-<date>-<threads>t.json.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOLVED = 1e-6
 LARGE = 50_000                                   # unknowns from which two threads are to gain half
 PARALLEL = (("meshsolve-complete", "factor", True), ("meshsolve-complete", "solve", False),
             ("meshsolve-incomplete", "factor", False), ("meshsolve-incomplete", "solve", False), ("meshsolve", "total", True), ("meshsolve", "again", True))
-WORST = 1e99                                     # the residual of what is not finite
+WORST = 1e99                                     # residual of a solution that is not finite
 COLUMNS = ("solver", "threads", "analyze", "factor", "solve", "total", "its", "nnz(L) M", "residual", "inertia")
 GENERATED = {
     "stokes-128": lambda: ms.datasets.stokes(128),

@@ -1,8 +1,8 @@
 """Set-up and solve of one iterative solver in a process of its own, which is stopped when it takes too long.
 
-The library is loaded and warmed up on a tiny graph first. The child says when it begins and after each repetition what it
-measured, so that a limit counts from there on, and what was measured before it stands. ``python -m benchmarks.iterative`` is the
-child, with the task as JSON on standard input.
+The library is loaded and warmed up on a tiny graph first. The child prints a line when it begins and one after each repetition. The limit
+counts from the first line, and earlier repetitions are kept. ``python -m benchmarks.iterative`` is the child, with the task as JSON on
+standard input.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ def measure(folder, solver, threads, options, rtol, wrong):
     options : namespace
         ``repeat``, and ``limit``: seconds for all repetitions; the first has to end in that time.
     rtol, wrong : float
-        What is asked of the relative residual, and from where on it is a failure.
+        Tolerance of the relative residual, and the residual above which the result is a failure.
 
     Returns
     -------
     dict
-        ``seconds``, ``iterations`` and ``error``, or ``failed`` with the reason; ``stopped`` beside it is the limit, which was
-        too short.
+        ``seconds``, ``iterations`` and ``error``, or ``failed`` with the reason. ``stopped`` is the limit that ended a run.
     """
     task = {"folder": str(folder), "solver": solver, "threads": threads, "repeat": options.repeat, "rtol": rtol}
     with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(

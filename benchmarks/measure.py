@@ -72,7 +72,7 @@ def interleave(tasks, repeat):
 
 
 def stolen_seconds():
-    """Seconds of this machine's cores that its host gave to others since it started; 0 where nobody counts them."""
+    """Stolen CPU seconds since this machine started, or 0 if the system does not report them."""
     try:
         counts = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
         return int(counts[8]) / os.sysconf("SC_CLK_TCK")

@@ -1,9 +1,9 @@
-"""Orderings: nested dissection beside METIS_NodeND, and the enumeration of L's pattern beside CHOLMOD's analysis.
+"""Orderings: nested dissection compared with METIS_NodeND, and the enumeration of L's pattern with CHOLMOD's analysis.
 
     python -m benchmarks.order [--meshes igea ogre-1] [--quick] [--repeat 5] [--threads 1 2] [--clock cpu] [--out FILE]
 
-Prints one row a mesh while it runs, then the bars, and leaves benchmarks/results/order-<date>-<threads>t.json.
-All calls of one mesh are interleaved in one process; medians are compared.
+Prints one row for each mesh, then the bars, and writes benchmarks/results/order-<date>-<threads>t.json. All calls on a mesh are
+interleaved in one process. Medians are compared.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def fill(A, perm):
 
 
 def compare_symbolic(A, perm, with_cholmod, options):
-    """``ms.analyze`` and the enumeration of the pattern beside CHOLMOD's analysis, all on the permutation ``perm``."""
+    """``ms.analyze``, the enumeration of the pattern, and CHOLMOD's analysis, all on the permutation ``perm``."""
     analyzed, tasks = {}, {}
     for t in options.threads:
         tasks[f"analyze-{t}t"] = lambda t=t: analyzed.update({t: _with_threads(t, lambda: ms.analyze(A, ordering=perm))})

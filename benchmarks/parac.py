@@ -1,10 +1,10 @@
-"""ParAC: factor and conjugate gradients beside algebraic multigrid and IC(0), iterations and fill against the project's bars.
+"""ParAC: factor and conjugate gradients, compared with algebraic multigrid and IC(0); iterations and fill against the bars.
 
     python -m benchmarks.parac [--problems road delaunay] [--quick] [--peers ...] [--repeat 3] [--limit 120] [--threads 1 2]
 
-For each problem: what each order costs and gives (iterations to 1e-6, median of five seeds; fill; nanoseconds per entry of G of the
-factor, of the two triangular solves in the factor's numbering, and of the same in the caller's, with two permutations more), what
-two threads gain, then set-up and solve to 1e-8 of ours and of the peers. Leaves benchmarks/results/parac-<date>-<threads>t.json.
+For each problem and order: iterations to 1e-6 (median of five seeds), fill, and nanoseconds per entry of G for the factor, for the two
+triangular solves in the factor's numbering, and for both in the caller's numbering, which adds two permutations. Then the gain of two
+threads, and set-up and solve to 1e-8 of meshsolve and of the peers. Writes benchmarks/results/parac-<date>-<threads>t.json.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def least_cpu(solve):
 
 
 def measure_threads(A, ordering, options):
-    """Wall seconds of the factor for each number of threads, the least of ``repeat`` runs one beside the other."""
+    """Wall seconds of the factor for each number of threads: minimum of ``repeat`` interleaved runs."""
     chosen = ordering if ordering == "rounds" else getattr(ms.order, ordering)(A)
 
     def factor(threads):
@@ -226,8 +226,8 @@ def verdicts(rows, clock="wall", dgemm=FAST_CORE):
 
 
 def _costs(row, problem, slower):
-    """Nanoseconds per entry of G on a core so many times slower than the bars'. The bars were found for amd, whose factor reads memory in order; the other two orders jump about
-    in it, twice the time on any machine, and have no bar: theirs are printed beside it."""
+    """Nanoseconds per entry of G on a core that is ``slower`` than that of the bars. Only amd has a bar: its factor reads memory in order.
+    The factors of the other two orders take twice the time on any machine; their times are printed."""
     name, bars = row["problem"], []
     for ordering in ORDERINGS if problem.nanoseconds else ():
         value = row["orders"][f"{ordering}-1"]["ns_per_entry"]

@@ -1,6 +1,6 @@
 """The meshes, graphs and matrices of the benchmarks: files of a data folder, their Loop subdivisions, or generated surfaces.
 
-The data folder is ``MESHSOLVE_DATA`` or a ``shared/data`` folder beside the checkout; its ``INDEX.csv`` names the meshes.
+The data folder is ``MESHSOLVE_DATA`` or a ``shared/data`` folder next to the checkout; its ``INDEX.csv`` names the meshes.
 Without one every set consists of subdivided icospheres. Subdivided meshes are kept in the cache folder.
 The matrix of a mesh is one implicit smoothing step, A = M + t L (lumped mass, cotan Laplacian, t = mean edge length squared); the
 refactorization gets M + 2 t L and the right-hand sides are M times the vertices. That of a graph is the Laplacian of its largest
@@ -81,14 +81,14 @@ class Stored:
         return System(A, shifted.A, shifted.B)
 
     def mesh(self):
-        """There is none."""
-        raise SystemExit(f"{self.name} is no mesh")
+        """Exit with an error: the matrix has no mesh."""
+        raise SystemExit(f"{self.name} is not a mesh")
 
 
 @dataclasses.dataclass(frozen=True)
 class Volume:
-    """A generated volume by name: ``tetrahedra-100``, the edges of the Delaunay tetrahedra of so many thousand random points in a cube,
-    or ``grid3d-60``, a grid of so many points a side."""
+    """A generated volume by name: ``tetrahedra-100``, the edges of the Delaunay tetrahedra of 100,000 random points in a cube, or
+    ``grid3d-60``, a grid of 60 points per side."""
 
     name: str
 
@@ -98,8 +98,8 @@ class Volume:
         return shifted_system(ms.datasets.grid3d(int(size)) if kind == "grid3d" else _tetrahedra(1000 * int(size)))
 
     def mesh(self):
-        """There is none of triangles."""
-        raise SystemExit(f"{self.name} is no mesh of triangles")
+        """Exit with an error: a volume has no triangles."""
+        raise SystemExit(f"{self.name} is not a triangle mesh")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +169,7 @@ def data_folder():
 
 
 def catalogue(folders=("meshes",)):
-    """``{name: row of INDEX.csv}`` of what lies in some folders of the data folder; empty without one."""
+    """``{name: row of INDEX.csv}`` of the files in some folders of the data folder. Empty without a data folder."""
     folder = data_folder()
     if folder is None:
         return {}
@@ -240,7 +240,7 @@ def _scan():
 
 
 def _subdivided(problem):
-    """Loop subdivision of a mesh file or the generated scan, from the cache where it is there."""
+    """Loop subdivision of a mesh file or the generated scan, from the cache if possible."""
     key = f"{SCAN}-{ms.__version__}" if problem.path is None else hashlib.sha256(problem.path.read_bytes()).hexdigest()[:16]
     cached = cache_folder() / f"{problem.name}-{key}.npz"
     if not cached.exists():

@@ -6,7 +6,7 @@ import math
 
 
 class Table:
-    """Columns of a fixed width; each row is printed, and flushed, when it is there."""
+    """Columns of a fixed width. Each row is printed and flushed as soon as it is complete."""
 
     def __init__(self, *columns, first=22, width=9):
         self.widths = [first] + [max(width, len(c)) for c in columns[1:]]
@@ -34,10 +34,7 @@ def _text(cell):
 
 
 def bar(what, value, bound, at_least=True, asked=True):
-    """One bar of the project: a dict for the JSON, with ``passed`` None where nothing was measured.
-
-    One that is not ``asked`` for is printed beside the others, but a miss is no failure.
-    """
+    """One bar of the project: a dict for the JSON. Without a measurement ``passed`` stays None. With ``asked=False`` a miss is no failure."""
     measured = value is not None and not math.isnan(value)
     passed = (value >= bound if at_least else value <= bound) if measured else None
     return {"what": what, "value": value if measured else None, "bound": bound, "at_least": at_least, "passed": passed,
@@ -45,7 +42,7 @@ def bar(what, value, bound, at_least=True, asked=True):
 
 
 def print_bars(bars):
-    """Each bar on a line with its verdict; returns whether none was missed."""
+    """Print each bar with its verdict. True if no bar was missed."""
     print("\nbars")
     for b in bars:
         verdict = {True: "pass", False: "FAIL" if b["asked"] else "(no)", None: "not measured"}[b["passed"]]

@@ -18,7 +18,7 @@ def markdown(run):
 
 
 def processor(run):
-    """The processor's name, with its vectors where the result tells them."""
+    """The name of the processor, with its vector units if the result has them."""
     host = run["machine"]
     return " with ".join(filter(None, (host["cpu"], host.get("vectors"))))
 
@@ -132,18 +132,19 @@ def _seconds(value):
 
 
 def glu_table(run):
-    """Refactorization and solve of generated circuits, one and more threads; real circuits as geometric means."""
+    """Refactorization and solve of generated circuits on one and more threads. Matrices from collections as geometric means."""
     columns = ["refactor / solve, ms", "unknowns", *(f"meshsolve, {_threads(t)}" for t in run["threads"]), "KLU",
                *(f"PARDISO, {_threads(t)}" for t in run["threads"]), "stored / KLU's"]
     matrices = {}
     for row in run["rows"]:
         if "seconds" in row:
             matrices.setdefault(row["matrix"], {})[row["solver"], row["threads"]] = row
-    rows, faster = [], []
+    rows, faster, sizes = [], [], []
     for name, found in matrices.items():
         ours, klu = found.get(("meshsolve", 1)), found.get(("klu", 1))
-        if not name.rpartition("-")[2].endswith("k"):                    # a real circuit
+        if not name.rpartition("-")[2].endswith("k"):                    # from a collection
             if ours and klu:
+                sizes.append(ours["n"])
                 faster.append([_phase(klu, k, run) / _phase(ours, k, run) for k in ("refactor", "solve")])
             continue
         keys = [*(("meshsolve", t) for t in run["threads"]), ("klu", 1), *(("pardiso", t) for t in run["threads"])]
@@ -151,7 +152,8 @@ def glu_table(run):
         rows.append([name, f"{next(iter(found.values()))['n']:,}", *(_pair(found.get(key), run) for key in keys), stored])
     if faster:
         means = " / ".join(f"{geometric_mean(list(ratios)):.2f} x" for ratios in zip(*faster, strict=True))
-        rows.append([f"**{len(faster)} real circuits, KLU's time over ours, geometric mean**", "", f"**{means}**", *[""] * (len(columns) - 3)])
+        what = f"{len(faster)} matrices from collections (circuits, power grids, flow, chemistry; {min(sizes):,} to {max(sizes):,} rows)"
+        rows.append([f"**{what}, KLU's time over ours, geometric mean**", "", f"**{means}**", *[""] * (len(columns) - 3)])
     return columns, rows
 
 
@@ -164,7 +166,7 @@ def _pair(row, run):
 
 
 def ildl_table(run):
-    """Each indefinite system: the complete factorization beside PARDISO's, and what ms.solve takes in all."""
+    """Each indefinite system: the complete factorization and that of PARDISO, and the whole time of ms.solve."""
     if len(run["threads"]) > 1:
         return [], []
     columns = ["system", "unknowns", "ms.solve, s", "iterations", "complete factor, s", "PARDISO, s", "with matching, s"]
@@ -234,7 +236,7 @@ def _total(found, clock):
 
 
 def transient_table(run):
-    """Whole runs over time: the loop on ms.lu beside the same loop on KLU."""
+    """Whole runs over time: one loop on ms.lu and on KLU."""
     columns = ["whole run, s", "unknowns", "steps / solves", *(f"meshsolve, {_threads(t)}" for t in run["threads"]), "KLU", "KLU / meshsolve"]
     rows, found = [], {}
     for row in run["rows"]:
@@ -254,7 +256,7 @@ def _three_digits(value):
 
 
 def updates_table(run):
-    """Updates and downdates of a factor beside CHOLMOD's, a refactorization, and the diagonal of the inverse."""
+    """Updates and downdates of a factor and those of CHOLMOD, a refactorization, and the diagonal of the inverse."""
     columns = ["a factor that changes, ms", "vertices", "refactor", "update by 1 (CHOLMOD)", "downdate by 1 (CHOLMOD)", "update by 10 (CHOLMOD)",
                "downdate by 10 (CHOLMOD)", "diagonal of the inverse"]
     clock, rows = clock_for(run["threads"][0], run["clock"]), []

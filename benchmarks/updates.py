@@ -1,11 +1,11 @@
-"""A factor whose matrix changes in a few rows, beside CHOLMOD's updates, and the diagonal of the inverse.
+"""Updates of a factor whose matrix changes in a few rows, compared with CHOLMOD's, and the diagonal of the inverse.
 
     python -m benchmarks.updates [--meshes igea ogre-1] [--quick] [--repeat 9] [--threads 1]
 
-``update`` and ``downdate``: a weight that comes and goes on 1 or 10 vertices anywhere, CHOLMOD's simplicial L D L^T on METIS' order
-(its updates know no other) and ours. ``refactor`` is what stands for an update where there is none, ``inverse`` the diagonal of A^-1, which
-CHOLMOD has no function for. All in one process, in turns; before them, solutions with each changed matrix are looked at.
-Prints a row for each mesh and leaves benchmarks/results/updates-<date>-<threads>t.json.
+``update`` and ``downdate`` add and remove a weight on 1 or 10 random vertices. CHOLMOD uses its simplicial L D L^T on METIS' order, the
+only factor that its updates accept. ``refactor`` is the alternative to an update. ``inverse`` is the diagonal of A^-1, for which CHOLMOD
+has no function. All calls take turns in one process. Solutions with each changed matrix are checked first. Prints a row for each mesh
+and writes benchmarks/results/updates-<date>-<threads>t.json.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def cells(row, run):
 
 
 def verdicts(run):
-    """Geometric means of CHOLMOD's time over ours; nobody asks for them, so none can be missed."""
+    """Geometric means of CHOLMOD's time over ours. A miss is no failure."""
     bars = []
     for name in (f"{kind} {k}" for k in COUNTS for kind in ("update", "downdate")):
         ratios = [of(row, f"cholmod {name}", run) / of(row, name, run) for row in run["rows"] if of(row, f"cholmod {name}", run)]

@@ -199,7 +199,7 @@ def viewer(path):
 
 
 def viewer_structure(path):
-    """Four views of what a solver makes of a mesh."""
+    """Four views of a mesh in a solver."""
     window = _window(Model(ms.datasets.scan_like(40_000, noise=0.0)), (700, 520))
     figure, panels = pyplot.subplots(2, 2, figsize=(10, 7.4))
     for axes, view in zip(panels.flat, ("patches", "ribbons", "separators", "elimination order")):

@@ -15,14 +15,14 @@ import scipy.sparse as sp
 
 
 class Unavailable(RuntimeError):
-    """A peer that is not installed here; the text says what is missing."""
+    """A peer that is not installed. The message names the missing part."""
 
 
 class Solver:
     """Phases of a direct solver for symmetric positive definite systems, timed apart by the caller.
 
-    ``matrix`` and ``rhs`` bring the data into the form the library wants and are not timed: each peer gets its input for
-    free. A library that does not part its analysis from its numeric work (``splits`` is false) does both in ``factor``.
+    ``matrix`` and ``rhs`` convert the data to the library's format and are not timed: each peer gets its input for free. A library that
+    does not separate analysis and numeric phase (``splits`` is false) does both in ``factor``.
     """
 
     splits = True
@@ -31,7 +31,7 @@ class Solver:
         self.perm = perm
 
     def version(self):
-        """Name and version of the library; raises :class:`Unavailable` where it is not installed."""
+        """Name and version of the library. Raises :class:`Unavailable` if it is not installed."""
         raise NotImplementedError
 
     def matrix(self, A):
@@ -43,7 +43,7 @@ class Solver:
         return np.asfortranarray(B)
 
     def first(self, M, watch):
-        """Everything from the matrix to the factor, by phases on the stopwatch ``watch``."""
+        """All work from the matrix to the factor, by phases on the stopwatch ``watch``."""
         if self.splits:
             with watch.phase("analyze"):
                 self.analyze(M)
@@ -66,10 +66,10 @@ class Solver:
         raise NotImplementedError
 
     def close(self):
-        """Give native memory back; the solver is not used any more."""
+        """Free native memory. The solver must not be used afterwards."""
 
     def facts(self):
-        """Sizes the library reports: ``nnz_L`` and others, as far as it tells them."""
+        """Sizes that the library reports: ``nnz_L`` and others, if it has them."""
         return {}
 
 
@@ -90,7 +90,7 @@ def cache_folder():
 
 
 def compile_layer(source, compiler, flags):
-    """Compile the C or C++ file ``source`` beside this module into the cache, unless it lies there, and load it."""
+    """Compile the C or C++ file ``source`` of this folder, unless it is in the cache, and load it."""
     path = pathlib.Path(__file__).parent / source
     command = [*shlex.split(compiler), "-shared", "-fPIC", *flags]
     try:
@@ -115,7 +115,7 @@ def compile_layer(source, compiler, flags):
 
 
 def _cpu_flags():
-    """What ``-march=native`` depends on: a cache carried to another machine has to be compiled anew."""
+    """CPU features that ``-march=native`` depends on: another machine must compile again."""
     try:
         return next(line for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
     except (OSError, StopIteration):

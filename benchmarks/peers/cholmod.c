@@ -1,5 +1,5 @@
 /* CHOLMOD behind five calls, so that the layout of its structs is the compiler's business and not ctypes'.
- * The matrix is borrowed: the upper triangle by columns is what the lower triangle by rows looks like in memory.
+ * The matrix is not copied: the upper triangle by columns has the same arrays as the lower triangle by rows.
  * Solutions are written to the caller's array; the workspaces of the solve are kept from call to call. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -32,7 +32,7 @@ class Cholmod(Solver):
         return triangle(A)
 
     def analyze(self, M):
-        self.n, self.M = M.shape[0], M                  # the session borrows M's arrays
+        self.n, self.M = M.shape[0], M                  # the session uses M's arrays without a copy
         self._done(self.library.session_analyze(self.session, self.n, pointer(M.indptr), pointer(M.indices),
                                                 pointer(M.data), pointer(self.perm)))
 

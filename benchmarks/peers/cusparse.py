@@ -1,7 +1,7 @@
 """IC(0) of cuSPARSE with conjugate gradients on the GPU, through CuPy's bindings.
 
-The level sets of the two triangular solves are analysed once, in the set-up; scalars of the iteration stay on the device but for
-the norm of the residual, which is read once in each.
+The level sets of the two triangular solves are analyzed once, in the set-up. Scalars of the iteration stay on the device, except the norm
+of the residual, which the host reads once per iteration.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 // Eigen's SimplicialLLT with AMD behind four calls: what libigl's min_quad_with_fixed and many mesh programs use.
-// The matrix is borrowed: the lower triangle by columns is what the upper triangle by rows looks like in memory.
+// The matrix is not copied: the lower triangle by columns has the same arrays as the upper triangle by rows.
 #include <Eigen/Sparse>
 #include <cstdio>
 
@@ -7,7 +7,7 @@ namespace {
 using Matrix = Eigen::SparseMatrix<double, Eigen::ColMajor, int>;
 using Solver = Eigen::SimplicialLLT<Matrix, Eigen::Lower, Eigen::AMDOrdering<int>>;
 
-Eigen::Map<const Matrix> borrow(int n, const int* p, const int* i, const double* x) {
+Eigen::Map<const Matrix> map(int n, const int* p, const int* i, const double* x) {
     return Eigen::Map<const Matrix>(n, n, p[n], p, i, x);
 }
 }  // namespace
@@ -15,10 +15,10 @@ Eigen::Map<const Matrix> borrow(int n, const int* p, const int* i, const double*
 extern "C" {
 Solver* solver_new() { return new Solver; }
 void solver_free(Solver* s) { delete s; }
-void solver_analyze(Solver* s, int n, const int* p, const int* i, const double* x) { s->analyzePattern(borrow(n, p, i, x)); }
+void solver_analyze(Solver* s, int n, const int* p, const int* i, const double* x) { s->analyzePattern(map(n, p, i, x)); }
 
 int solver_factor(Solver* s, int n, const int* p, const int* i, const double* x) {
-    s->factorize(borrow(n, p, i, x));
+    s->factorize(map(n, p, i, x));
     return s->info() == Eigen::Success ? 0 : 1;
 }
 

@@ -93,7 +93,7 @@ class PardisoIndefinite(Pardiso):
         self._set(21, 1)                                                    # 1x1 and 2x2 pivots
 
     def matrix(self, A):
-        """The upper triangle with every diagonal entry stored, as PARDISO asks."""
+        """The upper triangle with every diagonal entry stored, as PARDISO requires."""
         whole = sp.coo_array(A)
         k = np.arange(A.shape[0])
         full = sp.csr_array((np.append(whole.data, np.zeros(len(k))), (np.append(whole.row, k), np.append(whole.col, k))), shape=A.shape)

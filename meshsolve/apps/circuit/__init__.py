@@ -1,9 +1,8 @@
 """Circuits of linear elements and diodes from SPICE decks: operating point, sweeps, small signals and transients.
 
-They are solved with the sparse LU factorization.
-
-Begin with :func:`read` or :func:`parse`, which make a :class:`Circuit` of a deck. Its methods are the analyses. Their results, an
-:class:`OperatingPoint` or :class:`Waveforms`, are mappings from the names of nodes, and of currents as ``i(v1)``, to values.
+The equations are solved with the sparse LU factorization. :func:`read` and :func:`parse` return the :class:`Circuit` of a deck,
+and its methods are the analyses. Their results, an :class:`OperatingPoint` or :class:`Waveforms`, are mappings from signal names
+to values: nodes by their names, currents as ``i(v1)``.
 
     import meshsolve
 

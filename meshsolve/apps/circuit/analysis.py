@@ -1,7 +1,7 @@
 """A circuit and its analyses: operating point, sweep, small signals, transient.
 
-Each analysis factors once and refactors for each Newton step, frequency or new length of a time step; a linear circuit keeps
-its factor as long as the time step stays the same. Sources: see :mod:`.mna`, :mod:`.newton`, :mod:`.transient`, :mod:`.devices`.
+Each analysis factors once and refactors for each Newton step, frequency or new length of a time step. A linear circuit keeps its
+factor as long as the time step stays the same. Sources: see :mod:`.mna`, :mod:`.newton`, :mod:`.transient`, :mod:`.devices`.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from meshsolve.memory import ensure_memory
 from meshsolve.options import as_integer, as_number, one_of, shown
 from meshsolve.report import Report
 
-PINNED = 1e10               # siemens that hold a node at its .ic voltage
-FREE = 4.0                  # tolerances by which device voltages of two operating points may differ
-PREFERRED = ("tran", "ac", "dc", "op")
+PIN_CONDUCTANCE = 1e10      # siemens from a node to the source of its .ic voltage
+BIAS_DIFFERENCE = 4.0       # largest accepted difference of device voltages between two operating points, in tolerances
+KINDS = ("tran", "ac", "dc", "op")              # of analyses; run() prefers the first one of a deck
 
 
 class Circuit:
-    """A circuit that was read from a deck, by :func:`~meshsolve.apps.circuit.read` or :func:`~meshsolve.apps.circuit.parse`. Its methods
+    """A circuit that :func:`~meshsolve.apps.circuit.read` or :func:`~meshsolve.apps.circuit.parse` made from a deck. Its methods
     are the analyses:
 
     - ``op()``: the circuit at rest
     - ``dc(source, start, stop, step)``: at rest, over the values of one source
     - ``ac("dec", points, fstart, fstop)``: small signals over frequency
     - ``transient(tstep, tstop)``: over time
-    - ``run()``: what the deck itself asks for
+    - ``run()``: an analysis of the deck's control lines
 
-    None of them changes the circuit, so that they can be called in any order and as often as wanted. ``with_values`` makes another
-    circuit of it, whose elements have other values.
+    No analysis changes the circuit: call them in any order, as often as needed. ``with_values`` returns another circuit, in which
+    some elements have other values.
 
     Attributes
     ----------
     title : str
         The first line of the deck.
     nodes : list of str
-        A to Z in lower case, without ground; nodes inside subcircuits as ``x1.n``.
+        Names with A to Z in lower case, without ground. A node inside a subcircuit is ``x1.n``.
     analyses : list of Analysis
-        What the deck asks for, each with ``.kind`` ("op", "dc", "ac", "tran"), ``.arguments`` and ``.keywords``.
+        Analyses of the deck, each with ``.kind`` ("op", "dc", "ac", "tran"), ``.arguments`` and ``.keywords``.
     """
 
     title: str
     analyses: list[controls.Analysis]
 
     def __init__(self, netlist, report):
-        """Made by ``read`` or ``parse`` of a ``netlist`` and the ``report`` of its reading."""
+        """Called by ``read`` and ``parse`` with a ``netlist`` and the ``report`` of the reader."""
         self._netlist, self._read = netlist, report
-        self._family = self._copies = None                  # what this one shares with others, and what its copies do
+        self._family = self._copies = None                  # shared with earlier circuits; with copies of this one
         self._deck = controls.parse(netlist.controls)
         self.title, self.analyses = netlist.title, self._deck.analyses
         with report.phase("assemble"):
@@ -78,21 +78,23 @@ class Circuit:
 
     @property
     def values(self) -> dict[str, float]:
-        """Values of the elements by their names, in SI units: of R, C and L, dc values of V and I, gains of E, F, G and H, areas of D. What
-        :meth:`with_values` changes; sources with a waveform are not among them. Made at each call."""
+        """Values by element name, in SI units: of R, C and L, dc values of V and I, gains of E, F, G and H, areas of D.
+
+        :meth:`with_values` accepts the same names. Sources with a waveform have no entry. Each access builds a new dict.
+        """
         return self._netlist.values()
 
     def with_values(self, values: Mapping[str, float]) -> Circuit:
-        """The same circuit with other values of some elements.
+        """Return the same circuit with other values of some elements.
 
-        It shares the deck with this one, and from the first call on also the analysis of each matrix: what comes after it, an operating
-        point of a linear circuit say, is one refactorization. Made for many samples, in any number of threads.
+        The copy shares the deck and the analysis of each matrix: an operating point of a linear circuit then costs one
+        refactorization. Use it for many samples, in any number of threads.
 
         Parameters
         ----------
         values : mapping of str to float
-            By the names of elements, those inside subcircuits as ``"x1.r2"``: ohm, farad, henry, dc volt or ampere, gains, areas of
-            diodes. A value of the deck that an ``m=`` has multiplied or divided is given as the result.
+            By element name, inside subcircuits as ``"x1.r2"``: ohm, farad, henry, dc volt or ampere, gain, area of a diode. Give
+            values as they are after the deck's ``m=`` is applied.
 
         Returns
         -------
@@ -101,16 +103,16 @@ class Circuit:
         Raises
         ------
         InvalidInputError
-            There is no such element, its value is no finite number, a resistance is 0, the area of a diode is not positive; or a
-            source has a waveform, whose parts are changed by parameters: ``params=`` of ``read`` and ``parse``.
+            An element is unknown, a value is not a finite number, a resistance is 0, or the area of a diode is not positive. Or a
+            source has a waveform: make its numbers parameters of the deck, and use ``params=`` of ``read`` and ``parse``.
 
         Notes
         -----
-        O(elements). Results do not depend on what other circuits of this family did before: the analysis is that of the circuit that
-        was read. Where resistances become far smaller than all others, or are no longer, the copy shares nothing.
+        O(elements). Results do not depend on earlier calls: the analysis is always that of the circuit that was read. The copy
+        shares no analysis if other resistances than before are far smaller than the rest.
         """
         if not isinstance(values, Mapping):
-            raise InvalidInputError(f"values has to be a mapping from names of elements to numbers, not {shown(values)}")
+            raise InvalidInputError(f"values must be a mapping from element names to numbers, got {shown(values)}")
         netlist, other, report = self._netlist.with_values(values), copy.copy(self), Report()
         with report.phase("assemble"):
             system = self._system.with_values(netlist)
@@ -122,7 +124,7 @@ class Circuit:
         return other
 
     def op(self, threads: int | None = None, nodes: list[str] | None = None) -> OperatingPoint:
-        """The operating point: capacitors open, inductors short, sources at their DC values.
+        """Compute the operating point: capacitors open, inductors short, sources at their DC values.
 
         Parameters
         ----------
@@ -138,8 +140,8 @@ class Circuit:
         Raises
         ------
         SingularMatrixError
-            A node has no path to ground, voltage sources and inductors form a loop (both named with FILE:LINE), or the
-            equations are singular for another reason.
+            A node has no path to ground, or voltage sources and inductors form a loop: the message has FILE:LINE and names. Or
+            the equations are singular for another reason.
         InvalidInputError
             An unknown node.
         MeshsolveError
@@ -147,7 +149,7 @@ class Circuit:
 
         Notes
         -----
-        One factorization for a linear circuit, one analysis and a refactorization for each Newton step otherwise.
+        A linear circuit costs one factorization, another one an analysis and a refactorization for each Newton step.
         """
         report = self._report()
         volts, amperes = self._sources()
@@ -157,14 +159,14 @@ class Circuit:
 
     def dc(self, source: str, start: float, stop: float, step: float, nodes: list[str] | None = None,
            threads: int | None = None) -> Waveforms:
-        """Operating points over the values of one source.
+        """Compute operating points over the values of one source.
 
         Parameters
         ----------
         source : str
-            The name of a V or I element, as ``"v1"``.
+            Name of a V or I element, such as ``"v1"``.
         start, stop, step : float
-            In volt or ampere. The values are start, start + step, ..., up to stop; a negative step leads down.
+            In volt or ampere. The values are start, start + step, ..., up to stop. A negative step leads down.
         nodes : sequence of str, optional
             Signals to keep, as in :meth:`transient`.
         threads : int, optional
@@ -172,7 +174,7 @@ class Circuit:
         Returns
         -------
         Waveforms
-            With ``.sweep``, the values of the source, and at each of them ``w["node"]``.
+            ``.sweep`` has the values of the source, and ``w["node"]`` the voltages at each of them.
 
         Raises
         ------
@@ -182,9 +184,7 @@ class Circuit:
             As in :meth:`op`.
         """
         start, stop, step = (as_number(x, name, -np.inf) for x, name in ((start, "start"), (stop, "stop"), (step, "step")))
-        if step == 0 or (stop - start) / step < 0:
-            raise InvalidInputError(f"steps of {step:g} do not lead from {start:g} to {stop:g}")
-        controls.require_points((stop - start) / step, "points of a sweep: a larger step is needed")
+        controls.require_sweep(start, stop, step)
         letter, k = self._source(source)
         points = start + step * np.arange(int((stop - start) / step + 1e-9) + 1)
         report = self._report()
@@ -196,14 +196,15 @@ class Circuit:
             (volts if letter == "v" else amperes).dc[k] = value
             x = operating_point(solver, self._system.right_hand_side(volts.dc, amperes.dc), x)
             row[:] = x[keep]
-        solver.give_back()
+        solver.release()
         return self._waveforms("sweep", points, nodes, keep, values, report)
 
     def ac(self, spacing: Literal["dec", "oct", "lin"], points: int, fstart: float, fstop: float,
            nodes: list[str] | None = None, threads: int | None = None) -> Waveforms:
-        """Small signals about the operating point, over frequency: the response to the ``AC`` values of the deck's sources.
+        """Compute small signals about the operating point over frequency: the response to the ``AC`` values of the sources.
 
-        A linear circuit needs no operating point. Of another one it must determine the voltages of the nonlinear devices alone.
+        A linear circuit needs no operating point. With nonlinear devices the operating point must determine their voltages; it
+        may leave other voltages and currents undetermined.
 
         Parameters
         ----------
@@ -211,7 +212,7 @@ class Circuit:
             ``points`` per decade, per octave, or in all.
         points : int
         fstart, fstop : float
-            The first and the last frequency, in hertz.
+            First and last frequency, in hertz.
         nodes : sequence of str, optional
             Signals to keep, as in :meth:`transient`.
         threads : int, optional
@@ -219,15 +220,16 @@ class Circuit:
         Returns
         -------
         Waveforms
-            With ``.frequency`` and complex values, amplitudes and phases: ``w["node"]``, and parts of it as ``w["vdb(node)"]``.
+            ``.frequency``, and complex amplitudes ``w["node"]``; ``w["vdb(node)"]`` and the like are parts of them.
 
         Raises
         ------
         InvalidInputError
             Unknown spacing, no point, or frequencies that are not positive or do not ascend.
         SingularMatrixError
-            No frequency determines a voltage or a current, by name; the equations are singular at one frequency, which is
-            given; or nonlinear devices depend on what the operating point leaves undetermined.
+            A voltage or a current is undetermined at every frequency. Or the equations are singular at one frequency. Or
+            nonlinear devices depend on a voltage or current that the operating point leaves undetermined. The message has names
+            and frequency.
         MeshsolveError
             As in :meth:`op`.
 
@@ -252,36 +254,36 @@ class Circuit:
             try:
                 F = solver.factored(solver.matrix.with_devices(jw, conductance + jw * capacitance), jw)
             except SingularMatrixError as e:
-                raise SingularMatrixError(f"{e}, at {f:.10g} Hz: so is a resonance without losses", e.index) from e
+                raise SingularMatrixError(f"{e}; at this frequency, {f:.10g} Hz, a resonance without losses", e.index) from e
             row[:] = solver.solved(F, s)[keep]
-        solver.give_back()
+        solver.release()
         return self._waveforms("frequency", frequency, nodes, keep, values, report)
 
     def transient(self, tstep: float, tstop: float, method: Literal["trap", "be"] = "trap", nodes: list[str] | None = None,
                   tstart: float = 0.0, tmax: float | None = None, uic: bool = False, fixed_step: bool = False,
                   threads: int | None = None) -> Waveforms:
-        """The circuit over time, from its operating point at time 0.
+        """Compute the circuit over time, from its operating point at time 0.
 
         Parameters
         ----------
         tstep, tstop : float
-            Seconds. Results come at the multiples of tstep, and at tstop; the error decides on the steps in between. A tstep above
-            tstop counts as tstop, except as the rise and fall times that the deck leaves out. A last interval below a hundredth of
-            tstep is rounding, and belongs to the one before.
+            Seconds. Results are kept at the multiples of tstep and at tstop. Between them the error control chooses the steps. A
+            tstep above tstop is replaced by tstop, except as the default of rise and fall times. A last interval below a
+            hundredth of tstep is merged with the one before.
         method : {"trap", "be"}
             Trapezoidal rule or backward Euler.
         nodes : sequence of str, optional
             Signals to keep: ``"n1"``, ``"v(n1,n2)"``, ``"i(v1)"``. Default: all nodes and branch currents.
         tstart : float
-            Results before it are not kept; at most tstop.
+            Results before it are not kept. At most tstop.
         tmax : float, optional
-            Longest step; default (tstop - tstart) / 50, as in SPICE, and at most tstep; also a sixteenth of a sine's period. Above
-            tstep steps may be longer than tstep. Results then come at the ends of steps, at least tstep apart except at corners of
-            sources, at tstart and at tstop.
+            Longest step in seconds. Default: (tstop - tstart) / 50, as in SPICE, and at most tstep. A sine limits the step to a
+            sixteenth of its period. With tmax above tstep, steps may be longer than tstep. Results are then kept at the ends of
+            steps, at least tstep apart, and at corners of sources, at tstart and at tstop.
         uic : bool
-            Start from the deck's ``ic=`` and ``.ic`` values, 0 where there is none, not from an operating point.
+            Start from the ``ic=`` and ``.ic`` values of the deck, by default 0, instead of an operating point.
         fixed_step : bool
-            Steps of tstep whatever their error and the sources: a linear circuit is factored once.
+            Use steps of tstep without error control or corners of sources: a linear circuit is factored once.
         threads : int, optional
 
         Returns
@@ -294,44 +296,45 @@ class Circuit:
         InvalidInputError
             A time that is not positive, a tstart after tstop, an unknown method or node.
         OutOfMemoryError
-            Too many results to keep: ``nodes`` helps.
+            The results do not fit into memory. Select signals with ``nodes``.
         SingularMatrixError, MeshsolveError
             As in :meth:`op`; the time step became too small.
 
         Notes
         -----
-        One analysis. Linear circuits: one refactorization for each new length of a step, one solve for each step; others one
-        refactorization for each Newton step. Tolerances are those of ``.options``. Up to 256 unknowns the steps run in C++.
+        One analysis. A linear circuit then costs one refactorization for each new length of a step and one solve for each step.
+        Another one costs a refactorization for each Newton step. Tolerances are those of ``.options``. Up to 256 unknowns, steps
+        run in C++.
         """
         tstep, tstop = as_number(tstep, "tstep", above=True), as_number(tstop, "tstop", above=True)
         one_of(method, "method", ("trap", "be"))
         tstart, report, keep = as_number(tstart, "tstart"), self._report(), self._kept(nodes)
         tmax = None if tmax is None else as_number(tmax, "tmax", above=True)
         plan = schedule(min(tstep, tstop), tstop, tstart, tmax, method, fixed_step)
-        volts, amperes = self._sources(tstep, tstop, plan.same)      # edges without a length take tstep as it is, as in SPICE
+        volts, amperes = self._sources(tstep, tstop, plan.same)      # the default length of edges is tstep, even above tstop
         if plan.rows is not None:
             self._ensure(plan.rows, keep)
         solver = self._solver(report, threads, dynamic=True)
         run = Transient(solver, volts, amperes, plan)
         x = run.from_states(self._initial_states()) if uic else self._rest(volts, amperes, report, threads, at=0.0)
         time, values = run.march(x, keep)
-        solver.give_back()
+        solver.release()
         return self._waveforms("time", time, nodes, keep, values, report)
 
     def run(self, kind: str | None = None, threads: int | None = None) -> tuple[Any, list[str] | None]:
-        """Run an analysis that the deck asks for, keeping what its .print lines name: ``result, names = circuit.run()``.
+        """Run an analysis of the deck and keep the signals of its .print lines: ``result, names = circuit.run()``.
 
         Parameters
         ----------
         kind : {"tran", "ac", "dc", "op"}, optional
-            Default: the first of these that the deck has; the operating point where it has none.
+            Default: the first of these in the deck, or else the operating point.
         threads : int, optional
 
         Returns
         -------
         result : OperatingPoint or Waveforms
         names : list of str or None
-            What .print names, for ``result.to_csv(path, names)`` and ``result.plot(path, names)``; None: everything.
+            Signals of the .print lines, for ``result.to_csv(path, names)`` and ``result.plot(path, names)``. None: all.
 
         Raises
         ------
@@ -339,15 +342,15 @@ class Circuit:
             The deck has no such analysis.
         """
         if kind is not None:
-            one_of(kind, "kind", PREFERRED)
-        asked = {a.kind: a for a in reversed(self.analyses)}
-        kind = kind or next((k for k in PREFERRED if k in asked), "op")
-        if kind not in asked and kind != "op":
+            one_of(kind, "kind", KINDS)
+        analyses = {a.kind: a for a in reversed(self.analyses)}
+        kind = kind or next((k for k in KINDS if k in analyses), "op")
+        if kind not in analyses and kind != "op":
             raise InvalidInputError(f"{self._netlist.path}: the deck has no .{kind} line")
-        names, nodes = requests.answered(self._deck.prints.get(kind) or [], self._system)
+        names, nodes = requests.resolve(self._deck.prints.get(kind) or [], self._system)
         if kind == "op":
             return self.op(threads=threads), names
-        analysis = asked[kind]
+        analysis = analyses[kind]
         if kind == "dc":
             self._source(analysis.arguments[0], analysis.place)
         method = {"method": self._deck.options.method} if kind == "tran" else {}
@@ -369,8 +372,8 @@ class Circuit:
         return Solver(self._system, self._deck.options, report, threads=threads, family=self._family, **what)
 
     def _check(self, held=()):
-        """Raise where the topology leaves voltages or currents undetermined, apart from nodes that are held; that is one for the whole
-        family."""
+        """Raise if the topology leaves voltages or currents undetermined, apart from the nodes ``held``. Circuits of one family
+        share the result."""
         if held:
             topology.check(self._netlist, held)
             return
@@ -380,48 +383,50 @@ class Circuit:
             self._family.is_sound = True
 
     def _bias(self, volts, amperes, report, threads):
-        """Unknowns whose device voltages are those of the operating point; elsewhere it need not be determined, as between capacitors,
-        or in a loop of inductors."""
+        """Unknowns whose device voltages are those of the operating point. Other unknowns may be undetermined, as between
+        capacitors or in a loop of inductors."""
         try:
             self._check()
         except SingularMatrixError as e:
             found = [self._partly_free(volts, amperes, report, threads, way) for way in (False, True)]
             v, other = map(self._system.device_voltages, found)
-            if np.any(np.abs(v - other) > FREE * self._system.devices.room(v, self._deck.options)):
-                what = "Nonlinear devices depend on it, so that their small signals are not determined"
+            if np.any(np.abs(v - other) > BIAS_DIFFERENCE * self._system.devices.voltage_tolerances(v, self._deck.options)):
+                what = "The voltages of nonlinear devices depend on it, so their small signals are undetermined"
                 raise SingularMatrixError(f"{e}. {what}", e.index) from e
             return found[0]
         return self._rest(volts, amperes, report, threads, at=None)
 
     def _partly_free(self, volts, amperes, report, threads, other_way):
-        """An operating point whose undetermined voltages and currents are 0, or the other way 1, and their inductors other ones."""
+        """An operating point with its undetermined voltages and currents set to 0. ``other_way`` sets them to 1 and opens each
+        loop of inductors at another one: device voltages that agree in both are determined."""
         topology.check_moving(self._netlist)
         system, value = self._system, float(other_way)
         nodes, inductors = topology.undetermined(self._netlist, other_way)
         rows = np.concatenate([nodes, system.branch["l"][inductors]])
-        diagonal = np.repeat([PINNED, -PINNED], [len(nodes), len(inductors)])
+        diagonal = np.repeat([PIN_CONDUCTANCE, -PIN_CONDUCTANCE], [len(nodes), len(inductors)])
         s = system.right_hand_side(volts.dc, amperes.dc)
         s[rows] += diagonal * value
         solver = Solver(system, self._deck.options, report, pinned=(rows, diagonal), threads=threads)
         return operating_point(solver, s, self._unknowns(self._deck.guesses))
 
     def _rest(self, volts, amperes, report, threads, at):
-        """The operating point with the sources at their DC values, or at time ``at`` and .ic voltages held."""
+        """The operating point with the sources at their DC values. With a time ``at``: sources at that time, and .ic voltages
+        held."""
         x = self._unknowns(self._deck.guesses)
         s, pinned = self._system.right_hand_side(*((volts.dc, amperes.dc) if at is None else (volts.at(at), amperes.at(at)))), None
         held = self._voltages(self._deck.initial) if at is not None else []
         self._check([k for k, _ in held])
         if held:
             nodes, values = map(np.array, zip(*held))
-            pinned = nodes, PINNED
-            s[nodes] += PINNED * values
+            pinned = nodes, PIN_CONDUCTANCE
+            s[nodes] += PIN_CONDUCTANCE * values
         solver = self._solver(report, threads, pinned=pinned)
         x = operating_point(solver, s, x)
-        solver.give_back()
+        solver.release()
         return x
 
     def _voltages(self, settings):
-        """(node, volt) of .ic or .nodeset lines, the last word on each node, without ground."""
+        """(node, volt) of .ic or .nodeset lines without ground. The last line on a node counts."""
         return [(k, v) for k, v in {self._netlist.node(name): volt for name, volt, _ in settings}.items() if k >= 0]
 
     def _unknowns(self, settings):
@@ -432,7 +437,7 @@ class Circuit:
         return x
 
     def _initial_states(self):
-        """Voltages of capacitors and currents of inductors, and voltages of devices: ic=, else from the .ic voltages, else 0."""
+        """Capacitor voltages and inductor currents, then device voltages: ic= of the element, or else .ic voltages, or else 0."""
         topology.check_moving(self._netlist)
         x, system = self._unknowns(self._deck.initial), self._system
         given = np.concatenate([self._netlist[letter].values[:, 1] for letter in "cl"])
@@ -446,21 +451,21 @@ class Circuit:
         raise InvalidInputError(f"{place or self._netlist.path}: there is no source {name!r}")
 
     def _kept(self, nodes, complex_parts=False):
-        """The unknowns to keep, ascending."""
+        """The unknowns to keep, in ascending order."""
         if nodes is None:
             return np.arange(self._system.n)
         names = list_of_names(nodes, "nodes")
-        names = [split(name)[1] for name in names] if complex_parts else names               # vdb(n) and the like need n
+        names = [split(name)[1] for name in names] if complex_parts else names               # vdb(n) needs n
         unknowns = {k for name in names for k in self._system.unknown(name)}
         return np.array(sorted(unknowns - {-1}), dtype=np.int64)
 
     def _ensure(self, points, keep, dtype=float):
-        """Raise where there is no memory for results at so many points."""
-        what = f"keeping {points:,} values of {len(keep):,} signals (nodes= names those to keep)"
+        """Raise if the results at so many points do not fit into memory."""
+        what = f"keeping {points:,} values of {len(keep):,} signals (nodes= selects signals)"
         ensure_memory(points * max(len(keep), 1) * np.dtype(dtype).itemsize, what)
 
     def _table(self, nodes, points, dtype=float):
-        """The unknowns to keep, ascending, and an empty table of results for them."""
+        """The unknowns to keep, in ascending order, and an empty table of results for them."""
         keep = self._kept(nodes, dtype is complex)
         self._ensure(points, keep, dtype)
         return keep, np.zeros((points, len(keep)), dtype)
@@ -474,11 +479,11 @@ def _frequencies(spacing, points, fstart, fstop):
     points = as_integer(points, "points")
     fstart, fstop = as_number(fstart, "fstart", above=True), as_number(fstop, "fstop", above=True)
     if fstart > fstop:
-        raise InvalidInputError(f"fstop has to be at least fstart, {fstart:g}, not {fstop:g}")
-    controls.require_points(points, "points: fewer are needed")
+        raise InvalidInputError(f"fstop must be at least fstart = {fstart:g}, got {fstop:g}")
+    controls.require_points(points, "decrease points")
     if spacing == "lin":
         return np.linspace(fstart, fstop, points)
     base = 10.0 if spacing == "dec" else 2.0
     steps = np.log(fstop / fstart) / np.log(base) * points
-    controls.require_points(steps, "points: fewer are needed")
+    controls.require_points(steps, "decrease points")
     return fstart * base ** (np.arange(int(steps + 1e-9) + 1) / points)

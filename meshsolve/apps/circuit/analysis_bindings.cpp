@@ -20,7 +20,7 @@ template <class Row, class T> std::vector<Row> rows(const In<T>& table) {
   return out;
 }
 
-// An array inside another Python object: it is converted where it must be, and then only this owns it.
+// An array inside another Python object, converted if necessary.
 template <class T> using Item = typename In<T>::Array;
 template <class T> std::vector<T> vector_of(nb::handle from) {
   const Item<T> a = nb::cast<Item<T>>(from);
@@ -41,7 +41,7 @@ template <class List, class Item> nb::list listed(const List& all, Item&& item) 
   return out;
 }
 
-// The declarations of the table, a dict each.
+// The declarations of the table, one dict each.
 nb::list device_table() {
   return listed(circuit::device_table(), [](const circuit::Kind& kind) {
     const circuit::Declaration& d = kind.what;
@@ -63,9 +63,9 @@ nb::list device_table() {
   });
 }
 
-// The devices of a circuit. `kinds` has a tuple for each kind of the table: the parameters of its models (models x parameters),
-// and of each device the model, the type of the model, and the values of its line. Returns the devices, their series resistances
-// by kind, and the first parameter out of range at its temperature or None: (kind, device, parameter, value).
+// The devices of a circuit. `kinds` has a tuple for each kind of the table: parameters of its models (models x parameters), then
+// for each device its model, the type of the model, and the values of its line. Returns the devices, their series resistances by
+// kind, and the first parameter out of range at its temperature, (kind, device, parameter, value) or None.
 nb::tuple make_devices(const nb::list& kinds, double nominal, double gmin) {
   std::vector<std::shared_ptr<const circuit::Devices>> made;
   nb::list resistances;
@@ -96,7 +96,7 @@ auto device_laws(const DeviceSet& all, In<double> v) {
                          to_numpy(std::move(out.capacitance)));
 }
 
-// Voltages for the next linearization, and whether one of them is another than v.
+// Voltages of the next linearization, and true if they differ from v.
 auto device_limits(const DeviceSet& all, In<double> v, In<double> before) {
   std::vector<double> out(all.branches);
   const bool changed = all.limit(v.data(), before.data(), out.data());
@@ -111,7 +111,7 @@ auto device_start(const DeviceSet& all) {
   return filled(all.branches, [&](double* out) { all.start(out); });
 }
 
-// ---- waveforms: tables have one row a source or shape -----------------------------------------------------------------------
+// ---- waveforms: a table has one row for each source or shape ----------------------------------------------------------------
 
 std::shared_ptr<Waveform> pulses(In<double> low, In<double> high, In<int64_t> shape, In<double> shapes, double late) {
   return std::make_shared<circuit::Pulses>(to_vector(low), to_vector(high), to_vector(shape), rows<circuit::PulseShape>(shapes),
@@ -145,8 +145,8 @@ circuit::Sources sources(In<double> dc, const nb::list& parts) {
 
 // ---- time steps -------------------------------------------------------------------------------------------------------------
 
-// solve(a, s, x, guess, past) in Python gives (x, currents, charges), the latter two None without devices; None where it does
-// not converge.
+// Calls solve(a, s, x, guess, past) in Python, which returns (x, currents, charges), or None without convergence. Without devices it
+// returns (x, None, None).
 class PythonEquations : public circuit::Equations {
  public:
   explicit PythonEquations(nb::object solve) : solve_(std::move(solve)) {}

@@ -1,4 +1,5 @@
-// Bindings of the netlist reader and the matrix positions. Names come as one text, a name a line; Python opens the files.
+// Bindings of the netlist reader and of the matrix positions. Names are returned as one text, one per line. Python opens the
+// files.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string_view.h>
 
@@ -10,14 +11,14 @@
 namespace ms {
 namespace {
 
-// Bytes that are no UTF-8 become question marks, as in all names.
+// Bytes that are not UTF-8 are replaced, as in all names.
 nb::str str(const std::string& text) {
   return nb::steal<nb::str>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
 nb::bytes bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
-// `load(path)` gives (the bytes of a file, True), or (what went wrong, False).
+// `load(path)` returns (content of a file, True), or (message, False).
 circuit::Load loader(const nb::object& load) {
   return [&load](const std::string& path) -> std::pair<std::string, bool> {
     nb::gil_scoped_acquire gil;
@@ -72,7 +73,7 @@ nb::dict contents(circuit::Netlist&& net) {
   return out;
 }
 
-// (contents, notes, error): notes are (what, (file, line), count), the error is (what, (file, line)); contents is None where there is an error.
+// (contents, notes, None) or (None, notes, error). A note is (message, (file, line), count), an error (message, (file, line)).
 nb::tuple read_netlist(nb::bytes path, nb::object load) {
   circuit::Netlist net;
   const std::string name(path.c_str(), path.size());
@@ -81,7 +82,7 @@ nb::tuple read_netlist(nb::bytes path, nb::object load) {
   try {
     Released free;
     circuit::read_netlist(name, loads, net);
-  } catch (const circuit::Bad& bad) {
+  } catch (const circuit::DeckError& bad) {
     error = nb::make_tuple(bytes(bad.what), place(net, bad.place));
   }
   nb::list notes;
@@ -90,7 +91,7 @@ nb::tuple read_netlist(nb::bytes path, nb::object load) {
   return nb::make_tuple(contents(std::move(net)), notes, error);
 }
 
-// A number with an engineering suffix, or None.
+// The value of a number with an engineering suffix, or None for other words.
 nb::object spice_number(std::string_view word) {
   double value = 0;
   return circuit::literal(word, value) ? nb::cast(value) : nb::none();

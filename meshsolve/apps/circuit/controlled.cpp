@@ -1,6 +1,6 @@
-// Controlled sources: E G F H with a gain, a polynomial or an expression, and B. What is linear becomes elements of these letters:
-// the terms of a voltage are sources in series, with nodes `e1#1`, ... between them, and those of a current are in parallel. The
-// first term has the name of the source, the others follow as `e1#2`, ...
+// Controlled sources: E G F H with a gain, a polynomial or an expression, and B. Each term of a linear source becomes an element.
+// The terms of a voltage are sources in series with nodes `e1#1`, ... between them; the terms of a current are in parallel. The
+// first term has the name of the source, the others are `e1#2`, ...
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace ms::circuit {
 
-struct Reader::Output {                        // what a source drives
+struct Reader::Output {                        // the nodes that a source drives
   std::string_view name;
   int32_t plus, minus;
   bool is_voltage;
@@ -17,7 +17,7 @@ struct Reader::Output {                        // what a source drives
 
 namespace {
 
-constexpr const char* nonlinear = "controlled sources that are not linear";
+constexpr const char* kNonlinear = "controlled sources that are not linear";
 
 bool begins_formula(std::string_view next) { return next == "=" || next.starts_with('{') || next.starts_with('\''); }
 
@@ -36,25 +36,30 @@ void Reader::controlled(char letter, std::string_view name, Words& words, Instan
   if (g.arity == 2) {
     const std::string_view source = words.next();
     if (source.empty()) words.fail(name, in_quotes(name) + " has no controlling voltage source");
-    pend(letter, source, words, at);
+    defer_reference(letter, source, words, at);
   }
   double gain = number(words, at, "the gain");
-  options(words, at, [&](std::string_view key, double x) {
-    if (key != "m" || (letter != 'g' && letter != 'f')) return false;
-    if (!(x > 0)) words.fail(key, "m has to be positive");
-    gain *= x;
-    return true;
-  });
+  gain *= copies_of_current(letter, words, at);
   g.values.push_back(letter == 'g' ? gain * at.times : gain);
 }
 
-// The latest f or h element is controlled by this source.
-void Reader::pend(char letter, std::string_view source, const Words& words, Instance& at) {
+// m= of a G or F element, the only option.
+double Reader::copies_of_current(char letter, Words& words, Instance& at) {
+  double m = 1;
+  options(words, at, [&](std::string_view key, double x) {
+    if (key != "m" || (letter != 'g' && letter != 'f')) return false;
+    return m = require_copies(x, words.line().at(key)), true;
+  });
+  return m;
+}
+
+// Records the controlling source of the latest f or h element.
+void Reader::defer_reference(char letter, std::string_view source, const Words& words, Instance& at) {
   const double times = letter == 'f' ? at.times : 1;
   pending_.push_back({letter, group(letter).names.size() - 1, std::string(full(source, at)), words.line().at(source), times});
 }
 
-// E1 a b VALUE={...}, and B1 a b V=..., whose words up to the nodes were taken: `words` stands before the keyword.
+// E1 a b VALUE={...}, B1 a b V=...: `words` begins at the keyword.
 void Reader::formula(char letter, std::string_view name, const Words& words, Instance& at) {
   Words from(words.line());
   from.next();
@@ -70,8 +75,8 @@ void Reader::formula(char letter, std::string_view name, const Words& words, Ins
   }
   const std::string_view head = split_assignments(words.line(), text, given);
   const Line left{head, words.line().place};
-  if (!Words(left).next().empty()) words.fail(head, "the expression of " + in_quotes(name) + " is followed by something else");
-  double gain = 1, tc1 = 0, tc2 = 0, temp = missing, dtemp = missing, times = 1;
+  if (!Words(left).next().empty()) words.fail(head, "unexpected text after the expression of " + in_quotes(name));
+  double gain = 1, tc1 = 0, tc2 = 0, temp = kMissing, dtemp = kMissing, times = 1;
   const Assignment* source = nullptr;
   bool is_voltage = letter == 'e';
   for (const Assignment& a : given) {
@@ -87,18 +92,18 @@ void Reader::formula(char letter, std::string_view name, const Words& words, Ins
     else if (a.name == "tc2") tc2 = x;
     else if (a.name == "temp") temp = x;
     else if (a.name == "dtemp") dtemp = x;
-    else words.fail(a.name, "the parameter " + in_quotes(a.name) + " is not known here");
+    else words.fail(a.name, "the element has no parameter " + in_quotes(a.name));
   }
-  if (!source) words.fail(name, in_quotes(name) + " has no expression that says what it is");
+  if (!source) words.fail(name, in_quotes(name) + " has no expression, such as " + (letter == 'b' ? "V={...}" : "VALUE={...}"));
   if (letter == 'f' || letter == 'h')
-    words.fail(name, in_quotes(name) + ": " + in_quotes(source->name) + " is not supported; write it as E, G or B");
-  if (!(times > 0)) words.fail(name, "m has to be positive");
+    words.fail(name, in_quotes(source->name) + " of " + in_quotes(name) + " is not supported: write the source as E, G or B");
+  require_copies(times, words.line().at(name));
   const double d = celsius(temp, dtemp, name, words) - out_.temperatures.nominal;
   gain = (1 + tc1 * d + tc2 * d * d) * (is_voltage ? 1 : times);
   try {
     emit({name, plus, minus, is_voltage}, at.parameters.linear_form(source->text, words.line()), gain, words, at);
   } catch (const Nonlinear& n) {
-    definitions_.unsupported.add(nonlinear, name, n.place);
+    definitions_.unsupported.add(kNonlinear, name, n.place);
   }
 }
 
@@ -108,12 +113,13 @@ void Reader::behavioral(std::string_view name, Words& words, Instance& at) {
   formula('b', name, ahead, at);
 }
 
-// POLY(n), n controls, coefficients: the first is the constant, the next n belong to the controls; further ones have to be 0.
+// POLY(n), n controls, coefficients: first the constant, then one for each control. Further ones must be 0.
 void Reader::polynomial(char letter, std::string_view name, Words& words, Instance& at) {
   const int32_t plus = node(words.next(), words, at), minus = node(words.next(), words, at);
   const std::string_view keyword = words.next();
   const double n = number(words, at, "the number of controls of poly");
-  if (!(n >= 1 && n <= 1000 && n == std::floor(n))) words.fail(keyword, "poly needs the number of its controls, 1 to 1000");
+  if (!(n >= 1 && n <= 1000 && n == std::floor(n)))
+    words.fail(keyword, "the number of controls of poly must be an integer from 1 to 1000, got " + shown(n));
   LinearForm form(0);
   for (int k = 0; k < static_cast<int>(n); ++k)
     for (const double sign : {1.0, -1.0}) {
@@ -126,12 +132,7 @@ void Reader::polynomial(char letter, std::string_view name, Words& words, Instan
   std::vector<double> coefficients;
   while (number_follows(words)) coefficients.push_back(number(words, at, "a coefficient"));
   if (coefficients.empty()) words.fail(name, in_quotes(name) + " has no coefficients");
-  double gain = 1;
-  options(words, at, [&](std::string_view key, double x) {
-    if (key != "m" || (letter != 'g' && letter != 'f')) return false;
-    if (!(x > 0)) words.fail(key, "m has to be positive");
-    return gain = x, true;
-  });
+  const double gain = copies_of_current(letter, words, at);
   form.constant = coefficients[0];
   for (size_t k = 0; k < form.terms.size(); ++k) {
     const size_t c = 1 + k / per_control;
@@ -139,28 +140,28 @@ void Reader::polynomial(char letter, std::string_view name, Words& words, Instan
   }
   const size_t linear = std::min(coefficients.size(), 1 + static_cast<size_t>(n));
   if (std::any_of(coefficients.begin() + static_cast<long>(linear), coefficients.end(), [](double c) { return c != 0; }))
-    return definitions_.unsupported.add(nonlinear, name, words.line().at(keyword));
+    return definitions_.unsupported.add(kNonlinear, name, words.line().at(keyword));
   emit({name, plus, minus, letter == 'e' || letter == 'h'}, form, gain, words, at);
 }
 
 namespace {
 
 struct Part {                                  // one element of the result
-  char kind;                                   // v: the voltage between two nodes, i: the current of a source, c: a constant
+  char kind;                                   // v: voltage between two nodes; i: current of a source; c: constant
   int32_t a, b;
   std::string_view source;
   double gain;
 };
 
-// Node voltages with opposite factors become one difference.
+// Combines node voltages with opposite factors into differences.
 std::vector<Part> differences_of(const std::vector<std::pair<int32_t, double>>& nodes) {
   std::vector<Part> out;
-  std::vector<char> taken(nodes.size(), 0);
+  std::vector<char> used(nodes.size(), 0);
   for (size_t k = 0; k < nodes.size(); ++k) {
-    if (taken[k] || nodes[k].second == 0) continue;
+    if (used[k] || nodes[k].second == 0) continue;
     int32_t other = -1;
     for (size_t j = k + 1; j < nodes.size() && other < 0; ++j)
-      if (!taken[j] && nodes[j].second == -nodes[k].second) taken[j] = 1, other = nodes[j].first;
+      if (!used[j] && nodes[j].second == -nodes[k].second) used[j] = 1, other = nodes[j].first;
     out.push_back({'v', nodes[k].first, other, {}, nodes[k].second});
   }
   return out;
@@ -168,7 +169,7 @@ std::vector<Part> differences_of(const std::vector<std::pair<int32_t, double>>& 
 
 }  // namespace
 
-// The elements that a linear form makes of a source.
+// Adds the elements of a source with a linear form.
 void Reader::emit(const Output& to, const LinearForm& form, double gain, const Words& words, Instance& at) {
   std::vector<std::pair<int32_t, double>> nodes;
   std::vector<std::pair<std::string_view, double>> sources;
@@ -198,11 +199,11 @@ void Reader::emit(const Output& to, const LinearForm& form, double gain, const W
     const int32_t minus = is_last ? to.minus : out_.nodes.add(whole + "#" + std::to_string(k + 1));
     const int32_t ends[] = {plus, minus, c.a, c.b};
     Group& g = add(letter, k ? whole + "#" + std::to_string(k + 1) : whole, ends, to.name, words);
-    if (c.kind == 'i') pend(letter, c.source, words, at);
+    if (c.kind == 'i') defer_reference(letter, c.source, words, at);
     const double value = letter == 'g' || letter == 'i' ? c.gain * at.times : c.gain;
     g.values.push_back(value);
     if (c.kind == 'c') g.values.insert(g.values.end(), {0.0, 0.0});
-    if (letter == 'v' && at.times != 1) source_times_[g.names.back()] = at.times;
+    if (letter == 'v' && at.times != 1) source_copies_[g.names.back()] = at.times;
     if (to.is_voltage) plus = minus;
   }
 }

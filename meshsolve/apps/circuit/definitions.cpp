@@ -1,4 +1,4 @@
-// One pass over the logical lines; a stack of open .subckt lines is the chain of their `outer` pointers.
+// One pass over the logical lines. The `outer` pointers of the open .subckt lines are their stack.
 #include "definitions.hpp"
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 namespace ms::circuit {
 namespace {
 
-// What controls.py obeys.
-constexpr std::array<std::string_view, 12> obeyed = {
+// Control lines that controls.py parses.
+constexpr std::array<std::string_view, 12> kControls = {
     ".op", ".dc", ".ac", ".tran", ".ic", ".nodeset", ".temp", ".options", ".option", ".optio", ".opti", ".opt"};
-// What asks for output or for analyses that change no value of the others: read, named in a warning, or passed over.
-constexpr std::array<std::string_view, 35> outputs = {
+// Requests for output, and analyses that change no value of the others: parsed or ignored in controls.py.
+constexpr std::array<std::string_view, 35> kRequests = {
     ".print", ".plot", ".probe", ".save", ".four", ".meas", ".measure", ".width", ".title", ".backanno", ".graph", ".tf", ".sens",
     ".noise", ".pz", ".disto", ".step", ".fft", ".fourier", ".net", ".lin", ".hb", ".wave", ".mc", ".wcase", ".stim", ".sampling",
     ".result", ".preprocess", ".sp", ".pss", ".export", ".doc", ".alias", ".sweep"};
@@ -32,7 +32,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The places of the '=' that stand outside of parentheses, braces and quotes and are no comparisons.
+// Positions of the '=' outside of parentheses, braces and quotes, without comparisons.
 std::vector<size_t> equal_signs(std::string_view text) {
   std::vector<size_t> out;
   int depth = 0;
@@ -49,7 +49,7 @@ std::vector<size_t> equal_signs(std::string_view text) {
   return out;
 }
 
-// Where the name before the '=' at `equal` begins, its (arguments) included.
+// Begin of the name before the '=' at `equal`. The name may have (arguments).
 size_t name_begin(std::string_view text, size_t equal) {
   size_t k = equal;
   while (k > 0 && is_blank(text[k - 1])) --k;
@@ -69,7 +69,7 @@ void ports_of(Definition& made, std::string_view head, const Words& at) {
   for (std::string_view word = words.next(); !word.empty(); word = words.next()) {
     if (word == "params:") continue;
     if (!is_ground(word) && std::find(made.ports.begin(), made.ports.end(), word) != made.ports.end())
-      at.fail(word, "a second node " + in_quotes(word) + " of the subcircuit " + in_quotes(made.name));
+      at.fail(word, "the subcircuit " + in_quotes(made.name) + " has the node " + in_quotes(word) + " twice");
     made.ports.push_back(word);
   }
 }
@@ -81,14 +81,16 @@ Definition* open(Definition& outer, Words& words, Definitions& all, Notes& notes
   made->depth = outer.depth + 1;
   const std::string_view name = made->name = words.next();
   if (name.empty()) words.fail(name, ".subckt needs a name");
-  if (made->depth > deepest) words.fail(name, "subcircuits are defined more than " + std::to_string(deepest) + " deep");
+  if (made->depth > kDeepestSubcircuit)
+    words.fail(name, "definitions of subcircuits are nested more than " + std::to_string(kDeepestSubcircuit) + " deep");
   const std::string_view head = split_assignments(words.line(), words.line().text, made->defaults);
   for (Assignment& a : made->defaults) {       // r=1 b: nodes do not follow values
     const size_t blank = a.text.find_first_of(" \t\r\n");
     double x;
     if (blank == std::string_view::npos || !literal(a.text.substr(0, blank), x)) continue;
     const std::string_view after = trimmed(a.text.substr(blank));
-    if (!after.empty() && is_in_name(after[0])) words.fail(after, "a node after the parameters: " + in_quotes(after));
+    if (!after.empty() && is_in_name(after[0]))
+      words.fail(after, "the node " + in_quotes(after) + " must come before the parameters");
   }
   ports_of(*made, head, words);
   if (outer.subcircuits.count(name)) {
@@ -103,18 +105,18 @@ Definition* close(const Definition& here, Words& words, std::string_view keyword
   const std::string_view name = words.next();
   for (const Definition* around = here.outer; around->outer; around = around->outer)
     if (!name.empty() && name != here.name && name == around->name)
-      words.fail(name, ".ends " + std::string(name) + " closes .subckt " + std::string(here.name));
+      words.fail(name, ".ends " + std::string(name) + " comes before the .ends of .subckt " + std::string(here.name));
   if (!name.empty() && name != here.name)
-    notes.add(words.line().place, "the name after .ends is not that of its .subckt, which ends here all the same");
+    notes.add(words.line().place, "the name after .ends differs from that of its .subckt and is ignored");
   return here.outer;
 }
 
-// f(x,y) of a line as a function without its body.
+// Parses f(x,y): the name and arguments of a function.
 std::string_view signature(std::string_view text, const Words& words, Function& f) {
   const size_t open = text.find('('), shut = text.find(')');
   const std::string_view name = trimmed(text.substr(0, open));
   if (open == std::string_view::npos || shut == std::string_view::npos || shut < open || name.empty() || !is_letter(name[0]))
-    words.fail(text, "a function is written as name(arguments) {expression}");
+    words.fail(text, "a function must have the form name(arguments) {expression}");
   for (std::string_view left = text.substr(open + 1, shut - open - 1); !trimmed(left).empty();) {
     const size_t comma = left.find(',');
     f.arguments.push_back(trimmed(left.substr(0, comma)));
@@ -145,7 +147,8 @@ void assignments(Words& words, Definition& here) {
       function(here, a.name, a.text, words);
       continue;
     }
-    if (a.name[0] >= '0' && a.name[0] <= '9') words.fail(a.name, in_quotes(a.name) + " cannot be the name of a parameter");
+    if (a.name[0] >= '0' && a.name[0] <= '9')
+      words.fail(a.name, "the name of a parameter must not begin with a digit, got " + in_quotes(a.name));
     here.locals.push_back(a);
   }
 }
@@ -153,7 +156,8 @@ void assignments(Words& words, Definition& here) {
 void model(Definition& here, Words& words, std::string_view keyword, Notes& notes) {
   const std::string_view name = words.next();
   if (name.empty()) words.fail(keyword, ".model needs a name and a type");
-  if (!here.models.emplace(name, &words.line()).second) notes.add(words.line().place, "a model is defined a second time: the first definition counts");
+  if (!here.models.emplace(name, &words.line()).second)
+    notes.add(words.line().place, "a model is defined a second time: the first definition counts");
 }
 
 const char* meaning(char letter) {
@@ -169,7 +173,7 @@ const char* meaning(char letter) {
   }
 }
 
-// Goes through the lines of each subcircuit that is used, once.
+// Finds unsupported elements. Visits each subcircuit that is used once.
 class Survey {
  public:
   explicit Survey(Unsupported& out) : out_(out) {}
@@ -217,8 +221,8 @@ void Unsupported::add(const std::string& kind, std::string_view first, Place pla
   ++kinds_[at->second].count;
 }
 
-Bad Unsupported::error(const std::vector<std::string>& files) const {
-  std::string what = "the deck has what is not supported: ";
+DeckError Unsupported::error(const std::vector<std::string>& files) const {
+  std::string what = "the deck has unsupported elements or lines: ";
   for (const Kind& k : kinds_) {
     if (&k != &kinds_[0]) what += "; ";
     what += k.what + ": " + std::to_string(k.count) + ", the first is " + k.first + " in " + files[k.place.file] + ":" +
@@ -228,7 +232,7 @@ Bad Unsupported::error(const std::vector<std::string>& files) const {
   for (const char letter : letters().substr(letters().find('h') + 1)) what += {' ', static_cast<char>(letter - 32)};
   what += ", linear E F G H B, and X; .op .dc .ac .tran .print .ic .nodeset .temp .options "
           ".include .lib .subckt .ends .param .func .model .global .end";
-  return Bad{kinds_[0].place, what};
+  return DeckError{kinds_[0].place, what};
 }
 
 const Definition* subcircuit_of(const Definition& here, std::string_view name) {
@@ -245,8 +249,8 @@ std::string_view split_assignments(const Line& line, std::string_view text, std:
     const std::string_view name = trimmed(text.substr(begin[k], equal[k] - begin[k]));
     const size_t stop = k + 1 < equal.size() ? std::max(begin[k + 1], equal[k] + 1) : text.size();
     const std::string_view value = trimmed(text.substr(equal[k] + 1, stop - equal[k] - 1));
-    if (name.empty()) throw Bad{line.at(text.substr(equal[k], 1)), "a name is needed before '='"};
-    if (value.empty()) throw Bad{line.at(name), in_quotes(name) + " has no value"};
+    if (name.empty()) throw DeckError{line.at(text.substr(equal[k], 1)), "a name is needed before '='"};
+    if (value.empty()) throw DeckError{line.at(name), in_quotes(name) + " has no value"};
     out.push_back({name, value, &line});
   }
   return equal.empty() ? text : text.substr(0, begin[0]);
@@ -270,13 +274,13 @@ void collect(const std::vector<Line>& lines, Definitions& out, Notes& notes) {
       function(*here, rest.substr(0, shut + 1), rest.substr(std::min(shut + 1, rest.size())), words);
     } else if (keyword == ".model") model(*here, words, keyword, notes);
     else if (keyword == ".global") for (std::string_view w = words.next(); !w.empty(); w = words.next()) out.globals.insert(w);
-    else if (among(outputs, keyword)) out.controls.push_back({&line, true});
-    else if (!among(obeyed, keyword)) out.unsupported.add(std::string(keyword) + " lines", keyword, line.place);
-    else if (here != &out.deck) words.fail(keyword, in_quotes(keyword) + " inside a subcircuit");
+    else if (among(kRequests, keyword)) out.controls.push_back({&line, true});
+    else if (!among(kControls, keyword)) out.unsupported.add(std::string(keyword) + " lines", keyword, line.place);
+    else if (here != &out.deck) words.fail(keyword, in_quotes(keyword) + " must not be inside a subcircuit");
     else out.controls.push_back({&line, false});
   }
   if (here != &out.deck)
-    throw Bad{here->line->place, ".subckt " + std::string(here->name) + " has no .ends: was the file cut?"};
+    throw DeckError{here->line->place, ".subckt " + std::string(here->name) + " has no .ends: was the file cut?"};
   Survey(out.unsupported).look(out.deck);
 }
 

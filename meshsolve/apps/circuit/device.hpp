@@ -1,9 +1,9 @@
-// What a nonlinear device declares and computes. A device is one source file and its lines in the table of devices.cpp. The
-// reader, the checks of parameters, Newton's method, time steps and small signals work from the declaration.
+// Declaration and interface of a nonlinear device. A device is one source file and two lines in the table of devices.cpp. The
+// reader, the checks of parameters, Newton's method, time steps and small signals depend on the declaration alone.
 //
-// To them a device is a few branches. Each branch lies between two nodes of the device and has a voltage. It carries a current
-// and the rate of change of a charge, and both may depend on the voltages of all branches of the device. A diode has one branch.
-// A transistor has one for each pair of nodes between which a current flows, a charge is stored, or a voltage controls others.
+// A device consists of branches. Each branch lies between two nodes of the device and has a voltage. It carries a current and the
+// rate of change of a charge. Both may depend on the voltages of all branches of the device. A diode has one branch. A transistor
+// has one for each pair of nodes between which a current flows, a charge is stored, or a voltage controls other branches.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -25,56 +25,56 @@ enum class Range { any, positive, not_negative, at_most_one, below_one, zero_or_
 
 struct ModelParameter {             // of a .model line
   const char *name, *unit;
-  double otherwise;                 // its value where the deck gives none; NaN: the device derives it
+  double otherwise;                 // default; NaN: the device computes its own
   Range range = Range::any;
 };
 
-struct LineParameter : ModelParameter {      // of an element's line, as an area
+struct LineParameter : ModelParameter {      // of an element line, such as an area
   bool times_copies = false;        // m= multiplies it
-  int32_t initial = -1;             // branch whose voltage at time 0 it is
+  int32_t initial = -1;             // branch for which it is the voltage at time 0
 };
 
 struct Branch {
-  int32_t a, b;                     // terminals, behind their series resistances; count of terminals + k: terminal k itself
-  bool conducts = true;             // may a direct current flow?
+  int32_t a, b;                     // terminals behind their series resistances; number of terminals + k: terminal k itself
+  bool conducts = true;             // a direct current can flow
 };
 
-struct Series { const char* parameter; int32_t terminal; };       // a positive resistance has an inner node behind the terminal
+struct Series { const char* parameter; int32_t terminal; };       // a positive resistance adds an inner node behind the terminal
 struct Alias { const char *other, *name; };
 
 struct Declaration {
   char letter;
   int32_t level;                                // of .model lines
-  const char* name;                             // in messages
-  std::vector<const char*> types, terminals;    // types: of .model lines, as npn and pnp
+  const char* name;                             // for messages
+  std::vector<const char*> types, terminals;    // types: of .model lines, such as npn and pnp
   std::vector<Branch> branches;
   std::vector<Series> series;
   std::vector<ModelParameter> parameters;
-  std::vector<LineParameter> line;              // the first may stand without its name
+  std::vector<LineParameter> line;              // the name of the first one may be omitted
   std::vector<Alias> aliases;                   // other names of parameters
-  std::vector<const char*> ignored;             // parameters of .model lines that change nothing here
+  std::vector<const char*> ignored;             // parameters of .model lines without effect on these analyses
 };
 
-struct Given {                      // what a deck gives for one device, all parameters of the declaration in its order
+struct Given {                      // parameters of one device, in the order of the declaration
   const double* model;
   const double* line;
   int32_t type;
-  double celsius, nominal;          // temperatures: of the device; at which parameters were measured unless the model has another
+  double celsius, nominal;          // temperatures of the device, and of the parameters unless the model has its own
   double copies;                    // m=
   double gmin;                      // S
 };
 
 struct OutOfRange { size_t device = 0; const char* parameter = nullptr; double value = 0; };
 
-// Currents and charges of branches, and their derivatives by the voltages of the same device, row by row.
+// Currents and charges of branches, and their derivatives with respect to the voltages of the same device, row by row.
 struct Law { double *current, *conductance, *charge, *capacitance; };
 
-class Devices {                     // all devices of one kind in a circuit; arrays have the branches of each device in turn
+class Devices {                     // all devices of one kind in a circuit; arrays list the branches device by device
  public:
   virtual ~Devices() = default;
   virtual size_t size() const = 0;
   virtual size_t branches() const = 0;                  // of one device
-  virtual bool stores() const = 0;                      // is there any charge?
+  virtual bool stores() const = 0;                      // true if a device stores charge
   virtual void evaluate(const double* v, Law out) const = 0;
   virtual void limit(const double* v, const double* before, double* out) const = 0;
   virtual void tolerances(const double* v, double reltol, double vntol, double* out) const = 0;
@@ -86,10 +86,10 @@ class Devices {                     // all devices of one kind in a circuit; arr
 //   static constexpr size_t branches;
 //   D(Model, const Given&, double* series, OutOfRange&);      constants at the temperature, and series resistances in ohm
 //   bool stores() const;
-//   void at(const double* v, Law out) const;           the currents and charges at voltages v; writes all of `out`
+//   void at(const double* v, Law out) const;           currents and charges at voltages v; writes all of `out`
 //   void limit(const double* v, const double* before, double* out) const;      voltages of the next linearization
-//   void tolerance(const double* v, double reltol, double vntol, double* out) const;      V by which a solution may be wrong
-//   void start(double* v) const;                       voltages at which a search for an operating point may begin
+//   void tolerance(const double* v, double reltol, double vntol, double* out) const;      tolerances of the solution in volt
+//   void start(double* v) const;                       start voltages of a search for an operating point
 template <class D> class DevicesOf final : public Devices {
  public:
   DevicesOf(std::span<const Given> given, double* series, size_t resistances, OutOfRange& wrong) {

@@ -2,7 +2,7 @@
 
 namespace ms::circuit {
 
-// The table: a line here and a line in device_table() for each device.
+// Each device has a line here and a line in device_table().
 Kind diode();
 
 const std::vector<Kind>& device_table() {

@@ -1,7 +1,7 @@
-"""The nonlinear devices of a circuit: parameters of their models, and the currents and charges of all of them at once.
+"""The nonlinear devices of a circuit: parameters of their models, and currents and charges of all devices at once.
 
-A device is a C++ file and its line in the table of ``devices.cpp``; ``device.hpp`` says what it declares and computes. Here, as in the rest
-of this package, no device has a name of its own.
+A device is a C++ file and its line in the table of ``devices.cpp``. ``device.hpp`` documents its declaration. The Python code
+depends on the declarations alone and names no device.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import warn
 
 TABLE = [SimpleNamespace(**kind) for kind in _core.device_table()]
-LETTERS = {kind.letter: kind for kind in reversed(TABLE)}       # the first kind of each letter: all of them have the same lines
-MAGNITUDE = 1e-100, 1e100           # of parameters other than 0: products of them are finite
-# By the numbers of Range in device.hpp: what a parameter must do.
+LETTERS = {kind.letter: kind for kind in reversed(TABLE)}       # first kind of each letter; they share the element line
+MAGNITUDE = 1e-100, 1e100           # range of nonzero parameters in which their products are finite
+# Test and description of each Range in device.hpp, in its order.
 RANGES = (
     (lambda x: True, ""), (lambda x: x > 0, "be positive"), (lambda x: x >= 0, "be at least 0"),
     (lambda x: 0 <= x <= 1, "lie between 0 and 1"), (lambda x: 0 <= x < 1, "be at least 0 and less than 1"),
@@ -27,7 +27,7 @@ RANGES = (
 
 
 class Law(NamedTuple):
-    """What devices do at given voltages of their branches: currents and charges (branches,) and their derivatives (entries,)."""
+    """Currents and charges (branches,) of devices at given branch voltages, and their derivatives (entries,)."""
 
     current: np.ndarray
     conductance: np.ndarray
@@ -49,7 +49,7 @@ class Devices:
     ohm : (j,) float64
         These resistances.
     stores : bool
-        Whether there is any charge.
+        True if a device stores charge.
     """
 
     def __init__(self, netlist, gmin):
@@ -85,15 +85,16 @@ class Devices:
         for column, (name, _, _, which, _) in enumerate(kind.line):
             x, positive = values[:, column], RANGES[which][1] == "be positive"
             for k in np.flatnonzero((x < MAGNITUDE[0]) | (x > MAGNITUDE[1]))[:positive]:
-                raise InvalidInputError(f"{net.where(kind.letter, k)}: the {name} of {net.name(kind.letter, k)}, {x[k]:g}, is out of range")
+                raise InvalidInputError(f"{net.where(kind.letter, k)}: the {name} of {net.name(kind.letter, k)} must lie between "
+                                        f"{MAGNITUDE[0]:g} and {MAGNITUDE[1]:g}, got {x[k]:g}")
 
     def _out_of_range(self, kind, k, parameter, value):
         net, celsius = self._netlist, self._netlist[kind.letter].values[k, -2]
         return InvalidInputError(f"{net.where(kind.letter, k)}: at {celsius:g} degrees Celsius the parameter {parameter} of "
-                                 f"{net.name(kind.letter, k)} becomes {value:g}, which is out of range")
+                                 f"{net.name(kind.letter, k)} becomes {value:g}, out of range: check its temperature coefficients")
 
     def _place(self, resistances):
-        """Number the inner nodes, and find the nodes of branches and their voltages at time 0."""
+        """Number the inner nodes. Collect the nodes of the branches and their voltages at time 0."""
         first, nodes, outside, given, series, self._inner = len(self._netlist.node_names), [], [], [], [], []
         for kind, elements, ohm in zip(TABLE, self._elements, resistances):
             group = self._netlist[kind.letter]
@@ -122,8 +123,8 @@ class Devices:
         return next((letter, int(elements[j - first])) for letter, first, elements in self._inner if j < first + len(elements))
 
     def initial(self, x):
-        """(branches,) voltages at time 0: those of the elements' lines, else those between their terminals at node voltages x."""
-        a, b = np.append(x, 0.0)[self._outside].T           # the last is ground, -1
+        """(branches,) voltages at time 0: those on the element lines, or else those between the terminals at node voltages x."""
+        a, b = np.append(x, 0.0)[self._outside].T           # the appended 0 is ground, -1
         return np.where(np.isnan(self._given), a - b, self._given)
 
     def at(self, v):
@@ -131,29 +132,29 @@ class Devices:
         return Law(*self.native.laws(np.ascontiguousarray(v, np.float64)))
 
     def product(self, conductance, change):
-        """(branches,) currents of (entries,) conductances at changes of the voltages."""
+        """(branches,) product of the (entries,) conductances with (branches,) changes of voltages."""
         if self._one_branch:
             return conductance * change
         return np.bincount(self.rows, conductance * change[self.columns], len(self.nodes))
 
     def sizes(self, conductance):
-        """(entries,) absolute values of the mutual conductances, and the own conductance of each branch with its sign: a branch where it is
-        negative must come to rest."""
+        """(entries,) absolute values of the mutual conductances, and the self-conductance of each branch with its sign. A branch
+        with negative self-conductance converges only when its voltage stops moving."""
         return conductance if self._one_branch else np.where(self.rows == self.columns, conductance, np.abs(conductance))
 
-    def room(self, v, options):
-        """(branches,) volt by which a solution at voltages v may be wrong."""
+    def voltage_tolerances(self, v, options):
+        """(branches,) tolerance of the solution at voltages v, in volt."""
         return self.native.tolerances(v, options.reltol, options.vntol)
 
     def limited(self, v, before):
-        """Voltages for the next iteration of Newton's method, from which currents do not explode: v itself, the very array, if none is
-        limited."""
+        """Voltages of the next linearization, limited so that exponential currents do not overflow. The array v itself if no
+        voltage is limited."""
         limited, changed = self.native.limits(v, before)
         return limited if changed else v
 
 
 def _members(netlist, kind):
-    """The elements of a kind, of each element its model and the type of the model, and the parameters of the models."""
+    """The elements of a kind, the model of each element and its type, and the parameters of the models."""
     used, which = np.unique(netlist[kind.letter].refs, return_inverse=True)
     mine = [k for k in used.tolist() if _level(kind, *netlist.models[k]) == kind.level]
     number = np.full(len(used), -1, np.int32)
@@ -165,7 +166,7 @@ def _members(netlist, kind):
 
 
 def _level(kind, _, given, where):
-    """The level of a .model line, which is that of one of the kinds of this letter."""
+    """The level of a .model line. One of the kinds of this letter must have it."""
     levels = [other.level for other in TABLE if other.letter == kind.letter]
     level = given.get("level", levels[0])
     if level not in levels:
@@ -174,15 +175,16 @@ def _level(kind, _, given, where):
 
 
 def _parameters(kind, _, given, where):
-    """The parameters of one .model line with their defaults; refuses values without a meaning."""
+    """The parameters of one .model line with their defaults. A value out of range is an error."""
     named = {kind.aliases.get(key, key): value for key, value in given.items()}
     defaults = {name: otherwise for name, _, otherwise, _ in kind.parameters}
     for key in sorted(named.keys() - defaults.keys() - {*kind.ignored, "level"}):
-        warn(f"{where}: the {kind.name} parameter {key!r} is not known and has no effect{similar(key, defaults)}", MeshsolveWarning)
+        warn(f"{where}: the {kind.name} parameter {key!r} is unknown and has no effect{similar(key, defaults)}", MeshsolveWarning)
     for name, _, otherwise, which in kind.parameters:
         value, (fits, must) = named.get(name, otherwise), RANGES[which]
         if name in named and not fits(value):
-            raise InvalidInputError(f"{where}: the {kind.name} parameter {name} must {must}, not {value:g}")
+            raise InvalidInputError(f"{where}: the {kind.name} parameter {name} must {must}, got {value:g}")
         if name in named and value not in (0, otherwise) and not MAGNITUDE[0] <= abs(value) <= MAGNITUDE[1]:
-            raise InvalidInputError(f"{where}: the {kind.name} parameter {name}={value:g} is out of range")
+            raise InvalidInputError(f"{where}: the absolute value of the {kind.name} parameter {name} must lie between "
+                                    f"{MAGNITUDE[0]:g} and {MAGNITUDE[1]:g}, got {value:g}")
     return [named.get(name, otherwise) for name, otherwise in defaults.items()]

@@ -1,6 +1,6 @@
 // The junction diode. Sources: Nagel 1975, "SPICE2: a computer program to simulate semiconductor circuits", appendix B (model)
-// and section 4.3 (limiting). High injection and the cubic reverse current are those of SPICE3f5, temperature and breakdown those
-// of the ngspice manual, chapter 7. O(1) per diode.
+// and section 4.3 (limiting). High injection and cubic reverse current as in SPICE3f5; temperature and breakdown as in the
+// ngspice manual, chapter 7. Cost: O(1) per diode.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,14 +11,14 @@
 namespace ms::circuit {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity(), missing = std::numeric_limits<double>::quiet_NaN();
-constexpr double zero_celsius = 273.15, reference = 300.15;      // kelvin; the second is 27 degrees Celsius
-constexpr double volt_per_kelvin = 1.380649e-23 / 1.602176634e-19;
-constexpr double largest_exponent = 200;      // exp continues as its tangent from here on
-constexpr double never = 1e100;               // V: breakdown voltage that stands for none, and can be subtracted
-constexpr double smallest = 1e-100, largest = 1e100;      // of parameters at the temperature: products of them are finite
-constexpr int breakdown_steps = 25;           // of the iteration for the knee voltage, at most
-constexpr double breakdown_tolerance = 1e-12; // of it, relative
+constexpr double kInfinity = std::numeric_limits<double>::infinity(), kMissing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kZeroCelsius = 273.15, kReference = 300.15;      // kelvin; the second is 27 degrees Celsius
+constexpr double kVoltPerKelvin = 1.380649e-23 / 1.602176634e-19;
+constexpr double kLargestExponent = 200;      // exponent above which exp continues as its tangent
+constexpr double kNoBreakdown = 1e100;        // V: finite breakdown voltage of a diode without breakdown
+constexpr double kSmallest = 1e-100, kLargest = 1e100;      // range of parameters at the temperature; their products are finite
+constexpr int kBreakdownSteps = 25;           // most iterations for the knee voltage
+constexpr double kBreakdownTolerance = 1e-12; // relative tolerance of the knee voltage
 
 Declaration declaration() {
   return {
@@ -27,13 +27,13 @@ Declaration declaration() {
       .parameters = {
           {"is", "A", 1e-14, Range::positive}, {"n", "", 1, Range::positive}, {"rs", "ohm", 0, Range::not_negative},
           {"cjo", "F", 0, Range::not_negative}, {"vj", "V", 1, Range::positive}, {"m", "", 0.5, Range::at_most_one},
-          {"fc", "", 0.5, Range::below_one}, {"tt", "s", 0, Range::not_negative}, {"bv", "V", infinity, Range::positive},
-          {"ibv", "A", 1e-3, Range::positive}, {"nbv", "", missing, Range::positive}, {"ikf", "A", infinity},
-          {"ikr", "A", infinity}, {"isr", "A", 0, Range::not_negative}, {"nr", "", 1, Range::positive}, {"eg", "eV", 1.11},
-          {"xti", "", 3}, {"tnom", "C", missing, Range::temperature}, {"tlev", "", 0, Range::zero_or_one},
-          {"tlevc", "", 0, Range::zero_or_one}, {"tcv", "1/K", 0}, {"cta", "1/K", 0}, {"tpb", "V/K", 0}, {"tm1", "1/K", 0}, {"tm2", "1/K2", 0}, {"ttt1", "1/K", 0},
-          {"ttt2", "1/K2", 0}, {"trs1", "1/K", 0}, {"trs2", "1/K2", 0}},
-      .line = {{{"area", "", 1, Range::positive}, true}, {{"ic", "V", missing}, false, 0}},
+          {"fc", "", 0.5, Range::below_one}, {"tt", "s", 0, Range::not_negative}, {"bv", "V", kInfinity, Range::positive},
+          {"ibv", "A", 1e-3, Range::positive}, {"nbv", "", kMissing, Range::positive}, {"ikf", "A", kInfinity},
+          {"ikr", "A", kInfinity}, {"isr", "A", 0, Range::not_negative}, {"nr", "", 1, Range::positive}, {"eg", "eV", 1.11},
+          {"xti", "", 3}, {"tnom", "C", kMissing, Range::temperature}, {"tlev", "", 0, Range::zero_or_one},
+          {"tlevc", "", 0, Range::zero_or_one}, {"tcv", "1/K", 0}, {"cta", "1/K", 0}, {"tpb", "V/K", 0}, {"tm1", "1/K", 0},
+          {"tm2", "1/K2", 0}, {"ttt1", "1/K", 0}, {"ttt2", "1/K2", 0}, {"trs1", "1/K", 0}, {"trs2", "1/K2", 0}},
+      .line = {{{"area", "", 1, Range::positive}, true}, {{"ic", "V", kMissing}, false, 0}},
       .aliases = {{"cj0", "cjo"}, {"cj", "cjo"}, {"pb", "vj"}, {"mj", "m"}, {"js", "is"}, {"ik", "ikf"}, {"trs", "trs1"},
                   {"tref", "tnom"}, {"t_nom", "tnom"}, {"t_measured", "tnom"}},
       .ignored = {"kf", "af"}};               // noise
@@ -44,18 +44,18 @@ struct Parameters {                           // in the order of the declaration
       ttt1, ttt2, trs1, trs2;
 };
 
-// Volt by which the barrier of a junction in silicon moves from 300.15 K on, apart from its growth with the temperature.
+// Shift in volt of the barrier of a silicon junction from 300.15 K to `kelvin`, without its proportional growth.
 double barrier_shift(double kelvin) {
-  const double gap = 1.16 - 7.02e-4 * (kelvin * kelvin) / (kelvin + 1108), thermal = volt_per_kelvin * kelvin;
-  const double at_reference = 1.1150877 / (2 * (volt_per_kelvin * reference));
-  return -2 * thermal * (1.5 * std::log(kelvin / reference) - gap / (2 * thermal) + at_reference);
+  const double gap = 1.16 - 7.02e-4 * (kelvin * kelvin) / (kelvin + 1108), thermal = kVoltPerKelvin * kelvin;
+  const double at_reference = 1.1150877 / (2 * (kVoltPerKelvin * kReference));
+  return -2 * thermal * (1.5 * std::log(kelvin / kReference) - gap / (2 * thermal) + at_reference);
 }
 
-// Parameters at a temperature from those at another, both in kelvin.
+// Converts the parameters from the temperature `nominal` to `kelvin`.
 void change_temperature(Parameters& p, double kelvin, double nominal) {
-  const double rise = kelvin / nominal, above = kelvin - reference, change = kelvin - nominal, square = change * change;
+  const double rise = kelvin / nominal, above = kelvin - kReference, change = kelvin - nominal, square = change * change;
   const auto grown = [&](double n) {
-    return std::exp((rise - 1) * p.eg / (n * volt_per_kelvin * kelvin) + p.xti / n * std::log(rise));
+    return std::exp((rise - 1) * p.eg / (n * kVoltPerKelvin * kelvin) + p.xti / n * std::log(rise));
   };
   p.is *= grown(p.n);
   p.isr *= grown(p.nr);
@@ -68,23 +68,23 @@ void change_temperature(Parameters& p, double kelvin, double nominal) {
     p.vj -= p.tpb * above;
     return;
   }
-  const double barrier = (p.vj - barrier_shift(nominal)) / (nominal / reference);
-  const double vj = kelvin / reference * barrier + barrier_shift(kelvin);
-  const auto growth = [&](double t, double at) { return 1 + p.m * (4e-4 * (t - reference) - (at - barrier) / barrier); };
+  const double barrier = (p.vj - barrier_shift(nominal)) / (nominal / kReference);
+  const double vj = kelvin / kReference * barrier + barrier_shift(kelvin);
+  const auto growth = [&](double t, double at) { return 1 + p.m * (4e-4 * (t - kReference) - (at - barrier) / barrier); };
   p.cjo *= growth(kelvin, vj) / growth(nominal, p.vj);
   p.vj = vj;
 }
 
-// The voltage beyond which the breakdown current grows: at BV it is IBV. Where that is less than IS BV / Vt, the leakage of a
-// resistance, the voltage is BV itself, as in SPICE. A fixed point: (exp(...) - 1 + knee / Vt) IS = IBV.
+// The knee voltage of the breakdown, beyond which the reverse current grows so that it is IBV at BV. It solves the fixed-point
+// equation (exp((BV - knee) / Vt) - 1 + knee / Vt) IS = IBV. If IBV is less than IS BV / Vt, the knee is BV, as in SPICE.
 double knee_voltage(const Parameters& p, double copies, double thermal, double vt_breakdown) {
-  const double bv = std::min(p.bv, never), ratio = copies * p.ibv / p.is;
-  if (!(p.bv < never && ratio >= bv / thermal)) return bv;
+  const double bv = std::min(p.bv, kNoBreakdown), ratio = copies * p.ibv / p.is;
+  if (!(p.bv < kNoBreakdown && ratio >= bv / thermal)) return bv;
   double knee = bv;
-  for (int k = 0; k < breakdown_steps; ++k) {
+  for (int k = 0; k < kBreakdownSteps; ++k) {
     const double before = knee;
     knee = bv - vt_breakdown * std::log(std::max(ratio + 1 - before / thermal, 1.0));
-    if (std::abs(knee - before) <= breakdown_tolerance * std::abs(before)) break;
+    if (std::abs(knee - before) <= kBreakdownTolerance * std::abs(before)) break;
   }
   return knee;
 }
@@ -95,11 +95,11 @@ struct Diode {
 
   double saturation;              // A
   double vt;                      // V, emission coefficient times k T / q
-  double breakdown;               // V: beyond -breakdown the current grows exponentially; 1e100 where it never does
+  double breakdown;               // V: the current grows exponentially beyond -breakdown; 1e100 without breakdown
   double vt_breakdown;            // V, as vt
-  double knee_forward;            // A: high injection begins there; infinity where it never does
+  double knee_forward;            // A: current at which high injection begins, or infinity
   double knee_reverse;            // A
-  double cjo, vj, m, fc;          // F, V, grading, share of vj from which the depletion charge is a parabola
+  double cjo, vj, m, fc;          // F, V, grading, share of vj above which the depletion charge is a parabola
   double tt;                      // s
   double gmin;                    // S, in parallel
   double recombination;           // A: saturation current of recombination in the depletion layer
@@ -113,19 +113,20 @@ struct Diode {
   void start(double* v) const { *v = critical(); }
 
  private:
-  double critical() const { return vt * std::log(vt / (std::numbers::sqrt2 * saturation)); }  // V, limited from here
+  double critical() const { return vt * std::log(vt / (std::numbers::sqrt2 * saturation)); }  // V: limits apply above it
   double limited(double v, double before) const;
 };
 
 Diode::Diode(Parameters p, const Given& given, double* series, OutOfRange& wrong) {
-  const double kelvin = given.celsius + zero_celsius, area = given.line[0], thermal = volt_per_kelvin * kelvin;
-  change_temperature(p, kelvin, (std::isnan(p.tnom) ? given.nominal : p.tnom) + zero_celsius);
+  const double kelvin = given.celsius + kZeroCelsius, area = given.line[0], thermal = kVoltPerKelvin * kelvin;
+  change_temperature(p, kelvin, (std::isnan(p.tnom) ? given.nominal : p.tnom) + kZeroCelsius);
   const struct { const char* name; double value, least, most; } checks[] = {
-      {"is", p.is, smallest, largest}, {"n", p.n, smallest, largest}, {"vj", p.vj, smallest, largest}, {"bv", p.bv, 0, infinity}};
+      {"is", p.is, kSmallest, kLargest}, {"n", p.n, kSmallest, kLargest}, {"vj", p.vj, kSmallest, kLargest},
+      {"bv", p.bv, 0, kInfinity}};
   for (const auto& [name, value, least, most] : checks)
     if (!wrong.parameter && !(value > 0 && value >= least && value <= most)) wrong.parameter = name, wrong.value = value;
   for (double* current : {&p.ikf, &p.ikr})
-    if (!(*current > 0)) *current = infinity;                 // no high injection, as in ngspice
+    if (!(*current > 0)) *current = kInfinity;                 // no high injection, as in ngspice
   series[0] = p.rs / area;
   saturation = p.is * area, recombination = p.isr * area, cjo = p.cjo * area;
   knee_forward = p.ikf * area, knee_reverse = p.ikr * area;
@@ -138,7 +139,7 @@ Diode::Diode(Parameters p, const Given& given, double* series, OutOfRange& wrong
 struct Exponential { double less, value; };   // exp(u) - 1 and exp(u)
 
 Exponential exponential(double u) {
-  const double cut = std::min(u, largest_exponent), less = std::expm1(cut), value = less + 1;
+  const double cut = std::min(u, kLargestExponent), less = std::expm1(cut), value = less + 1;
   return {less + (u - cut) * value, value};
 }
 
@@ -159,7 +160,7 @@ void ideal(const Diode& d, double v, double& current, double& conductance) {
   }
 }
 
-// Recombination in the depletion layer, which narrows towards vj. In reverse it fades, where ngspice drops it at -3 vt.
+// Recombination in the depletion layer, which narrows towards vj. Below -3 vt it decays with the cube of v; ngspice sets it to 0.
 void recombine(const Diode& d, double v, double& current, double& conductance) {
   const double at = std::max(v, -3 * d.vt), gap = 1 - at / d.vj, width = gap * gap + 0.005;
   const double narrowing = std::pow(width, d.m / 2), slope = -d.m * gap * narrowing / (width * d.vj);
@@ -177,12 +178,12 @@ void recombine(const Diode& d, double v, double& current, double& conductance) {
 
 // Depletion charge and capacitance.
 void depletion(const Diode& d, double v, double& charge, double& capacitance) {
-  const double below = std::min(v, d.fc * d.vj), room = 1 - below / d.vj, power = std::pow(room, -d.m);
+  const double below = std::min(v, d.fc * d.vj), gap = 1 - below / d.vj, power = std::pow(gap, -d.m);
   const double area = d.cjo * d.vj;
   capacitance = d.cjo * power;
-  charge = d.m == 1 ? -area * std::log(room) : area / (1 - d.m) * (1 - power * room);
+  charge = d.m == 1 ? -area * std::log(gap) : area / (1 - d.m) * (1 - power * gap);
   if (v > below) {
-    const double above = v - below, rise = d.cjo * d.m / d.vj * power / room * above;
+    const double above = v - below, rise = d.cjo * d.m / d.vj * power / gap * above;
     charge += above * (capacitance + 0.5 * rise);
     capacitance += rise;
   }
@@ -200,7 +201,7 @@ void Diode::at(const double* voltage, Law out) const {
   ideal(*this, v, current, conductance);
   if (recombination > 0) recombine(*this, v, current, conductance);
   const double knee = v >= -3 * vt ? knee_forward : knee_reverse;
-  if (std::isfinite(knee) && current != 0 && (current > 0) == (v >= -3 * vt)) {      // one sign for each knee
+  if (std::isfinite(knee) && current != 0 && (current > 0) == (v >= -3 * vt)) {      // forward and reverse knee
     const double root = std::sqrt(std::abs(current) / knee);
     current /= 1 + root;
     conductance *= (1 + 0.5 * root) / ((1 + root) * (1 + root));
@@ -215,21 +216,21 @@ void Diode::at(const double* voltage, Law out) const {
   *out.current = current, *out.conductance = conductance, *out.charge = charge, *out.capacitance = capacitance;
 }
 
-// The voltage of the next linearization, which does not overshoot the exponential.
+// The voltage of the next linearization, limited so that the exponential does not overshoot.
 double Diode::limited(double v, double before) const {
   if (!(std::abs(v - before) > 2 * vt)) return v;
   const double top = critical();
   if (v > top) return limited_forward(v, before, vt);
-  if (breakdown < never && v < before && std::abs(v - before) > 2 * vt_breakdown && -(v + breakdown) > top)
+  if (breakdown < kNoBreakdown && v < before && std::abs(v - before) > 2 * vt_breakdown && -(v + breakdown) > top)
     return -limited_forward(-(v + breakdown), -(before + breakdown), vt_breakdown) - breakdown;
   return v;
 }
 
-// What counts is the size of a voltage in the exponent, forward or beyond breakdown: a thousandth of the voltages of nodes that
-// stand high would be several times the current.
+// The tolerance is relative to the voltage in the exponent, forward or beyond breakdown. A tolerance relative to high node
+// voltages would allow several times the current.
 void Diode::tolerance(const double* v, double reltol, double vntol, double* out) const {
   double size = std::abs(*v);
-  if (breakdown < never) size = std::min(size, std::abs(*v + breakdown));
+  if (breakdown < kNoBreakdown) size = std::min(size, std::abs(*v + breakdown));
   *out = size * reltol + vntol;
 }
 

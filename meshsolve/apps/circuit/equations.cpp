@@ -14,12 +14,12 @@ bool finite(const Values& values) {
 
 }  // namespace
 
-SmallEquations::SmallEquations(SmallSystem system, Tolerances tolerances, Equations& otherwise)
-    : system_(std::move(system)), tolerances_(tolerances), otherwise_(otherwise), lu_(system_.n, system_.indptr, system_.indices),
+SmallEquations::SmallEquations(SmallSystem system, Tolerances tolerances, Equations& fallback)
+    : system_(std::move(system)), tolerances_(tolerances), fallback_(fallback), lu_(system_.n, system_.indptr, system_.indices),
       linear_(system_.indices.size()), entries_(linear_), x_(system_.n), change_(system_.n), residual_(system_.n) {
   const DeviceSet& devices = *system_.devices;
   plain_ = devices.empty();
-  for (Values* values : {&v_, &at_, &wanted_, &limited_, &expected_, &room_, &current_}) values->resize(devices.branches);
+  for (Values* values : {&v_, &at_, &wanted_, &limited_, &expected_, &volt_tolerance_, &current_}) values->resize(devices.branches);
   conductance_.resize(devices.column.size());
 }
 
@@ -27,7 +27,7 @@ bool SmallEquations::solve(const Request& request, Solution& out) {
   set_scale(request.a);
   if (system_.ends.empty()) return linear(request, out);
   const End end = newton(request, out);
-  return end == End::singular ? otherwise_.solve(request, out) : end == End::solved;
+  return end == End::singular ? fallback_.solve(request, out) : end == End::solved;
 }
 
 void SmallEquations::set_scale(double a) {
@@ -36,30 +36,30 @@ void SmallEquations::set_scale(double a) {
   a_ = a, have_scale_ = true, factored_ = false;
 }
 
-// One solution, refined once: the pivots were accepted by a threshold.
+// Solves with one step of iterative refinement: threshold pivoting loses digits.
 bool SmallEquations::linear(const Request& request, Solution& out) {
   if (!factored_) {
     factored_ = lu_.factor(linear_.data());
     ++effort_.factorizations;
   }
-  if (!factored_) return otherwise_.solve(request, out);
+  if (!factored_) return fallback_.solve(request, out);
   out.x.resize(system_.n);
   lu_.solve(request.s->data(), out.x.data());
   lu_.residual(linear_.data(), request.s->data(), out.x.data(), residual_.data());
   lu_.solve(residual_.data(), change_.data());
   for (int32_t k = 0; k < system_.n; ++k) out.x[k] += change_[k];
-  return finite(out.x) || otherwise_.solve(request, out);
+  return finite(out.x) || fallback_.solve(request, out);
 }
 
-// Newton's method: each step solves for the change of x. The currents at the new voltages, which the next step needs in any
-// case, show whether there must be one.
+// Newton's method for the change of x. The test of convergence uses the currents at the new voltages, which the next step needs
+// anyway.
 SmallEquations::End SmallEquations::newton(const Request& request, Solution& out) {
   x_ = *request.x;
   voltages(x_, v_);
   at_ = v_;
-  bool at_tangent = false;          // is at_ another voltage than v_?
+  bool at_tangent = false;          // true if at_ differs from v_
   if (request.guess) {
-    wanted_ = v_;                   // the trusted voltages
+    wanted_ = v_;                   // the voltages at x
     x_ = *request.guess;
     voltages(x_, v_);
     std::swap(at_, wanted_);
@@ -74,7 +74,7 @@ SmallEquations::End SmallEquations::newton(const Request& request, Solution& out
     const bool limited = system_.devices->limit(wanted_.data(), at_.data(), limited_.data());
     follow_tangent(v_, wanted_, expected_);
     linearize(limited_, request.a, request.past);
-    system_.devices->tolerances(wanted_.data(), tolerances_.reltol, tolerances_.vntol, room_.data());
+    system_.devices->tolerances(wanted_.data(), tolerances_.reltol, tolerances_.vntol, volt_tolerance_.data());
     const bool solved = !limited && agree();
     if (solved || (close() && at_rest(limited))) {
       if (limited) linearize(wanted_, request.a, request.past);
@@ -130,17 +130,17 @@ void SmallEquations::follow_tangent(const Values& from, const Values& to, Values
   }
 }
 
-// Do the devices carry at the wanted voltages what the linear equations took for it?
+// True if the currents of the devices at the new voltages agree with those of the linear equations.
 bool SmallEquations::agree() const {
   const DeviceSet& devices = *system_.devices;
   for (size_t k = 0; k < wanted_.size(); ++k) {
-    const double enough = std::abs(expected_[k]) * tolerances_.reltol + tolerances_.abstol;
+    const double by_current = std::abs(expected_[k]) * tolerances_.reltol + tolerances_.abstol;
     double by_voltage = 0;
     for (int32_t e = devices.row[k]; e < devices.row[k + 1]; ++e) {
-      const int32_t at = devices.column[e];     // a branch whose own conductance is negative must come to rest
-      by_voltage += system_.share * (static_cast<size_t>(at) == k ? conductance_[e] : std::abs(conductance_[e])) * room_[at];
+      const int32_t at = devices.column[e];     // negative self-conductance: the voltage must stop moving
+      by_voltage += system_.share * (static_cast<size_t>(at) == k ? conductance_[e] : std::abs(conductance_[e])) * volt_tolerance_[at];
     }
-    if (!(std::abs(current_[k] - expected_[k]) <= std::min(enough, by_voltage))) return false;
+    if (!(std::abs(current_[k] - expected_[k]) <= std::min(by_current, by_voltage))) return false;
   }
   return true;
 }
@@ -153,12 +153,12 @@ bool SmallEquations::close() const {
   return true;
 }
 
-// Do the voltages of the devices no longer move?
+// True if the voltages of the devices no longer move.
 bool SmallEquations::at_rest(bool limited) const {
   for (size_t k = 0; k < wanted_.size(); ++k) {
-    if (!(std::abs(wanted_[k] - at_[k]) <= room_[k])) return false;
-    const double room = tolerances_.vntol + tolerances_.reltol * std::abs(wanted_[k]);
-    if (limited && !(std::abs(limited_[k] - wanted_[k]) <= room)) return false;
+    if (!(std::abs(wanted_[k] - at_[k]) <= volt_tolerance_[k])) return false;
+    const double tolerance = tolerances_.vntol + tolerances_.reltol * std::abs(wanted_[k]);
+    if (limited && !(std::abs(limited_[k] - wanted_[k]) <= tolerance)) return false;
   }
   return true;
 }

@@ -1,6 +1,6 @@
-// The value of an expression by recursive descent over its text, as a number or as a linear form of voltages and currents.
-// Operators by rank: ?:  ||  &&  == != < <= > >=  + -  * / %  unary + - !  ** or ^. Of equal rank the left one comes first, also
-// of powers, as in ngspice. 0 is false. Cost: O(text), and that of the functions of .func lines that it calls.
+// Evaluates an expression by recursive descent, as a number or as a linear form in voltages and currents.
+// Operators from lowest to highest precedence: ?:  ||  &&  == != < <= > >=  + -  * / %  unary + - !  ** or ^. All are left
+// associative, powers too, as in ngspice. 0 is false. Cost: O(text) plus that of the .func functions it calls.
 #pragma once
 #include <cmath>
 #include <numbers>
@@ -16,13 +16,13 @@
 
 namespace ms::circuit {
 
-constexpr int deepest_expression = 200;        // parentheses inside parentheses, function calls included
+constexpr int kDeepestExpression = 200;        // most nested parentheses and function calls
 
-// T is double, or LinearForm for the sources that take v(node) and i(source).
+// T is double, or LinearForm for sources with v(node) and i(source).
 template <class T>
 class Expression {
  public:
-  using Bindings = std::vector<std::pair<std::string_view, T>>;          // arguments of a function by their names
+  using Bindings = std::vector<std::pair<std::string_view, T>>;          // (name, value) of the arguments of a function
 
   Expression(Parameters& scope, std::string_view text, const Line& line, const Bindings* bound = nullptr, int depth = 0)
       : scope_(scope), line_(line), bound_(bound), at_(text.data()), end_(at_ + text.size()), depth_(depth) {}
@@ -30,7 +30,7 @@ class Expression {
   T whole() {
     T x = choice();
     skip();
-    if (at_ != end_) fail("something else than " + in_quotes({at_, static_cast<size_t>(end_ - at_)}) + " is needed here");
+    if (at_ != end_) fail("unexpected " + in_quotes({at_, static_cast<size_t>(end_ - at_)}) + " in an expression");
     if (!finite(x)) fail("the value of the expression is not finite");
     return x;
   }
@@ -43,19 +43,19 @@ class Expression {
   const char* end_;
   int depth_;
 
-  [[noreturn]] void fail(std::string what) const { throw Bad{line_.at({at_, 0}), std::move(what)}; }
+  [[noreturn]] void fail(std::string what) const { throw DeckError{line_.at({at_, 0}), std::move(what)}; }
 
-  // The number that a linear form is, if it has no voltage or current.
+  // The value of a form without voltages and currents.
   double plain(const T& x) const {
     if constexpr (std::is_same_v<T, double>) return x;
     else if (x.terms.empty()) return x.constant;
     else throw Nonlinear{line_.at({at_, 0})};
   }
 
-  // An argument of min, max, comparisons and conditions: they would turn NaN into a number.
+  // An argument of min, max, a comparison or a condition, which would turn NaN into a number.
   double real(const T& x) const {
     const double value = plain(x);
-    if (std::isnan(value)) fail("a part of the expression is not finite, as the root of a negative number");
+    if (std::isnan(value)) fail("a part of the expression is not finite, such as the root of a negative number");
     return value;
   }
 
@@ -72,7 +72,7 @@ class Expression {
   }
 
   T choice() {
-    if (++depth_ > deepest_expression) fail("the expression is nested too deep");
+    if (++depth_ > kDeepestExpression) fail("an expression is nested more than " + std::to_string(kDeepestExpression) + " deep");
     T x = either();
     if (take("?")) {
       T yes = choice();
@@ -143,7 +143,7 @@ class Expression {
   }
 
   T sign() {
-    if (++depth_ > deepest_expression) fail("the expression is nested too deep");
+    if (++depth_ > kDeepestExpression) fail("an expression is nested more than " + std::to_string(kDeepestExpression) + " deep");
     T x(0.0);
     if (take("-")) {
       x = sign();
@@ -180,8 +180,8 @@ class Expression {
     }
     if (at_ < end_ && (is_letter(*at_) || *at_ == '_')) return named();
     double x = 0;
-    if (at_ == end_) fail("the expression ends too early");
-    if (!read_number(at_, end_, x)) fail(in_quotes({at_, 1}) + " is not the begin of a number");
+    if (at_ == end_) fail("the expression ends where a value is needed");
+    if (!read_number(at_, end_, x)) fail(in_quotes({at_, 1}) + " does not begin a number, a name or a parenthesis");
     return T(x);
   }
 
@@ -225,9 +225,9 @@ class Expression {
     return T(value);
   }
 
-  // A function of a .func line: its body with the values of its arguments.
+  // Evaluates the body of a .func function with its arguments.
   T defined(std::string_view name, const Function& f) {
-    interrupt::poll();                         // functions that call each other twice take 2^n calls
+    interrupt::poll();                         // n functions that call each other twice need 2^n calls
     Bindings values;
     skip();
     while (at_ < end_ && *at_ != ')') {
@@ -236,11 +236,11 @@ class Expression {
       if (!take(",")) break;
     }
     if (!take(")") || values.size() != f.arguments.size())
-      fail("the function " + in_quotes(name) + " takes " + std::to_string(f.arguments.size()) + " arguments");
+      fail("the function " + in_quotes(name) + " needs " + std::to_string(f.arguments.size()) + " arguments");
     return Expression(*f.scope, f.body, *f.line, &values, depth_ + 1).whole();
   }
 
-  // v(node), v(node,node), i(source): the names are those of the deck, not parameters.
+  // v(node), v(node,node), i(source): names of nodes and sources, not of parameters.
   T signal(char kind) {
     std::string_view names[2];
     int count = 0;
@@ -250,11 +250,12 @@ class Expression {
       while (at_ < end_ && *at_ != ',' && *at_ != ')') ++at_;
       std::string_view name(from, static_cast<size_t>(at_ - from));
       while (!name.empty() && is_blank(name.back())) name.remove_suffix(1);
-      if (at_ == end_ || name.empty() || count == 2) fail(std::string(1, kind) + "() needs a name, or two of nodes");
+      if (at_ == end_ || name.empty() || count == 2)
+        fail(kind == 'v' ? "v() needs one or two names of nodes" : "i() needs the name of a source");
       names[count++] = name;
       more = *at_++ == ',';
     }
-    if (kind == 'i' && count == 2) fail("i() takes the name of one source");
+    if (kind == 'i' && count == 2) fail("i() needs the name of one source, got two");
     T out(0.0);
     out.terms.push_back({kind, names[0], 1.0});
     if (count == 2) out.terms.push_back({kind, names[1], -1.0});

@@ -1,7 +1,7 @@
-"""What circuits of one topology share: the pattern of each matrix and its analysis, so that another sample of values only refactors.
+"""Circuits of one topology share the pattern of each matrix and its analysis: another sample of values only refactors.
 
-All of it is made with the values of the circuit that was read. Results then do not depend on which sample came first, nor on the
-thread that it ran on.
+Patterns and analyses are computed with the values of the circuit that was read. Results therefore do not depend on the order of
+the samples or on threads.
 """
 
 from __future__ import annotations
@@ -18,41 +18,43 @@ class Family:
     Parameters
     ----------
     system : System
-        Of the circuit that was read.
+        Equations of the circuit that was read.
 
     Attributes
     ----------
     is_sound : bool
-        Whether the topology was found to be without fault.
+        True if the topology has been checked.
     """
 
     def __init__(self, system):
         self.system, self.is_sound = system, False
-        self._matrices, self._idle = {}, {}                 # by kind; and by kind, threads, a and type the factors nobody uses
+        self._matrices, self._idle = {}, {}                 # {pattern key: Matrix}, and {key of lease(): idle factors}
 
     def __getstate__(self):
-        """Factors are made again where they are wanted."""
+        """State without factors, which are computed again when needed."""
         return self.__dict__ | {"_matrices": {}, "_idle": {}}
 
     def matrix(self, system, dynamic, pinned):
         """The matrix of one of the circuits on the common pattern."""
-        kind = kind_of(dynamic, pinned)
-        if kind not in self._matrices:
-            self._matrices[kind] = Matrix(self.system, dynamic, pinned)
-        return self._matrices[kind].like(system, dynamic, pinned)
+        key = pattern_key(dynamic, pinned)
+        if key not in self._matrices:
+            self._matrices[key] = Matrix(self.system, dynamic, pinned)
+        return self._matrices[key].like(system, dynamic, pinned)
 
-    def lend(self, key, factor):
-        """A factor that nobody else uses: one that was given back, or one of the first circuit's matrix, its devices at 0 V. None where
-        that is singular.
+    def lease(self, key, factor):
+        """A factor for exclusive use: an idle one, or a new one of the matrix of the circuit that was read, with its devices at 0
+        V.
+
+        Returns None if that matrix is singular.
 
         Parameters
         ----------
-        key : (kind, a, siemens to ground, threads)
+        key : (pattern key, a, siemens to ground, threads)
         factor : callable
-            Makes one of a matrix.
+            Factors a matrix.
         """
         try:
-            return self._idle.setdefault(key, []).pop()     # at once: other threads may do the same
+            return self._idle.setdefault(key, []).pop()     # atomic: other threads may lease at the same time
         except IndexError:
             pass
         (dynamic, pinned), a, to_ground, _ = key
@@ -63,14 +65,15 @@ class Family:
         except MeshsolveError:
             return None
 
-    def give_back(self, key, factor):
-        """Take a factor back, unless other pivots were chosen for it: the next one to have it would not begin as the first."""
+    def release(self, key, factor):
+        """Return a factor for the next lease. A factor with changed pivots is dropped: results must not depend on earlier
+        samples."""
         if not factor.report.facts["repivoted"]:
             self._idle[key].append(factor)
 
 
-def kind_of(dynamic, pinned):
-    """What tells the patterns of a circuit apart, as a key."""
+def pattern_key(dynamic, pinned):
+    """Hashable key of a pattern of the circuit."""
     return dynamic, pinned and (tuple(pinned[0].tolist()), pinned[1])
 
 

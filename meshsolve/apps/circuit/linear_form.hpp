@@ -1,4 +1,4 @@
-// A constant plus multiples of node voltages and source currents: what a linear controlled source may be given.
+// A constant plus multiples of node voltages and source currents: the expression of a linear controlled source.
 #pragma once
 #include <cmath>
 #include <string_view>
@@ -8,13 +8,13 @@
 
 namespace ms::circuit {
 
-struct Nonlinear {             // thrown: an expression is not linear in voltages and currents, or depends on time
+struct Nonlinear {             // thrown if an expression is not linear in voltages and currents, or depends on time
   Place place;
 };
 
 struct LinearForm {
   struct Term {
-    char kind;                 // v: the voltage of a node; i: the current of a source
+    char kind;                 // v: node voltage; i: source current
     std::string_view name;
     double factor;
   };

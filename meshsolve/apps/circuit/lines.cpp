@@ -1,8 +1,9 @@
-// One sweep over the bytes of each file, see lines.hpp.
+// One sweep over the bytes of each file; see lines.hpp.
 #include "lines.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -11,7 +12,7 @@
 namespace ms::circuit {
 namespace {
 
-constexpr size_t deepest = 50;                 // includes inside includes
+constexpr size_t kDeepestInclude = 50;         // most nested includes
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 bool separates(char c) { return blank(c) || c == '\n' || c == ',' || c == '(' || c == ')'; }
@@ -25,7 +26,7 @@ char lower(char c) {
   return table[static_cast<unsigned char>(c)];
 }
 
-// Does the line begin with this word, whatever its case, and is the word over there?
+// True if the first word of the line is `word`, in any case.
 bool begins(const char* from, const char* to, std::string_view word) {
   if (static_cast<size_t>(to - from) < word.size()) return false;
   for (size_t k = 0; k < word.size(); ++k)
@@ -37,34 +38,35 @@ class Sweep {
  public:
   Sweep(const Load& load, Deck& out) : load_(load), out_(out) {}
 
-  // Reads a file, or one section of it; names of sections are in lower case.
+  // Reads a file, or one section of it. The name of the section is in lower case.
   void file(const std::string& path, Place from, const std::string& section = {}) {
     const std::string plain = std::filesystem::path(path).lexically_normal().string() + '\n' + section;
     const std::string what = section.empty() ? path : "section " + in_quotes(section) + " of " + path;
-    if (std::find(open_.begin(), open_.end(), plain) != open_.end()) throw Bad{from, what + " includes itself"};
-    if (open_.size() == deepest) throw Bad{from, "files include each other more than " + std::to_string(deepest) + " deep"};
+    if (std::find(open_.begin(), open_.end(), plain) != open_.end()) throw DeckError{from, what + " includes itself"};
+    if (open_.size() == kDeepestInclude)
+      throw DeckError{from, "includes are nested more than " + std::to_string(kDeepestInclude) + " deep"};
     auto [text, good] = load_(path);
-    if (!good) throw Bad{from, std::move(text)};
+    if (!good) throw DeckError{from, std::move(text)};
     open_.push_back(plain);
     out_.files.emplace_back(path, std::move(text));
     if (!sweep(static_cast<int32_t>(out_.files.size()) - 1, section))
-      throw Bad{from, path + " has no section " + in_quotes(section) + ": .lib " + section + " begins one, .endl ends it"};
+      throw DeckError{from, path + " has no section " + in_quotes(section) + ": .lib " + section + " begins one, .endl ends it"};
     open_.pop_back();
   }
 
  private:
   const Load& load_;
   Deck& out_;
-  std::vector<std::string> open_;             // files and sections being read, each included by the one before
-  Line* last_ = nullptr;                      // the line that a '+' continues
+  std::vector<std::string> open_;             // files and sections being read; each is included by the one before
+  Line* last_ = nullptr;                      // the line that '+' continues
 
   // False if the section is not in the file.
   bool sweep(int32_t number, const std::string& section) {
     std::string& text = out_.files[number].second;
-    if (std::memchr(text.data(), 0, text.size())) throw Bad{{number, 1}, "this is not a text file"};
+    if (std::memchr(text.data(), 0, text.size())) throw DeckError{{number, 1}, "this is not a text file: it has a zero byte"};
     char* at = text.data();
     char* const end = at + text.size();
-    bool control = false, passed_over = !section.empty();       // the latter: lines of sections that are not read
+    bool control = false, skipped = !section.empty();           // inside a .control block; in a section that is not read
     Place begin{number, 1};                                     // of the .control block or the section
     last_ = nullptr;
     for (int32_t line = 1; at < end; ++line) {
@@ -78,9 +80,9 @@ class Sweep {
         continue;
       }
       while (from < to && blank(*from)) ++from;
-      if (passed_over) {
+      if (skipped) {
         const bool wanted = !section.empty() && begins(from, to, ".lib") && section_begins(from, to, section);
-        passed_over = !(wanted || (section.empty() && begins(from, to, ".endl")));
+        skipped = !(wanted || (section.empty() && begins(from, to, ".endl")));
         if (wanted) begin = place;
         std::fill(from, to, ' ');
       } else if (control) {
@@ -95,31 +97,31 @@ class Sweep {
       } else if (begins(from, to, ".control")) {
         control = true;
         begin = place;
-        out_.notes.add(place, "the block from .control to .endc is passed over");
+        out_.notes.add(place, "the block from .control to .endc is ignored");
         last_ = nullptr;
       } else if (begins(from, to, ".include") || begins(from, to, ".incl") || begins(from, to, ".inc")) {
         include(from, to, place);
       } else if (begins(from, to, ".endl")) {
-        if (section.empty()) throw Bad{place, ".endl without .lib"};
+        if (section.empty()) throw DeckError{place, ".endl without .lib"};
         last_ = nullptr;
         return true;
       } else if (begins(from, to, ".lib")) {
-        passed_over = library(from, to, at, end, place);
+        skipped = library(from, to, at, end, place);
       } else {
         strip(from, to);
         out_.lines.push_back({{from, static_cast<size_t>(to - from)}, place});
         last_ = &out_.lines.back();
       }
     }
-    if (control) throw Bad{begin, ".control without .endc: was the file cut?"};
-    if (passed_over) return false;
-    if (!section.empty()) throw Bad{begin, ".lib " + section + " has no .endl: was the file cut?"};
+    if (control) throw DeckError{begin, ".control without .endc: was the file cut?"};
+    if (skipped) return false;
+    if (!section.empty()) throw DeckError{begin, ".lib " + section + " has no .endl: was the file cut?"};
     if (number == 0) without_end(text);
     return true;
   }
 
   void continuation(char* from, char* to, Place place) {
-    if (!last_) throw Bad{place, "a continuation line without a line before it"};
+    if (!last_) throw DeckError{place, "a continuation line (+) must follow another line"};
     if (!out_.first.empty() && last_ == &out_.first.back())
       out_.notes.add(place, "a line that begins with '+' after the title belongs to the title");
     *from = ' ';
@@ -134,26 +136,26 @@ class Sweep {
     while (!out_.title.empty() && blank(out_.title.back())) out_.title.pop_back();
     while (from < to && blank(*from)) ++from;
     if (from < to && *from == '.')
-      out_.notes.add(place, "the first line of a deck is its title: " + in_quotes(out_.title) + " is not obeyed");
+      out_.notes.add(place, "the first line of a deck is its title: " + in_quotes(out_.title) + " has no effect");
     strip(from, to);
     out_.first.push_back({{from, static_cast<size_t>(to - from)}, place});
     last_ = &out_.first.back();
   }
 
-  // A whole deck closes with .end; where it does not, the rest may be missing.
+  // A complete deck closes with .end. Without it the file may be truncated.
   void without_end(const std::string& text) {
-    if (text.empty()) throw Bad{{0, 1}, "the file is empty"};
+    if (text.empty()) throw DeckError{{0, 1}, "the file is empty"};
     const Place place{0, static_cast<int32_t>(std::count(text.begin(), text.end(), '\n')) + (text.back() != '\n')};
     out_.notes.add(place, std::string("the file ends ") + (text.back() != '\n' ? "within a line and " : "") + "without .end: was it cut?");
   }
 
-  // Does a comment begin at p: with ';', '//', or a '$' that stands alone or begins a word?
+  // True if a comment begins at p: with ';', '//', or a '$' at the begin of a word.
   static bool comment(const char* p, const char* from, const char* to) {
     if (*p == '$') return p == from || blank(p[-1]) || p[-1] == ',';
     return *p == ';' || (*p == '/' && p + 1 < to && p[1] == '/');
   }
 
-  // Lower case, without its comment.
+  // Converts to lower case and blanks the comment.
   static void strip(char* from, char* to) {
     for (char* p = from; p < to; ++p) {
       if (comment(p, from, to)) {
@@ -164,7 +166,7 @@ class Sweep {
     }
   }
 
-  // The next word of a line, which may stand in quotes; its case is kept. Goes past it.
+  // Reads the next word of a line, which may be quoted. Its case is kept.
   static std::string quoted_word(char*& from, char* to) {
     while (from < to && blank(*from)) ++from;
     if (from == to || comment(from, from, to)) return {};
@@ -180,7 +182,7 @@ class Sweep {
     while (from < to && !blank(*from) && *from != '"' && *from != '\'') ++from;
   }
 
-  // Is this .lib the begin of the section?
+  // True if this .lib line begins the section.
   static bool section_begins(char* from, char* to, const std::string& section) {
     past_keyword(from, to);
     std::string first = quoted_word(from, to);
@@ -188,28 +190,29 @@ class Sweep {
     return first == section && quoted_word(from, to).empty();
   }
 
-  std::string beside(const std::string& name, Place place) const {      // a path, as the file that names it means it
+  std::string relative_path(const std::string& name, Place place) const {      // relative to the file that has the name
     return (std::filesystem::path(out_.files[place.file].first).parent_path() / name).string();
   }
 
-  // .lib FILE SECTION, .lib FILE, or .lib SECTION with its .endl in the lines from `at` on. True if what follows is passed over.
+  // .lib FILE SECTION, .lib FILE, or .lib SECTION with its .endl in the lines from `at` on. True if the following lines are
+  // skipped.
   bool library(char* from, char* to, char* at, char* end, Place place) {
     past_keyword(from, to);
     const std::string name = quoted_word(from, to);
     std::string section = quoted_word(from, to);
-    if (name.empty()) throw Bad{place, ".lib needs the name of a file"};
+    if (name.empty()) throw DeckError{place, ".lib needs the name of a file"};
     if (section.empty() && section_ends(at, end)) {
-      out_.notes.add(place, "a section of a library is passed over: .lib FILE SECTION reads it");
+      out_.notes.add(place, "a section of a library is ignored: .lib FILE SECTION reads it");
       last_ = nullptr;
       return true;
     }
     std::transform(section.begin(), section.end(), section.begin(), lower);
-    file(beside(name, place), place, section);
+    file(relative_path(name, place), place, section);
     last_ = nullptr;
     return false;
   }
 
-  // Does .endl stand in the lines before another section begins?
+  // True if .endl comes before the begin of another section.
   static bool section_ends(char* at, char* end) {
     while (at < end) {
       char* to = std::find(at, end, '\n');
@@ -224,7 +227,7 @@ class Sweep {
     return false;
   }
 
-  void include(char* from, char* to, Place place) {       // the name keeps its case and may have blanks
+  void include(char* from, char* to, Place place) {       // the file name keeps its case and may contain blanks
     past_keyword(from, to);
     while (from < to && blank(*from)) ++from;
     while (to > from && blank(to[-1])) --to;
@@ -233,12 +236,12 @@ class Sweep {
       ++from;
       to = close;
     } else {
-      for (char* p = from + 1; p < to; ++p)                // a comment, but not what is part of the name: a//b
+      for (char* p = from + 1; p < to; ++p)                // a comment begins after a blank: a//b is a name
         if (blank(p[-1]) && comment(p, from, to)) to = p;
       while (to > from && blank(to[-1])) --to;
     }
-    if (from == to) throw Bad{place, ".include needs the name of a file"};
-    file(beside(std::string(from, to), place), place);
+    if (from == to) throw DeckError{place, ".include needs the name of a file"};
+    file(relative_path(std::string(from, to), place), place);
     last_ = nullptr;
   }
 };
@@ -257,6 +260,13 @@ std::string in_quotes(std::string_view word) {
   return out += word.size() > 40 ? "...'" : "'";
 }
 
+std::string shown(double x) {
+  std::array<char, 32> digits;
+  return {digits.data(), static_cast<size_t>(std::snprintf(digits.data(), digits.size(), "%g", x))};
+}
+
+std::string unclosed(char open) { return std::string("an expression has no closing ") + (open == '{' ? "'}'" : "quote"); }
+
 std::string_view Words::next() {
   while (at_ < end_ && separates(*at_)) ++at_;
   const char* from = at_;
@@ -269,7 +279,7 @@ std::string_view Words::next() {
     } else {
       at_ = std::find(at_ + 1, end_, '\'');
     }
-    if (at_ == end_) fail({from, 1}, std::string("an expression begins with ") + *from + " and does not end");
+    if (at_ == end_) fail({from, 1}, unclosed(*from));
     return {from, static_cast<size_t>(++at_ - from)};
   }
   while (at_ < end_ && !separates(*at_) && *at_ != '=' && *at_ != '{' && *at_ != '\'') ++at_;

@@ -1,8 +1,8 @@
-// The logical lines of a deck and the words of a line.
-// A deck is lower-cased, comments are blanked and continuation lines joined in its own memory, in one sweep over the bytes;
-// line ends inside a logical line stay, so that every word knows the line of the file it stands in. Included files, or
-// sections of them (.lib), take the place of the line that names them. Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli,
-// "SPICE3 Version 3f3 User's Manual" (1993), chapter 2; comments after ';', '$' and '//' as in ngspice.
+// The logical lines of a deck, and the words of a line. One sweep over the bytes converts a deck in place: letters become lower
+// case, comments blank, and continuation lines are joined. Line ends inside a logical line stay, so that the line number of every
+// word can be computed. Included files, or sections of them (.lib), replace the line that names them. Source: Quarles, Newton,
+// Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's Manual" (1993), chapter 2; comments after ';', '$' and '//' as in
+// ngspice. Cost: O(bytes).
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -20,13 +20,13 @@ struct Place {
   int32_t line = 0;             // from 1
 };
 
-struct Bad {                    // what is wrong and where; thrown
+struct DeckError {              // thrown: an error in a deck with its location
   Place place;
   std::string what;
 };
 
-struct Note {                   // a warning, once for all lines that it is about
-  Place place;                  // of the first
+struct Note {                   // one warning for all lines of a kind
+  Place place;                  // of the first line
   std::string what;
   int64_t count = 1;
 };
@@ -51,32 +51,34 @@ struct Line {
   Place at(std::string_view word) const;                 // of a word inside `text`
 };
 
-// The text of a file, or with `second` false what went wrong.
+// (text of a file, true), or (message, false).
 using Load = std::function<std::pair<std::string, bool>(const std::string& path)>;
 
 struct Deck {
-  std::deque<std::pair<std::string, std::string>> files;     // path, text: the lines point into it
+  std::deque<std::pair<std::string, std::string>> files;     // path, text; the lines point into the texts
   std::string title;
-  std::vector<Line> first;      // the title as a line with its continuations, should it turn out to be an element
+  std::vector<Line> first;      // the title with its continuation lines, in case it is an element
   std::vector<Line> lines;
   Notes notes;
 };
 
 void read_lines(const std::string& path, const Load& load, Deck& out);
 
-std::string in_quotes(std::string_view word);                // for messages: printable, not too long
+std::string in_quotes(std::string_view word);                // for messages: at most 40 printable characters
+std::string shown(double x);                                 // for messages: six digits
+std::string unclosed(char open);                             // message for an expression without its closing brace or quote
 
-// Words of a line: blanks, commas and parentheses part them, '=' is a word of its own, {expression} and 'expression' are one.
-// Braces may stand inside braces.
+// Words of a line, separated by blanks, commas and parentheses. '=' is a word. {expression} and 'expression' are single words;
+// braces may be nested.
 class Words {
  public:
   explicit Words(const Line& line) : line_(&line), at_(line.text.data()), end_(line.text.data() + line.text.size()) {}
   std::string_view next();                                // empty at the end
   std::string_view peek() const { return Words(*this).next(); }
-  bool take(std::string_view word);                       // goes past `word` if it is the next one
+  bool take(std::string_view word);                       // skips `word` if it is the next one
   const Line& line() const { return *line_; }
   std::string_view rest() const { return {at_, static_cast<size_t>(end_ - at_)}; }
-  [[noreturn]] void fail(std::string_view word, std::string what) const { throw Bad{line_->at(word), std::move(what)}; }
+  [[noreturn]] void fail(std::string_view word, std::string what) const { throw DeckError{line_->at(word), std::move(what)}; }
 
  private:
   const Line* line_;

@@ -1,10 +1,10 @@
 """Modified nodal analysis: a circuit as E diag(c) E' dx/dt + G x + devices(x) = s(t).
 
-The unknowns are the node voltages, the voltages behind the series resistances of devices, and the currents of what defines a
-voltage: v, l, e, h; also those of resistances far smaller than others, whose conductances would drown all else at their nodes.
-Each capacitor and inductor is one column of the incidence E, so that y = E' x holds its voltage or current. Assembly has no loop
-over elements: triplets are placed once, then values are added at known places.
-Source: Ho, Ruehli, Brennan 1975, "The modified nodal approach to network analysis".
+The unknowns are the node voltages, the voltages behind the series resistances of devices, and the currents of the elements that
+define a voltage: v, l, e, h. Resistances far smaller than the others have unknown currents as well: their conductances would
+cancel the digits of all others at their nodes. Each capacitor and inductor is one column of the incidence matrix E, so y = E' x
+is its voltage or current. Assembly has no loop over elements: the positions of the triplets in the matrix are computed once, then
+values are added at these positions. Source: Ho, Ruehli, Brennan 1975, "The modified nodal approach to network analysis".
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import without_warnings
 from meshsolve.sparse.matrix import narrow_ptr
 
-SMALL_PRODUCT = 96 ** 2             # entries of an array, at most, that take less time than a call of scipy; one thread of any BLAS
+DENSE_ENTRIES = 96 ** 2             # largest dense matrix: its product costs less than a call of scipy, and BLAS uses one thread
 BRANCHES = "vleh"                   # elements with a current among the unknowns, in this order
-SMALL = 1e-9                        # of the largest resistance: their conductances side by side leave the small ones no digits
-SMALLEST = 1e-6                     # ohm; larger ones are never taken as small
+SMALL = 1e-9                        # share of the largest resistance below which a current is an unknown, so that digits are left
+SMALLEST = 1e-6                     # ohm: larger resistances never have unknown currents
 
 
 class Triplets:
-    """Entries (row, column, value) of a matrix; those in the row or column of ground (-1) are left out."""
+    """Entries (row, column, value) of a matrix, without the row and the column of ground (-1)."""
 
     def __init__(self):
         self.parts = []
@@ -41,12 +41,12 @@ class Triplets:
         self.parts.append((rows[keep].astype(np.int32), columns[keep].astype(np.int32), values[keep]))
 
     def pair(self, plus, minus, columns, values):
-        """Values in the columns: with their sign in the rows ``plus``, with the other in ``minus``."""
+        """Add the values to the rows ``plus`` and subtract them from the rows ``minus``."""
         self.add(plus, columns, values)
         self.add(minus, columns, -np.asarray(values))
 
     def branch(self, a, b, current):
-        """Unknown currents from nodes a to b, and in their rows the voltages between them."""
+        """Add unknown currents from nodes a to b. Their rows have the voltages between a and b."""
         self.pair(a, b, current, 1.0)
         self.add(current, a, 1.0)
         self.add(current, b, -1.0)
@@ -67,20 +67,21 @@ class System:
     Attributes
     ----------
     n : int
-        Unknowns; the first ``nodes`` are node voltages in the netlist's numbering.
+        Number of unknowns. The first ``nodes`` are node voltages in the netlist's numbering.
     branch : dict of str to (k,) int32
         Unknown of the current of each v, l, e, h element.
-    states : (m, n) csr_array, of a small circuit with devices an array; as are all that follow
-        E': voltages of the capacitors, then currents of the inductors.
+    states : (m, n) csr_array, or an array for a small circuit with devices
+        E': voltages of the capacitors, then currents of the inductors. ``inflow``, ``through`` and ``across`` have the same
+        format.
     currents : (k,) int32
-        Unknowns that are currents: those of the branches and of small resistances.
+        Unknowns that are currents of branches and of small resistances.
     inflow : (n, m)
         E: capacitor currents leave nodes, inductor voltages enter the rows of their branches.
     storage : (m,) float64
         c: farad, then henry.
     devices : Devices
     through : (n, k)
-        Currents of the device branches leave their first nodes and enter their second ones; ``across`` is its transpose, (k, n).
+        Currents of the device branches leave their first nodes and enter their second nodes. ``across`` is the transpose, (k, n).
     """
 
     def __init__(self, netlist, options):
@@ -102,27 +103,28 @@ class System:
         self.static = self._static(ohm)
         self._storage()
         self.current_inflow = self._incidence(netlist["i"].nodes, -1.0)
-        self.through = self.handy(self._incidence(self.devices.nodes))
-        self.across = self.handy(self._incidence(self.devices.nodes).T)
+        self.through = self._dense_if_small(self._incidence(self.devices.nodes))
+        self.across = self._dense_if_small(self._incidence(self.devices.nodes).T)
 
     @property
     def linear(self):
-        """Whether there is no nonlinear device."""
+        """True if there is no nonlinear device."""
         return len(self.devices) == 0
 
-    def handy(self, A):
-        """A sparse matrix as its products with vectors are quickest: of a small circuit with devices an array, else in compressed rows."""
-        small = not self.linear and A.shape[0] * A.shape[1] <= SMALL_PRODUCT
+    def _dense_if_small(self, A):
+        """A matrix in the format of its fastest product with a vector: dense for a small circuit with devices, else compressed
+        rows."""
+        small = not self.linear and A.shape[0] * A.shape[1] <= DENSE_ENTRIES
         return A.toarray() if small else sp.csr_array(A)
 
     def with_values(self, netlist):
-        """The equations of a netlist that differs in the values of elements alone. Unknowns and patterns are the same, or it is None:
-        resistances far smaller than others are not those they were."""
-        self.current_numbers                                # noqa: B018 - made once, for all copies
+        """The equations of a netlist in which only values of elements differ. None if the unknowns would change, because other
+        resistances are far smaller than the rest."""
+        self.current_numbers                                # noqa: B018 - computed once, for all copies
         other = copy.copy(self)
         other.netlist = netlist
         if any(netlist[letter] is not self.netlist[letter] for letter in DEVICES):
-            with without_warnings(MeshsolveWarning):        # of models, which the first circuit has given
+            with without_warnings(MeshsolveWarning):        # the first circuit has warned of models
                 other.devices = Devices(netlist, self._options.gmin)
         ohm = np.concatenate([netlist["r"].values[:, 0], other.devices.ohm])
         if not np.array_equal(_far_smaller(ohm), self._small):
@@ -131,7 +133,7 @@ class System:
         return other
 
     def _static(self, ohm):
-        """Triplets of G from the resistances between the pairs of nodes, the unknown currents of the small ones, and all others."""
+        """Triplets of G: of resistances, of small resistances with unknown currents, and of sources."""
         net, t = self.netlist, Triplets()
         small, pairs = self._small, self._pairs
         current = np.arange(self.n - len(small), self.n, dtype=np.int32)
@@ -155,7 +157,7 @@ class System:
         return t.arrays()
 
     def _incidence(self, pairs, sign=1.0):
-        """(n, k): ``sign`` in the first, its opposite in the second node of each column."""
+        """(n, k): each column has ``sign`` at its first node and ``-sign`` at its second node."""
         t, columns = Triplets(), np.arange(len(pairs))
         t.pair(pairs[:, 0], pairs[:, 1], columns, sign)
         rows, columns, values = t.arrays()
@@ -165,8 +167,8 @@ class System:
         net, inductors = self.netlist, self.branch["l"]
         capacitors = self._incidence(net["c"].nodes)
         picked = sp.csr_array((np.ones(len(inductors)), (inductors, np.arange(len(inductors)))), shape=(self.n, len(inductors)))
-        self.inflow = self.handy(sp.hstack([capacitors, -picked]))
-        self.states = self.handy(sp.hstack([capacitors, picked]).T)
+        self.inflow = self._dense_if_small(sp.hstack([capacitors, -picked]))
+        self.states = self._dense_if_small(sp.hstack([capacitors, picked]).T)
         self.storage = self._stored()
         self.capacitors = len(net["c"])
 
@@ -174,7 +176,7 @@ class System:
         return np.concatenate([self.netlist[letter].values[:, 0] for letter in "cl"])
 
     def pinned(self, nodes, siemens):
-        """The static triplets with additions to the diagonal, as conductances from nodes to ground: one value, or one each."""
+        """The triplets of G with conductances from nodes to ground: one value for all nodes, or one for each."""
         return tuple(map(np.append, self.static, (nodes, nodes, np.broadcast_to(siemens, len(nodes)))))
 
     def dynamic(self):
@@ -185,13 +187,13 @@ class System:
         return t.arrays()
 
     def right_hand_side(self, volts, amperes):
-        """s for source values (k,) of the voltage and of the current sources."""
+        """The right-hand side s for the values of the voltage sources and of the current sources."""
         s = self.current_inflow @ amperes if len(amperes) else np.zeros(self.n, amperes.dtype)
         s[self.branch["v"]] = volts
         return s
 
     def branches(self):
-        """What a time step adds to the right-hand side: the members of ``Branches`` in ``stepper.hpp``."""
+        """Contributions of a time step to the right-hand side: the members of ``Branches`` in ``stepper.hpp``."""
         net = self.netlist
         pairs = {"capacitors": net["c"].nodes, "current_sources": net["i"].nodes, "device_ends": self.devices.nodes}
         return {name: np.ascontiguousarray(nodes, np.int32).reshape(-1) for name, nodes in pairs.items()} | {
@@ -203,7 +205,7 @@ class System:
         return self.across @ x
 
     def describe(self, k):
-        """What unknown k is, for messages."""
+        """Name of unknown k for messages."""
         if k < self.nodes:
             return f"node {self.netlist.node_names[k]}"
         for letter in BRANCHES:
@@ -220,7 +222,7 @@ class System:
         return f"{self.netlist.name(letter, k)} ({self.netlist.where(letter, k)})"
 
     def find(self, name):
-        """(unknown, unknown) whose difference ``name`` is: ``n1``, ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; -1 is ground. None where
+        """(unknown, unknown) whose difference is the signal ``n1``, ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; -1 is ground. None if
         there is no such signal."""
         text, numbers = lower(name.strip()), self.netlist.node_numbers
         if text in numbers:
@@ -233,15 +235,15 @@ class System:
         return None
 
     def unknown(self, name):
-        """As :meth:`find`, but an error that says what is not there, and what is similar."""
+        """As :meth:`find`, but an unknown signal is an error that suggests similar names."""
         if not isinstance(name, str):
-            raise InvalidInputError(f"the name of a node has to be a string, not {name!r}")
+            raise InvalidInputError(f"the name of a node must be a string, got {name!r}")
         found = self.find(name)
         if found is not None:
             return found
         kind, ends = _signal(lower(name.strip()))
         if kind == "i":
-            raise InvalidInputError(f"{self.netlist.path}: i({ends[0]}) is not known, only the currents of V, L, E and H "
+            raise InvalidInputError(f"{self.netlist.path}: there is no current i({ends[0]}), only those of V, L, E and H "
                                     f"elements{similar(ends[0], self.current_numbers, 'i({})')}")
         if kind == "v":
             return tuple(map(self.netlist.node, ends))      # raises
@@ -252,37 +254,37 @@ class System:
         return self.netlist.node(name), -1                  # raises
 
     def signal_names(self):
-        """Names by their unknowns: of the nodes, then of the currents as ``i(v1)``."""
+        """{unknown: name}: nodes, then currents as ``i(v1)``."""
         return dict(enumerate(self.netlist.node_names)) | {k: f"i({name})" for name, k in self.current_numbers.items()}
 
     @functools.cached_property
     def current_numbers(self):
-        """Unknown of each current by the name of its element, ascending."""
+        """{element name: unknown of its current}, in ascending order of the unknowns."""
         names = self.netlist.element_names
         return {names[e]: k for letter in BRANCHES
                 for e, k in zip(self.netlist[letter].names.tolist(), self.branch[letter].tolist())}
 
 
 def _far_smaller(ohm):
-    """Which resistances have to have their currents as unknowns."""
+    """Numbers of the resistances whose currents must be unknowns."""
     return np.flatnonzero(np.abs(ohm) < min(SMALLEST, SMALL * np.abs(ohm).max(initial=0.0)))
 
 
 def _signal(text):
-    """What ``v(n1)``, ``v(n1,n2)`` and ``i(v1)`` name: their letter and the names within; else "" and nothing."""
+    """Letter and names of ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; for other texts "" and no names."""
     ends = [end.strip() for end in text[2:-1].split(",")]
     fits = text[:2] in ("v(", "i(") and text.endswith(")") and all(ends) and len(ends) <= (2 if text[0] == "v" else 1)
     return (text[0], ends) if fits else ("", [])
 
 
 class Matrix:
-    """G + a E diag(c) E' + devices in compressed rows: one pattern, new values by additions at known places.
+    """G + a E diag(c) E' + devices in compressed rows. The pattern stays; new values are added at stored positions.
 
     Parameters
     ----------
     system : System
     dynamic : bool
-        Whether a may be other than 0; without it the entries of capacitors are not part of the pattern.
+        True if a may be nonzero. Otherwise the pattern has no entries of capacitors and inductors.
     pinned : (nodes, siemens), optional
         Conductances from nodes to ground.
 
@@ -290,9 +292,9 @@ class Matrix:
     ----------
     indptr, indices : the pattern
     nodes : (nodes,) int
-        Where the diagonal of each node stands among the entries; empty without devices.
+        Position of each node's diagonal among the entries. Empty without devices.
     slots, which, sign : (j,) arrays
-        Conductances of the devices: ``sign * conductance[which]`` is added at the entries ``slots``.
+        Conductances of the devices: ``sign * conductance[which]`` is added to the entries ``slots``.
     """
 
     def __init__(self, system, dynamic, pinned=None):
@@ -300,25 +302,25 @@ class Matrix:
         parts = [static, system.dynamic() if dynamic else Triplets().arrays(), *self._of_devices(system)]
         rows, columns = (np.concatenate([p[k] for p in parts]).astype(np.int32) for k in (0, 1))
         indptr, self.indices, slots = _core.circuit_pattern(system.n, rows, columns)
-        self.n, self.indptr = system.n, narrow_ptr(indptr)      # of one type with the indices, which scipy would widen otherwise
+        self.n, self.indptr = system.n, narrow_ptr(indptr)      # int32 as the indices: scipy would widen them otherwise
         ends = np.cumsum([len(p[0]) for p in parts])
-        self._places = np.split(slots, ends[:-1])
-        self.slots, self.nodes = self._places[2:]
+        self._positions = np.split(slots, ends[:-1])
+        self.slots, self.nodes = self._positions[2:]
         self._fill(parts)
 
     def _fill(self, parts):
-        self.static, self.moving = (np.bincount(places, part[2], len(self.indices)) for places, part in zip(self._places, parts[:2]))
+        self.static, self.moving = (np.bincount(at, part[2], len(self.indices)) for at, part in zip(self._positions, parts[:2]))
         self._base, self._a = None, None
 
     def like(self, system, dynamic, pinned=None):
-        """The matrix of a system whose elements have other values; the pattern is the same."""
+        """The matrix of a system in which only values of elements differ, on the same pattern."""
         other = copy.copy(self)
         static = system.pinned(*pinned) if pinned else system.static
         other._fill([static, system.dynamic() if dynamic else Triplets().arrays()])
         return other
 
     def _of_devices(self, system):
-        """Triplets of the conductances of the devices and, for their sake, of the diagonal of all nodes."""
+        """Triplets of the conductances of the devices, and zeros on the diagonal of all nodes for gmin stepping."""
         t, diagonal, devices = Triplets(), Triplets(), system.devices
         sign, which, nodes = [], [], devices.nodes
         for i, j, each in ((0, 0, 1.0), (1, 1, 1.0), (0, 1, -1.0), (1, 0, -1.0)):
@@ -338,14 +340,14 @@ class Matrix:
         return self.filled(self.static + a * self.moving if a else self.static)
 
     def with_devices(self, a, conductance, to_ground=0.0):
-        """The matrix with conductances of the devices, real or complex, and with a conductance from each node to ground."""
+        """The matrix with real or complex conductances of the devices and a conductance from each node to ground."""
         data = self.base(a, to_ground)
         if np.iscomplexobj(conductance):
             return self.filled(data + self.of_devices(conductance.real) + 1j * self.of_devices(conductance.imag))
         return self.filled(data + self.of_devices(conductance))
 
     def base(self, a, to_ground=0.0):
-        """(nnz,) entries without the devices, with a conductance from each node to ground. Not to be written to."""
+        """(nnz,) entries without the devices, with a conductance from each node to ground. Read only."""
         if self._a != (a, to_ground):
             base = self.static + a * self.moving
             base[self.nodes] += to_ground
@@ -353,7 +355,7 @@ class Matrix:
         return self._base
 
     def of_devices(self, conductance):
-        """(nnz,) what the devices add to the entries."""
+        """(nnz,) contributions of the devices to the entries."""
         return np.bincount(self.slots, self.sign * conductance[self.which], len(self.indices))
 
     def rows(self):

@@ -1,4 +1,5 @@
-// Names and their numbers in the order in which they were first seen: an open-addressing table over one pool of characters.
+// Names, numbered in order of first appearance: an open-addressing hash table over one pool of characters. O(length) for each
+// name.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -18,14 +19,14 @@ class Names {
     return {pool_.data() + start_[id], static_cast<size_t>(start_[id + 1] - start_[id] - 1)};
   }
 
-  int32_t find(std::string_view name) const { return table_[slot(name, hash(name))]; }       // -1: not there
+  int32_t find(std::string_view name) const { return table_[slot(name, hash(name))]; }       // -1: unknown name
 
   int32_t add(std::string_view name) {
     const uint32_t h = hash(name);
-    int32_t& there = table_[slot(name, h)];
-    if (there >= 0) return there;
+    int32_t& entry = table_[slot(name, h)];
+    if (entry >= 0) return entry;
     if (size() == std::numeric_limits<int32_t>::max() - 1) throw std::bad_alloc();
-    const int32_t id = there = size();
+    const int32_t id = entry = size();
     pool_.append(name);
     pool_ += '\n';
     start_.push_back(static_cast<int64_t>(pool_.size()));
@@ -34,7 +35,7 @@ class Names {
     return id;
   }
 
-  std::string joined() && {                               // all names, one a line
+  std::string joined() && {                               // all names, one per line
     if (!pool_.empty()) pool_.pop_back();
     return std::move(pool_);
   }

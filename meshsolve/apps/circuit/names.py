@@ -1,21 +1,21 @@
-"""Names of nodes, elements and parameters: how they are compared, and which are similar; counts in messages."""
+"""Names of nodes, elements and parameters: comparison, suggestions of similar names, and counts in messages."""
 
 from __future__ import annotations
 
 import difflib
 import string
 
-MOST_COMPARED = 10**5       # names; among more the similar ones are not looked for
+MOST_COMPARED = 10**5       # largest number of names that are searched for similar ones
 LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def lower(name):
-    """The name as the reader keeps it: letters of ASCII in lower case, all others as they are."""
+    """The name with A to Z in lower case, as in the reader."""
     return name.translate(LOWER)
 
 
 def similar(name, known, form="{}"):
-    """``: did you mean ...`` where known names are close, three at most, else nothing; ``form`` is how they are written."""
+    """``: did you mean ...`` with at most three similar names, formatted by ``form``, or ""."""
     if not isinstance(name, str) or len(known) > MOST_COMPARED:
         return ""
     close = [repr(form.format(other)) for other in difflib.get_close_matches(lower(name), known)]
@@ -23,5 +23,5 @@ def similar(name, known, form="{}"):
 
 
 def times(count):
-    """`` (and 3 more)`` for the end of a warning that stands for several lines."""
+    """`` (and 3 more)`` for a warning on several lines of the deck, or "" for one line."""
     return f" (and {count - 1:,} more)" if count > 1 else ""

@@ -1,5 +1,5 @@
-// Writes out the elements of the deck and, at each X line, those of a subcircuit: an instance is a definition with its nodes and
-// parameters filled in. One function for each kind of element takes the words of its line.
+// Expands the deck: at each X line the elements of the subcircuit are added. An instance is a definition with values for its
+// nodes and parameters. One function for each kind of element parses the words of its line.
 #include "netlist.hpp"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ const std::string& letters() {
 }
 
 void Reader::read(const std::string& path, const Load& load) {
-  struct Names {                               // files are named in messages, also when reading fails
+  struct Names {                               // messages need the names of files even after an error
     Reader& of;
     ~Names() {
       for (const auto& file : of.deck_.files) of.out_.files.push_back(file.first);
@@ -50,8 +50,8 @@ void Reader::read(const std::string& path, const Load& load) {
   for (const Assignment& a : definitions_.deck.locals) top.parameters.define(a.name, a.text, *a.line);
   Unsupported& unsupported = definitions_.unsupported;
   try {
-    everything(top);
-  } catch (const Bad&) {                       // elements are not to blame for what an unsupported line would have said
+    expand_deck(top);
+  } catch (const DeckError&) {                 // may follow from an unsupported line, which is reported instead
     if (unsupported.empty()) throw;
   }
   if (unsupported.empty()) return;
@@ -60,7 +60,7 @@ void Reader::read(const std::string& path, const Load& load) {
   throw unsupported.error(files);
 }
 
-void Reader::everything(Instance& top) {
+void Reader::expand_deck(Instance& top) {
   temperatures(top);
   expand(top, 0);
   if (!definitions_.unsupported.empty()) return;
@@ -71,13 +71,14 @@ void Reader::everything(Instance& top) {
   top.parameters.require_values();
 }
 
-// .temp and .options temp= tnom=, which values of elements depend on. .temp counts more, and of several the last, as in ngspice.
+// .temp and .options temp= tnom=. As in ngspice .temp overrides .options, and the last of several lines counts.
 void Reader::temperatures(Instance& top) {
   Temperatures& t = out_.temperatures;
-  double from_temp = missing;
+  double from_temp = kMissing;
   const auto celsius = [&](Words& words, std::string_view key) {
     const double x = number(words, top, key);
-    if (!(x > -273.15 && x < 1e4)) words.fail(key, "a temperature of " + std::to_string(x) + " degrees Celsius is out of range");
+    if (!(x > -273.15 && x < 1e4))
+      words.fail(key, "a temperature must be above -273.15 and below 1e4 degrees Celsius, got " + shown(x));
     return x;
   };
   for (const Control& c : definitions_.controls) {
@@ -87,7 +88,7 @@ void Reader::temperatures(Instance& top) {
     if (keyword == ".temp") {
       words.take("=");
       from_temp = celsius(words, keyword);
-      if (!words.peek().empty()) words.fail(words.peek(), ".temp takes one temperature: a deck is read for each");
+      if (!words.peek().empty()) words.fail(words.peek(), ".temp takes one temperature: read the deck once for each");
     }
     for (std::string_view key = words.next(); keyword.starts_with(".opt") && !key.empty(); key = words.next())
       if ((key == "temp" || key == "tnom") && words.take("=")) (key == "temp" ? t.ambient : t.nominal) = celsius(words, key);
@@ -105,7 +106,7 @@ void Reader::expand(Instance& at, int depth) {
       element(*line, at, depth);
     }
     if (depth) at.parameters.require_values();
-  } catch (Bad& bad) {
+  } catch (DeckError& bad) {
     if (!at.prefix.empty() && bad.what.find(" (in ") == std::string::npos)
       bad.what += " (in " + at.prefix.substr(0, at.prefix.size() - 1) + ")";
     throw;
@@ -122,7 +123,7 @@ void Reader::element(const Line& line, Instance& at, int depth) {
     case 'e': case 'g': case 'f': case 'h': return controlled(letter, name, words, at);
     case 'b': return behavioral(name, words, at);
     case 'x': return subcircuit(name, words, at, depth);
-    default:                                   // others are among Definitions::unsupported
+    default:                                   // other letters are in Definitions::unsupported
       if (const Declaration* what = device_of(letter)) device(*what, name, words, at);
   }
 }
@@ -132,7 +133,7 @@ Group& Reader::begin(char letter, std::string_view name, Words& words, Instance&
   const int arity = group(letter).arity;
   for (int k = 0; k < arity; ++k) nodes[k] = node(words.next(), words, at);
   Group& g = add(letter, full(name, at), nodes.data(), name, words);
-  if (letter == 'v' && at.times != 1) source_times_[g.names.back()] = at.times;
+  if (letter == 'v' && at.times != 1) source_copies_[g.names.back()] = at.times;
   return g;
 }
 
@@ -176,6 +177,11 @@ double Reader::number(Words& words, Instance& at, std::string_view what) {
   return at.parameters.value(word, words.line());
 }
 
+double Reader::require_copies(double m, Place place) {
+  if (!(m > 0)) throw DeckError{place, "m must be positive, got " + shown(m)};
+  return m;
+}
+
 bool Reader::number_follows(const Words& words) {
   const std::string_view next = words.peek();
   double x;
@@ -184,7 +190,7 @@ bool Reader::number_follows(const Words& words) {
 
 // ---- models -------------------------------------------------------------------------------------------------------------
 
-// The model of a name inside `from`, or null.
+// The model that a name refers to inside `from`, or null.
 const Model* Reader::find_model(std::string_view name, Instance& from, int32_t& number) {
   for (Instance* at = &from; at; at = at->outer) {
     const auto found = at->what->models.find(name);
@@ -231,17 +237,19 @@ void Reader::subcircuit(std::string_view name, Words& words, Instance& at, int d
   const Definition& what = *outer.what->subcircuits.at(kind);
   for (const Instance* p = &at; p; p = p->caller)
     if (p->what == &what) words.fail(kind, "the subcircuit " + in_quotes(kind) + " contains itself");
-  if (depth == deepest) words.fail(kind, "subcircuits are nested more than " + std::to_string(deepest) + " deep");
+  if (depth == kDeepestSubcircuit)
+    words.fail(kind, "subcircuits are nested more than " + std::to_string(kDeepestSubcircuit) + " deep");
   if (given.size() != what.ports.size())
-    words.fail(name, in_quotes(name) + " has " + std::to_string(given.size()) + " nodes, the subcircuit " + in_quotes(kind) +
-                         " " + std::to_string(what.ports.size()));
+    words.fail(name, in_quotes(name) + " has " + std::to_string(given.size()) + " nodes, but the subcircuit " + in_quotes(kind) +
+                         " has " + std::to_string(what.ports.size()));
   Instance made(&what, &outer, &at);
   made.prefix = at.prefix + std::string(name) + ".";
   for (size_t k = 0; k < given.size(); ++k) {
     const int32_t number = node(given[k], words, at);
     if (!is_ground(what.ports[k])) made.ports[what.ports[k]] = number;
     else if (number >= 0)
-      deck_.notes.add(words.line().place, "the node '0' or 'gnd' of a .subckt line is ground inside, whatever its instance connects to it");
+      deck_.notes.add(words.line().place,
+                      "the node '0' or 'gnd' of a .subckt line is ground inside: the node of the X line is ignored");
   }
   parameters(what, values, at, made);
   expand(made, depth + 1);
@@ -254,8 +262,8 @@ Instance& Reader::around(std::string_view kind, const Words& words, Instance& at
   words.fail(kind, "there is no subcircuit " + in_quotes(kind));
 }
 
-// Defaults, .param lines inside, and the caller's values, which are evaluated where the caller stands. m is the number of copies in
-// parallel, unless the subcircuit has a parameter of this name.
+// Defines the defaults, the .param lines inside, and the values of the X line, which are evaluated in the scope of the X line. m
+// is the number of copies in parallel, unless the subcircuit has a parameter of this name.
 void Reader::parameters(const Definition& what, const std::vector<Assignment>& values, Instance& at, Instance& made) {
   for (const auto* list : {&what.defaults, &what.locals})
     for (const Assignment& a : *list) made.parameters.define(a.name, a.text, *a.line);
@@ -263,21 +271,20 @@ void Reader::parameters(const Definition& what, const std::vector<Assignment>& v
   for (const Assignment& a : values) {
     const bool is_known = made.parameters.has(a.name);
     if (!is_known && a.name != "m")
-      throw Bad{a.line->at(a.name), "the subcircuit " + in_quotes(what.name) + " has no parameter " + in_quotes(a.name)};
+      throw DeckError{a.line->at(a.name), "the subcircuit " + in_quotes(what.name) + " has no parameter " + in_quotes(a.name)};
     const double value = at.parameters.formula(a.text, *a.line);
     if (is_known) {
       made.parameters.define(a.name, value);
     } else {
-      if (!(value > 0)) throw Bad{a.line->at(a.name), "m has to be positive"};
-      made.times *= value;
+      made.times *= require_copies(value, a.line->at(a.name));
     }
   }
 }
 
-// ---- afterwards ---------------------------------------------------------------------------------------------------------
+// ---- after the expansion ------------------------------------------------------------------------------------------------
 
-// SPICE takes the first line as the title; some tools write their netlists without one. It counts as an element where it
-// reads as one, has a node that other elements use, and has no name of theirs.
+// The first line is the title in SPICE, but some tools write none. It is read as an element if it has the form of one, shares a
+// node with other elements, and has a name of its own.
 void Reader::title_as_element(Instance& top) {
   if (deck_.first.empty() || deck_.first[0].text.find_first_of("{'\"=") != std::string_view::npos) return;
   Words words(deck_.first[0]);
@@ -285,26 +292,26 @@ void Reader::title_as_element(Instance& top) {
   double x;
   if (name.empty() || std::string_view("rclvi").find(name[0]) == std::string_view::npos || !literal(value, x)) return;
   if (!words.next().empty() || a == b || (out_.nodes.find(a) < 0 && out_.nodes.find(b) < 0) || out_.elements.find(name) >= 0) return;
-  deck_.notes.add({0, 1}, "the first line, a title in SPICE, is taken as the element that it reads as");
+  deck_.notes.add({0, 1}, "the first line, a title in SPICE, has the form of an element and is read as one");
   element(deck_.first[0], top, 0);
   deck_.title.clear();
 }
 
 void Reader::connect_controls() {
   const auto times = [&](int32_t id) {
-    const auto found = source_times_.find(id);
-    return found == source_times_.end() ? 1.0 : found->second;
+    const auto found = source_copies_.find(id);
+    return found == source_copies_.end() ? 1.0 : found->second;
   };
   for (const Pending& p : pending_) {
     const int32_t id = out_.elements.find(p.name);
-    if (id < 0 || source_[id] < 0) throw Bad{p.place, "there is no voltage source " + in_quotes(p.name)};
+    if (id < 0 || source_[id] < 0) throw DeckError{p.place, "there is no voltage source " + in_quotes(p.name)};
     Group& g = group(p.letter);
     g.refs[p.k] = source_[id];
-    g.values[p.k] *= p.times / times(id);      // copies in parallel: each senses its share of the source's current
+    g.values[p.k] *= p.times / times(id);      // of copies in parallel, each senses its share of the current
   }
 }
 
-// A node that only X lines name, whose pins nothing is connected to inside, is no node of the circuit.
+// Removes nodes that occur only on X lines and are not connected inside.
 void Reader::drop_unused_nodes() {
   std::vector<char> used(static_cast<size_t>(out_.nodes.size()), 0);
   for (const Group& g : out_.groups)
@@ -324,7 +331,7 @@ void Reader::drop_unused_nodes() {
 void Reader::control(const Control& from, Instance& top) {
   const Line& line = *from.line;
   const std::string_view keyword = Words(line).next();
-  if (keyword == ".temp") return;              // was taken by temperatures()
+  if (keyword == ".temp") return;              // see temperatures()
   ControlText c{std::string(keyword), line.place};
   if (keyword.size() < line.text.size() && !is_blank(line.text[keyword.size()])) c.text += ' ';
   for (size_t k = keyword.size(); k < line.text.size();) {
@@ -335,7 +342,7 @@ void Reader::control(const Control& from, Instance& top) {
       continue;
     }
     const size_t close = line.text.find(open == '{' ? '}' : '\'', k + 1);
-    if (close == std::string_view::npos) throw Bad{line.at(line.text.substr(k, 1)), "an expression begins and does not end"};
+    if (close == std::string_view::npos) throw DeckError{line.at(line.text.substr(k, 1)), unclosed(open)};
     std::array<char, 32> digits;
     const double value = top.parameters.value(line.text.substr(k, close + 1 - k), line);
     const int length = std::snprintf(digits.data(), digits.size(), "%.17g", value);

@@ -1,7 +1,7 @@
-// SPICE decks as arrays: subcircuits are written out, parameters evaluated, names numbered. A million elements take about a
-// second; O(bytes + elements). Grammar: SPICE3f3 manual (see lines.hpp), parameters and their scopes as in ngspice.
-// Elements of one letter form a group, in the order of the deck. Nodes count from 0 in the order in which they appear; ground
-// ("0", "gnd") is -1. Inside subcircuits names carry the path of their instances: node "n" of "x1" is "x1.n".
+// SPICE decks as arrays: subcircuits are expanded, parameters evaluated, names numbered. Cost: O(bytes + elements), about a
+// second for a million elements. Grammar: SPICE3f3 manual (see lines.hpp); parameters and their scopes as in ngspice. Elements of
+// one letter form a group, in the order of the deck. Nodes are numbered from 0 in order of appearance; ground ("0", "gnd") is -1.
+// Names inside subcircuits have the path of their instance as prefix: node "n" of "x1" is "x1.n".
 #pragma once
 #include <string>
 #include <string_view>
@@ -14,25 +14,28 @@
 
 namespace ms::circuit {
 
-const std::string& letters();        // of elements: r c l v i e g f h, then those of the table of devices
+const std::string& letters();        // of elements: r c l v i e g f h, then the letters of the device table
 
-// Values of one element, by letter:
-//   r resistance; c capacitance, initial voltage; l inductance, initial current; v, i dc, ac magnitude, ac phase in degrees;
-//   e, g, f, h gain; devices the parameters of their lines, temperature in degrees Celsius, m. NaN: not given.
-// `refs`: v, i the waveform or -1; f, h the controlling v; devices the model; else -1.
+// The elements of one letter. Values of an element; NaN: not given:
+//   r        resistance
+//   c        capacitance, initial voltage
+//   l        inductance, initial current
+//   v, i     dc, ac magnitude, ac phase in degrees
+//   e g f h  gain
+//   devices  parameters of the line, temperature in degrees Celsius, m
 struct Group {
   int arity = 2;                     // nodes of one element
   int width = 1;                     // values of one element
   std::vector<int32_t> nodes;        // (k arity)
   std::vector<double> values;        // (k width)
-  std::vector<int32_t> refs;         // (k)
+  std::vector<int32_t> refs;         // (k) v, i: waveform or -1; f, h: controlling v; devices: model; others: -1
   std::vector<int32_t> names;        // (k) number of the element's name
-  std::vector<int32_t> files, lines; // (k) where it stands
+  std::vector<int32_t> files, lines; // (k) location
 };
 
 struct Waveform {
   char kind;                         // p pulse, s sin, e exp, w pwl
-  std::vector<double> values;        // as in the deck; pwl: times and values in turn
+  std::vector<double> values;        // as in the deck; pwl: time, value, time, value, ...
 };
 
 struct Model {
@@ -41,14 +44,14 @@ struct Model {
   Place place;
 };
 
-struct ControlText {                 // of .op, .tran, ...: in lower case, expressions replaced by their values but for requests for output
+struct ControlText {                 // in lower case, with values for expressions except in requests for output
   std::string text;
   Place place;
 };
 
 struct Temperatures {                // degrees Celsius
   double ambient = 27;               // of the circuit: .temp, .options temp
-  double nominal = 27;               // at which parameters were measured: .options tnom
+  double nominal = 27;               // of the parameters: .options tnom
 };
 
 struct Netlist {
@@ -63,7 +66,7 @@ struct Netlist {
   Temperatures temperatures;
 };
 
-// Throws Bad.
+// Throws DeckError.
 void read_netlist(const std::string& path, const Load& load, Netlist& out);
 
 }  // namespace ms::circuit

@@ -1,4 +1,4 @@
-"""A deck as arrays: what the C++ reader made of it, with names and places."""
+"""A deck as arrays: the result of the C++ reader, with names and locations."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from meshsolve.files import as_path
 from meshsolve.options import as_number
 from meshsolve.report import warn
 
-TEXT = "<text>"             # stands for the file of a deck that is given as text
-LEAST = 1e-308              # ohm; the conductances of smaller ones are not finite
+TEXT = "<text>"             # file name of a deck that is given as text
+SMALLEST_RESISTANCE = 1e-308            # ohm: smaller ones have no finite conductance
 GROUND = ("0", "gnd")
 
 
@@ -30,17 +30,23 @@ class Elements:
 
     Attributes
     ----------
-    nodes : (k, 2), or as many as a device has terminals, int32
+    nodes : (k, terminals) int32
         -1 is ground.
     values : (k, w) float64
-        r: ohm; c: farad, initial volt; l: henry, initial ampere; v, i: dc, ac magnitude, ac phase in degrees; e, g, f, h: gain;
-        devices: the parameters of their lines, temperature in degrees Celsius, m. NaN where the deck says nothing.
+        NaN for values that the deck does not give.
+
+        - r: ohm
+        - c: farad, initial volt
+        - l: henry, initial ampere
+        - v, i: dc, ac magnitude, ac phase in degrees
+        - e, g, f, h: gain
+        - devices: the parameters of their lines, temperature in degrees Celsius, m
     refs : (k,) int32
-        v, i: the waveform or -1; f, h: the controlling voltage source; devices: the model.
+        v, i: number of the waveform or -1. f, h: number of the controlling voltage source. Devices: number of the model.
     names : (k,) int32
-        Into :attr:`Netlist.element_names`.
+        Positions in :attr:`Netlist.element_names`.
     files, lines : (k,) int32
-        Where the element stands.
+        File and line of the element.
     """
 
     nodes: np.ndarray
@@ -54,8 +60,8 @@ class Elements:
         return len(self.names)
 
 
-RESISTORS_ZERO = ("a resistor of 0 ohm is a source of 0 V, which makes another circuit: write it into the deck, or take a resistance that "
-                  "is small beside the others")
+RESISTORS_ZERO = ("a resistor of 0 ohm is a source of 0 V and changes the equations: write it into the deck, or use a resistance that is "
+                  "small compared with the others")
 
 
 class Netlist:
@@ -64,8 +70,8 @@ class Netlist:
     Attributes
     ----------
     temperature, nominal_temperature : float
-        Degrees Celsius: of the circuit (.temp), and at which the parameters of models were measured (.options tnom). Values of R, C and L
-        are those at their temperatures.
+        Degrees Celsius: of the circuit (.temp), and of the parameters of models (.options tnom). Values of R, C and L are those
+        at their temperatures.
     """
 
     def __init__(self, path, contents):
@@ -74,8 +80,8 @@ class Netlist:
         self.files = [_text(f) for f in contents["files"]]
         self.groups = {letter: _elements(**arrays) for letter, arrays in contents["groups"].items()}
         self.waveforms = contents["waveforms"]                          # (kind, values): p pulse, s sin, e exp, w pwl
-        self.models = [(type_, values, _place(where)) for type_, values, where in contents["models"]]
-        self.controls = [(_text(text), _place(where)) for text, where in contents["controls"]]
+        self.models = [(type_, values, _location(where)) for type_, values, where in contents["models"]]
+        self.controls = [(_text(text), _location(where)) for text, where in contents["controls"]]
         self.temperature, self.nominal_temperature = contents["temperature"], contents["nominal_temperature"]
         self._nodes, self._elements = contents["nodes"], contents["elements"]
 
@@ -84,21 +90,22 @@ class Netlist:
 
     @functools.cached_property
     def node_names(self):
-        """List of str, letters of ASCII in lower case."""
+        """List of str, with A to Z in lower case."""
         return _lines(self._nodes)
 
     @functools.cached_property
     def element_names(self):
-        """List of str, letters of ASCII in lower case."""
+        """List of str, with A to Z in lower case."""
         return _lines(self._elements)
 
     @functools.cached_property
     def node_numbers(self):
-        """Number of each node by its name; ground is -1."""
+        """{name: number} of the nodes; ground is -1."""
         return dict(zip(self.node_names, range(len(self.node_names)))) | dict.fromkeys(GROUND, -1)
 
     def node(self, name, place=None):
-        """The number of a node, -1 for ground; an unknown name raises InvalidInputError with the place that names it."""
+        """The number of a node, -1 for ground. An unknown name raises InvalidInputError with ``place``, the line that has the
+        name."""
         number = self.node_numbers.get(lower(name.strip())) if isinstance(name, str) else None
         if number is None:
             raise InvalidInputError(f"{place or self.path}: there is no node {name!r}{similar(name, self.node_numbers)}")
@@ -110,36 +117,38 @@ class Netlist:
         Parameters
         ----------
         given : mapping of str to number
-            By the names of elements.
+            Values by element name.
         """
         numbers, new = self._numbers_of(given), _finite(given)
-        self.node_numbers                                   # noqa: B018 - made once, for all copies
-        other, placed = copy.copy(self), self._places[numbers]
+        self.node_numbers                                   # noqa: B018 - computed once, for all copies
+        other, positions = copy.copy(self), self._positions[numbers]
         other.groups = dict(self.groups)
-        for which in np.unique(placed[:, 0]).tolist():
-            letter, mine = list(self.groups)[which], placed[:, 0] == which
-            group, k = self.groups[letter], placed[mine, 1]
-            self._require_takes(letter, k, new[mine])
+        for which in np.unique(positions[:, 0]).tolist():
+            letter, mine = list(self.groups)[which], positions[:, 0] == which
+            group, k = self.groups[letter], positions[mine, 1]
+            self._require_settable(letter, k, new[mine])
             values = group.values.copy()
             values[k, 0] = new[mine]
             other.groups[letter] = dataclasses.replace(group, values=values)
         return other
 
     def values(self):
-        """{name: value} of the elements that :meth:`with_values` changes."""
+        """{name: value} of the elements that :meth:`with_values` accepts."""
         return {self.element_names[e]: value for letter, group in self.groups.items()
-                for k, (e, value) in enumerate(zip(group.names.tolist(), group.values[:, 0].tolist())) if self._takes(letter, k)}
+                for k, (e, value) in enumerate(zip(group.names.tolist(), group.values[:, 0].tolist()))
+                if self._is_settable(letter, k)}
 
-    def _takes(self, letter, k):
-        """Whether element k of a letter has one value: sources with a waveform have several, resistors of 0 ohm are sources."""
+    def _is_settable(self, letter, k):
+        """True if element k of a letter has one value. A waveform has several, and a resistor of 0 ohm is a source without a
+        value."""
         return letter not in "vi" or (self.groups[letter].refs[k] < 0 and not self._is_short(letter, k))
 
     def _is_short(self, letter, k):
         return letter == "v" and self.name(letter, k).rpartition(".")[2][0] == "r"
 
-    def _require_takes(self, letter, k, values):
-        """Raise where one of the elements k of a letter cannot have its new value."""
-        bad = np.abs(values) < LEAST if letter == "r" else values <= 0 if letter in DEVICES else np.zeros(len(k), bool)
+    def _require_settable(self, letter, k, values):
+        """Raise if one of the elements k of a letter cannot have its new value."""
+        bad = (np.abs(values) < SMALLEST_RESISTANCE if letter == "r" else values <= 0 if letter in DEVICES else np.zeros(len(k), bool))
         for j in np.flatnonzero(bad)[:1].tolist():
             kind = DEVICES.get(letter)
             why = f"the {kind.line[0][0]} of a {kind.name} must be positive" if kind else RESISTORS_ZERO
@@ -147,20 +156,20 @@ class Netlist:
         for j in k.tolist() if letter in "vi" else ():
             name, shape = self.name(letter, j), self.groups[letter].refs[j]
             if shape >= 0:
-                raise InvalidInputError(f"{self.where(letter, j)}: {name} has a waveform, not one value: make what is to change in it a "
-                                        "parameter of the deck, for params= of read and parse")
+                raise InvalidInputError(f"{self.where(letter, j)}: {name} has a waveform, not one value: make its numbers parameters "
+                                        "of the deck, and set them with params= of read and parse")
             if self._is_short(letter, j):
                 raise InvalidInputError(f"{self.where(letter, j)}: {name} is 0 ohm in the deck, a source of 0 V: {RESISTORS_ZERO}")
 
     def _numbers_of(self, given):
-        """Numbers of the elements named by the keys."""
+        """Numbers of the elements in ``given``."""
         known = self._element_numbers
         found = [known.get(name) for name in given]
         if None in found:
             found = [known.get(lower(name.strip())) if isinstance(name, str) else None for name in given]
         if None in found:
             name = list(given)[found.index(None)]
-            what = f"there is no element {name!r}" if isinstance(name, str) else f"names of elements have to be strings, not {name!r}"
+            what = f"there is no element {name!r}" if isinstance(name, str) else f"element names must be strings, got {name!r}"
             raise InvalidInputError(f"{self.path}: {what}{similar(name, known)}")
         if len(set(found)) < len(found):
             raise InvalidInputError(f"{self.path}: {_repeated(given)!r} is given twice: names ignore the case of letters")
@@ -171,13 +180,13 @@ class Netlist:
         return {name: e for e, name in enumerate(self.element_names)}
 
     @functools.cached_property
-    def _places(self):
-        """(elements, 2): of each element its letter's number, and its own among those of the letter."""
-        places = np.zeros((len(self.element_names), 2), dtype=np.int64)
+    def _positions(self):
+        """(elements, 2): the number of the element's letter, and its position among the elements of this letter."""
+        positions = np.zeros((len(self.element_names), 2), dtype=np.int64)
         for which, group in enumerate(self.groups.values()):
             names = group.names
-            places[names] = np.stack([np.full(len(names), which), np.arange(len(names))], axis=1)
-        return places
+            positions[names] = np.stack([np.full(len(names), which), np.arange(len(names))], axis=1)
+        return positions
 
     def where(self, letter, k):
         """``FILE:LINE`` of element k of a letter."""
@@ -190,8 +199,8 @@ class Netlist:
 
 
 def _finite(given):
-    """The values of a mapping as float64; what is no finite number is named."""
-    if set(map(type, given.values())) <= {float, np.float64}:           # most often, and of thousands
+    """The values of a mapping as float64. A value that is not a finite number is an error with its name."""
+    if set(map(type, given.values())) <= {float, np.float64}:           # the usual case, fast for thousands of values
         new = np.array(list(given.values()), dtype=np.float64)
         if np.isfinite(new).all():
             return new
@@ -199,33 +208,33 @@ def _finite(given):
 
 
 def _repeated(names):
-    """The first name that differs from an earlier one in case alone."""
+    """The first name that differs from an earlier one only in case."""
     seen = set()
     return next(name for name in names if lower(name.strip()) in seen or seen.add(lower(name.strip())))
 
 
 def read_netlist(path, params=None):
-    """Read a deck and the files it includes, also packed with gzip; the errors name ``FILE:LINE:``."""
+    """Read a deck and the files it includes, which may be packed with gzip. Errors begin with ``FILE:LINE:``."""
     if isinstance(path, str) and "\n" in path and not os.path.exists(path):
-        raise InvalidInputError("read takes the path of a file, and this text has line breaks: if it is a deck, "
-                                "meshsolve.apps.circuit.parse(text) reads it")
+        raise InvalidInputError("the path of a deck must not contain line breaks: to read a deck from a text, use "
+                                "meshsolve.apps.circuit.parse(text)")
     path = as_path(path)
     return _netlist(path, Files(None, as_parameters(params)))
 
 
 def parse_netlist(text, params=None):
-    """Read a deck that is given as text; files that it includes are looked for in the working directory."""
+    """Read a deck that is given as text. Included files are searched in the working directory."""
     if not isinstance(text, str):
-        raise InvalidInputError(f"the text of a deck has to be a string, not {type(text).__name__}: read(path) reads a file")
+        raise InvalidInputError(f"the text of a deck must be a string, got {type(text).__name__}: to read a file, use read(path)")
     return _netlist(TEXT, Files(text.encode(errors="surrogatepass"), as_parameters(params)))
 
 
 def _netlist(path, files):
     contents, notes, error = _core.read_netlist(os.fsencode(path), files.load)
     for what, where, count in notes if error is None else ():
-        warn(f"{_place(where)}: {_text(what)}{times(count)}", MeshsolveWarning)
+        warn(f"{_location(where)}: {_text(what)}{times(count)}", MeshsolveWarning)
     if error is not None:
-        raise InvalidInputError(f"{_place(error[1])}: {_text(error[0])}".removeprefix(": "))
+        raise InvalidInputError(f"{_location(error[1])}: {_text(error[0])}".removeprefix(": "))
     files.require_all_known(path)
     return Netlist(path, contents)
 
@@ -242,7 +251,7 @@ def _text(raw):
     return raw.decode(errors="replace")
 
 
-def _place(where):
-    """``FILE:LINE`` of what C++ says, or nothing where the file itself could not be read."""
+def _location(where):
+    """``FILE:LINE`` of a location from C++, or "" if the file itself could not be read."""
     file, line = where
     return f"{os.fsdecode(file)}:{line}" if line else ""

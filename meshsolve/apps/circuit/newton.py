@@ -1,7 +1,7 @@
 """Linear solves and Newton's method on one pattern: one analysis, then a refactorization for each new matrix.
 
-Source: Nagel 1975, "SPICE2", sections 4.1 to 4.3 (linearized companion models, convergence); gmin and source stepping as in
-the SPICE3f3 manual, section 3.2.
+Source: Nagel 1975, "SPICE2", sections 4.1 to 4.3 (linearized companion models, convergence). Gmin and source stepping are those
+of the SPICE3f3 manual, section 3.2.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ import math
 import numpy as np
 
 from meshsolve import api
-from meshsolve.apps.circuit.family import kind_of
+from meshsolve.apps.circuit.family import pattern_key
 from meshsolve.apps.circuit.jacobian import SMALL, Dense, Jacobian
 from meshsolve.apps.circuit.mna import Matrix
 from meshsolve.errors import InvalidInputError, MeshsolveError, PatternMismatchError, SingularMatrixError
 
-GMIN = 1e-2, 1e6, 1e-12     # siemens from each node to ground: the first one that is tried, the largest, and one as good as none
-GMIN_FACTOR = 10.0, 1.01    # from one such conductance to the next: at most, and where stepping ends
-SOURCE_STEPS = 10                           # first step of the sources: a tenth of their values
+GMIN = 1e-2, 1e6, 1e-12     # siemens from each node to ground in gmin stepping: first, largest, and smallest before 0
+GMIN_FACTOR = 10.0, 1.01    # ratio of consecutive conductances: largest, and smallest before gmin stepping fails
+SOURCE_STEPS = 10                           # the first source step is a tenth of the source values
 FACTS = ("nnz_A", "nnz_L", "nnz_U", "flops", "bytes", "threads", "device", "ordering", "engine")       # of the LU factorization
-SHARE = 0.3                                 # of the tolerance of a device voltage: what a current that is not met may move it by
-LEAST = 1e-290                              # of the largest entry of a row or a column
-KEPT = 2                                    # factors of a linear circuit: of the usual time step and of the latest other one
+SHARE = 0.3                                 # share of a voltage tolerance by which an unmatched current may move the voltage
+SMALLEST_SCALE = 1e-290                     # smallest accepted maximum of a row or a column, whose inverse is finite
+KEPT = 2                                    # factors kept of a linear circuit: of the usual time step and of the latest other one
 
 
 def _factor(A, threads):
     """The sparse LU factorization."""
-    return api.lu(A, device="cpu", threads=threads)           # where the vectors of the circuit lie
+    return api.lu(A, device="cpu", threads=threads)           # the vectors of the circuit lie on the host
 
 
 class NoConvergence(Exception):
-    """Newton's method did not converge; never leaves this package."""
+    """Newton's method did not converge. The package catches this error everywhere."""
 
 
 class Solver:
@@ -47,27 +47,29 @@ class Solver:
         As in :class:`Matrix`.
     threads : int, optional
     family : Family, optional
-        Lends analyses that others have made.
+        Leases factors whose analysis other circuits have computed.
     """
 
     def __init__(self, system, options, report, dynamic=False, pinned=None, threads=None, family=None):
         self.system, self.options, self.report, self.threads = system, options, report, threads
-        self.family, self._kind, self._lent = family, kind_of(dynamic, pinned), {}          # {key: factor}
+        self.family, self._key, self._leased = family, pattern_key(dynamic, pinned), {}     # {key: factor}
         with report.phase("assemble"):
             self.matrix = family.matrix(system, dynamic, pinned) if family else Matrix(system, dynamic, pinned)
-        self.factor, self.kept = None, {}                   # the latest factor; of a linear circuit {a: (factor, uses)}
-        self.dense = None                                   # of a small circuit with devices, scaled as that factor
+        self.factor, self.kept = None, {}                   # latest factor; for a linear circuit {a: (factor, uses)}
+        self.dense = None                                   # dense LU of a small circuit with devices, scaled as that factor
         self.jacobian = None if system.linear else Jacobian(self)
         self.floor = np.full(system.n, options.vntol)
         self.floor[system.currents] = options.abstol
 
     def factored(self, A, a, to_ground=0.0):
-        """A factor of A: of this pattern the first time, refactored later, or anew where what was analysed does not fit any
-        more: an entry that was zero then, or scales that devices which open or close leave behind. ``a`` and the conductance
-        to ground are those of A."""
+        """The factor of A: analyzed the first time, refactored later.
+
+        A is analyzed again if an entry was zero in the analysis, or if the scaling no longer fits, as when diodes open or close.
+        ``a`` and ``to_ground`` are those of A.
+        """
         self._require_finite(A.data, A.indptr)
         if self.factor is None and self.family:
-            self._borrow(self._kind, a, to_ground, self.threads)
+            self._lease(self._key, a, to_ground, self.threads)
         if self.factor is None:
             return self._analyzed(A)
         try:
@@ -80,33 +82,32 @@ class Solver:
 
     def _analyzed(self, A):
         try:
-            self._hold(self._made(A))
+            self._set_factor(self._new_factor(A))
         except SingularMatrixError as e:
             self._require_range(A, e.index)
             raise self._named(e) from e
         return self.factor
 
-    def _made(self, A):
-        """A new factor."""
+    def _new_factor(self, A):
         with self.report.phase("analyze"):
             factor = _factor(A, self.threads)
         self.count("analyses")
         return factor
 
-    def _borrow(self, *key):
-        """Have a factor of the family's, where it has one."""
-        factor = self.family.lend(key, self._made)
+    def _lease(self, *key):
+        """Use a factor of the family, if it has one for this key."""
+        factor = self.family.lease(key, self._new_factor)
         if factor is not None:
-            self._lent[key] = factor
-            self._hold(factor)
+            self._leased[key] = factor
+            self._set_factor(factor)
 
-    def give_back(self):
-        """End the use of what the family has lent."""
-        lent, self._lent = self._lent, {}
-        for key, factor in lent.items():
-            self.family.give_back(key, factor)
+    def release(self):
+        """Return all leased factors to the family."""
+        leased, self._leased = self._leased, {}
+        for key, factor in leased.items():
+            self.family.release(key, factor)
 
-    def _hold(self, factor):
+    def _set_factor(self, factor):
         self.factor = factor
         if self.jacobian is not None and self.system.n <= SMALL and factor.dtype.kind == "f":
             self.dense = Dense(self.matrix, factor.row_scale, factor.col_scale)
@@ -114,19 +115,18 @@ class Solver:
         self.report.facts |= {name: facts[name] for name in FACTS if facts.get(name)}
 
     def _named(self, e):
-        """The same error with the unknown's name."""
+        """The same error with the name of the unknown."""
         index = getattr(e, "index", -1)
         index = -1 if index is None else int(index)
-        what = f", which shows at {self.system.describe(index)}" if 0 <= index < self.system.n else ""
-        path = self.system.netlist.path
-        return SingularMatrixError(f"{path}: the equations of the circuit are singular{what}. Current sources in series, sources "
-                                   "in a loop or controlled sources that cancel are likely causes", index)
+        at = f" at {self.system.describe(index)}" if 0 <= index < self.system.n else ""
+        return SingularMatrixError(f"{self.system.netlist.path}: the equations of the circuit are singular{at}. Likely causes: "
+                                   "current sources in series; sources in a loop; controlled sources that cancel", index)
 
     def count(self, name, by=1):
         self.report.facts[name] = self.report.facts.get(name, 0) + by
 
     def linear(self, a, s):
-        """The solution of a circuit without devices. Two factors are kept: the one used most stays when a third matrix comes."""
+        """The solution of a circuit without devices. Two factors are kept: a third matrix replaces the one with fewer uses."""
         F, uses = self.kept.pop(a, (None, 0))
         if F is None:
             spare = min(self.kept, key=lambda other: self.kept[other][1]) if len(self.kept) == KEPT else None
@@ -144,53 +144,53 @@ class Solver:
         return x
 
     def _require_finite(self, values, indptr=None):
-        """Values of the unknowns, or of rows that begin at ``indptr``."""
+        """Raise if a value is not finite: of the unknowns, or of matrix rows that begin at ``indptr``."""
         with np.errstate(over="ignore", invalid="ignore"):
-            if math.isfinite(abs(values.sum())):            # most often, and one operation; no dot product, which wakes threads of BLAS
+            if math.isfinite(abs(values.sum())):            # the usual case, without threads of BLAS
                 return
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
             raise self._out_of_range(int(wrong[0] if indptr is None else np.searchsorted(indptr, wrong[0], side="right") - 1))
 
     def _require_range(self, A, k):
-        """Entries of row and column k whose inverses are numbers as well: they are scaled by them."""
+        """Raise if the largest entry of row or column k has no finite inverse, which scaling needs."""
         if k is not None and 0 <= k < self.system.n:
             for entries in (A.data[A.indptr[k]:A.indptr[k + 1]], A.data[A.indices == k]):
-                if 0 < np.abs(entries).max(initial=0.0) < LEAST:
+                if 0 < np.abs(entries).max(initial=0.0) < SMALLEST_SCALE:
                     raise self._out_of_range(int(k))
 
     def _out_of_range(self, k):
-        return InvalidInputError(f"{self.system.netlist.path}: values are too large or too small to compute with, which shows at "
-                                 f"{self.system.describe(k)}")
+        return InvalidInputError(f"{self.system.netlist.path}: values are too large or too small for double precision at "
+                                 f"{self.system.describe(k)}: check the units of the elements")
 
     def newton(self, a, s, x, limit, guess=None, past=None, to_ground=0.0, first=None):
         """Newton's method from ``guess``, or from x.
 
-        Each step solves for the change of x: J dx = s - (G + a C) x - (currents of the devices). J may therefore have slightly other
-        conductances. The currents at the new voltages, which the next step needs in any case, show whether there must be one.
+        Each step solves for the change of x: J dx = s - (G + a C) x - (currents of the devices). J may therefore be the factor of
+        a nearby matrix. The test of convergence uses the currents at the new voltages, which the next step needs anyway.
 
         Parameters
         ----------
         x : (n,) float64
-            A solution of similar equations, from which the voltages of devices are limited.
+            A solution of similar equations: the voltages of devices are limited relative to it.
         first : (branches,) float64, optional
             Voltages of the devices in the first linearization, instead of those of x.
         past : (branches,) float64, optional
-            The charges q of the devices add the currents a q - past; without it nothing.
+            The charges q of the devices add the currents a q - past. None: no charges.
 
         Returns
         -------
         x : (n,) float64
         law : Law
-            Of the devices at x.
+            The law of the devices at x.
 
         Raises
         ------
         NoConvergence
-            Not within ``limit`` steps, or a value is no longer finite.
+            No convergence within ``limit`` steps, or a value is no longer finite.
         """
         system, devices, jacobian = self.system, self.system.devices, self.jacobian
-        jacobian.take(a, to_ground)
+        jacobian.set_linear_part(a, to_ground)
         v = system.device_voltages(x)
         at = v if first is None else first
         if guess is not None:
@@ -203,9 +203,9 @@ class Solver:
             try:
                 if exact:
                     jacobian.factor(conductance)
-                    current = current if at is v else current + devices.product(conductance, v - at)       # at v, on the tangent
+                    current = current if at is v else current + devices.product(conductance, v - at)       # tangent at v
                 step = self._step(s, x, current)
-            except InvalidInputError as e:                  # no longer finite
+            except InvalidInputError as e:                  # a value is not finite
                 raise NoConvergence(str(e)) from e
             new = x + step
             wanted = system.device_voltages(new)
@@ -230,26 +230,26 @@ class Solver:
         return step
 
     def _linearized(self, v, a, past):
-        """The law of the devices at voltages v, and currents and conductances with those of their charges."""
+        """The law of the devices at voltages v, then currents and conductances that include their charges."""
         law = self.system.devices.at(v)
         if past is None:
             return law, law.current, law.conductance
         return law, law.current + (a * law.charge - past), law.conductance + a * law.capacitance
 
     def _agree(self, v, current, expected, conductance):
-        """True if devices at voltages v draw what the linear equations took for it, within the tolerance of currents and within what the
-        tolerance of their voltages allows."""
+        """True if the currents of the devices at voltages v agree with those of the linear equations, within the tolerance of
+        currents and within SHARE of the tolerance of voltages."""
         o, devices = self.options, self.system.devices
-        enough = np.abs(expected)
-        enough *= o.reltol
-        enough += o.abstol
-        allowed = devices.product(SHARE * devices.sizes(conductance), devices.room(v, o))
-        return not np.count_nonzero(np.abs(current - expected) > np.minimum(enough, allowed))
+        tolerance = np.abs(expected)
+        tolerance *= o.reltol
+        tolerance += o.abstol
+        by_voltage = devices.product(SHARE * devices.sizes(conductance), devices.voltage_tolerances(v, o))
+        return not np.count_nonzero(np.abs(current - expected) > np.minimum(tolerance, by_voltage))
 
     def _at_rest(self, wanted, limited, at):
         """True if the voltages of the devices no longer move."""
-        o, room = self.options, self.system.devices.room(wanted, self.options)
-        return not np.count_nonzero(np.abs(wanted - at) > room) and bool(
+        o, tolerance = self.options, self.system.devices.voltage_tolerances(wanted, self.options)
+        return not np.count_nonzero(np.abs(wanted - at) > tolerance) and bool(
             limited is wanted or np.allclose(limited, wanted, rtol=o.reltol, atol=o.vntol))
 
     def _close(self, new, old, step):
@@ -260,8 +260,8 @@ class Solver:
 
 
 def operating_point(solver, s, x):
-    """The solution of the circuit at rest, by Newton's method, from devices that conduct if need be, as SPICE begins; else with gmin
-    stepping, else with source stepping.
+    """Solve for the circuit at rest by Newton's method: from x, then from conducting devices as SPICE does, then with gmin
+    stepping, then with source stepping.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def operating_point(solver, s, x):
     s : (n,) float64
         Right-hand side.
     x : (n,) float64
-        Where Newton's method begins.
+        Start of Newton's method.
     """
     system, options = solver.system, solver.options
     if system.linear:
@@ -285,11 +285,11 @@ def operating_point(solver, s, x):
         except NoConvergence:
             continue
     raise MeshsolveError(f"{system.netlist.path}: no operating point was found, neither directly nor with gmin or source "
-                         "stepping")
+                         "stepping: check the models, or give voltages near the solution in .nodeset lines")
 
 
 def _gmin_stepping(solver, s, limit):
-    """Conductances from each node to ground that shrink, by a factor that does where Newton's method fails."""
+    """Decrease a conductance from each node to ground to 0. The factor shrinks where Newton's method fails."""
     (g, largest, least), (most, end) = GMIN, GMIN_FACTOR
     x, solved, factor = np.zeros(solver.system.n), None, most
     while solved != 0:
@@ -305,6 +305,7 @@ def _gmin_stepping(solver, s, limit):
 
 
 def _source_stepping(solver, s, limit):
+    """Increase all sources from 0 to their values. The step shrinks where Newton's method fails."""
     x, done, step = np.zeros(solver.system.n), 0.0, 1 / SOURCE_STEPS
     while done < 1:
         try:

@@ -1,7 +1,7 @@
-"""The bytes of a deck's files, and parameters that get other values than the deck gives them.
+"""The bytes of a deck's files, with other values of its parameters.
 
-Parameters are set by a .param line before the deck's .end: as in ngspice the last word on a parameter counts, and lines before it
-keep their numbers.
+Parameters are set by a .param line that is inserted before .end. As in ngspice the last line on a parameter counts, and the
+numbers of the lines before it do not change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from meshsolve.apps.circuit.names import lower, similar
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import as_number, shown
 
-# A control line with its continuations, among which comments may stand.
+# A control line with its continuation lines, which comments may interrupt.
 CONTROL = re.compile(rb"^[ \t\r]*\.(params?|subckt|ends|control|endc|end)(?=[\s,()'\"]|\Z)(.*(?:\n(?:[ \t\r]*(?:\*.*)?\n)*[ \t\r]*\+.*)*)",
                      re.IGNORECASE | re.MULTILINE)
 COMMENT = re.compile(rb"^[ \t\r]*\*.*|;.*|//.*|(?<=\s)\$.*", re.MULTILINE)
@@ -25,15 +25,15 @@ ASSIGNED = re.compile(rb"([^\s=,()+0-9][^\s=,()+]*)\s*=")
 
 
 def as_parameters(params):
-    """{name in lower case: float} of what a user gives for ``params``."""
+    """{name in lower case: float} of the argument ``params``."""
     if params is None:
         return {}
     if not isinstance(params, Mapping):
-        raise InvalidInputError(f"params has to be a mapping from names to numbers, not {shown(params)}")
+        raise InvalidInputError(f"params must be a mapping from names to numbers, got {shown(params)}")
     out = {}
     for name, value in params.items():
         if not isinstance(name, str):
-            raise InvalidInputError(f"names of parameters have to be strings, not {name!r}")
+            raise InvalidInputError(f"parameter names must be strings, got {name!r}")
         key = lower(name.strip())
         if key in out:
             raise InvalidInputError(f"params has {name!r} twice: names ignore the case of letters")
@@ -42,21 +42,21 @@ def as_parameters(params):
 
 
 class Files:
-    """What the reader asks for: files, of which the first one is the deck.
+    """Loads files for the reader. The first one is the deck.
 
     Parameters
     ----------
     text : bytes or None
-        The deck itself; None: the first file has it.
+        The deck. None: the first file is the deck.
     params : dict of str to float
-        Values that the deck's parameters get.
+        New values of the deck's parameters.
     """
 
     def __init__(self, text, params):
         self.text, self.params, self._is_deck, self._known = text, params, True, set()
 
     def load(self, path):
-        """The bytes of a file and True, or what went wrong, as bytes, and False."""
+        """(content of a file, True), or (message, False), both in bytes."""
         is_deck, self._is_deck = self._is_deck, False
         content, good = (self.text, True) if is_deck and self.text is not None else _read(path)
         if not good or not self.params:
@@ -66,13 +66,14 @@ class Files:
         return (self._with_params(content, end) if is_deck else content), True
 
     def _with_params(self, content, end):
-        """The deck with a .param line before its .end. Names that no parameter can have, of which there is none, are left out."""
+        """The deck with a .param line before its .end. Names that no parameter can have are omitted: they raise an error
+        later."""
         words = [f"{name}={value!r}" for name, value in self.params.items() if ASSIGNED.fullmatch(f"{name}=".encode(errors="replace"))]
         whole = content[:end].endswith(b"\n")
         return content[:end] + b"\n" * (not whole) + f".param {' '.join(words)}".encode() + b"\n" * whole + content[end:]
 
     def require_all_known(self, path):
-        """Raise where the deck has no parameter of a name that was given."""
+        """Raise if a name in ``params`` is not a parameter of the deck."""
         for name in self.params:
             if name not in self._known:
                 raise InvalidInputError(f"{path}: there is no parameter {name!r} in a .param line of the deck, outside of "
@@ -80,13 +81,13 @@ class Files:
 
 
 def _defined(content, start):
-    """Names of the parameters of a file, without those of subcircuits, and where its .end stands, or it ends."""
-    names, depth, passed_over = set(), 0, False
+    """Names of the parameters of a file, without those of subcircuits, and the position of its .end or its last byte."""
+    names, depth, in_control = set(), 0, False
     for line in CONTROL.finditer(content, start):
         keyword = line[1].lower()
         if keyword in (b"control", b"endc"):
-            passed_over = keyword == b"control"
-        elif passed_over:
+            in_control = keyword == b"control"
+        elif in_control:
             continue
         elif keyword == b"end":
             return names, line.start()
@@ -106,4 +107,4 @@ def _read(path):
     except FileNotFoundError:
         return os.fsencode(f"{path}: there is no such file"), False
     except (OSError, EOFError, zlib.error) as e:
-        return os.fsencode(f"{path}: cannot be read: {getattr(e, 'strerror', None) or e}"), False
+        return os.fsencode(f"{path}: the file cannot be read: {getattr(e, 'strerror', None) or e}"), False

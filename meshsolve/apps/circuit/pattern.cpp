@@ -1,4 +1,4 @@
-// By column first, then by row: the second sort is stable, so that the columns of each row ascend.
+// Sorts by column, then by row. The second sort is stable, so columns ascend in each row.
 #include "pattern.hpp"
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace ms::circuit {
 namespace {
 
-// The numbers 0..count-1 (or `from`, in its order) sorted by key; `end` becomes the row pointers of the keys.
+// The numbers 0..count-1, or those in `from`, stably sorted by key.
 std::vector<int64_t> sorted_by(int32_t n, const int32_t* key, int64_t count, const std::vector<int64_t>* from) {
   std::vector<int64_t> next(static_cast<size_t>(n) + 1, 0), out(static_cast<size_t>(count));
   for (int64_t t = 0; t < count; ++t) ++next[key[t] + 1];

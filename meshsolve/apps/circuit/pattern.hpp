@@ -1,5 +1,5 @@
-// From triplets to compressed rows, once: where in the matrix each contribution of each element is added.
-// Two counting sorts, O(n + triplets). Rows ascend within the pattern, every diagonal is there or not as the triplets say.
+// Pattern of a matrix from triplets in compressed rows, and the position of each triplet in it.
+// Two counting sorts, O(n + triplets). Columns ascend within rows. The diagonal has only the entries of the triplets.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,7 @@ namespace ms::circuit {
 
 struct Positions {
   OwnedPattern pattern;
-  std::vector<int64_t> slot;       // (triplets) place of each in the values of the pattern
+  std::vector<int64_t> slot;       // (triplets) position of each triplet among the entries of the pattern
 };
 
 Positions positions(int32_t n, const int32_t* rows, const int32_t* columns, int64_t count);

@@ -1,5 +1,5 @@
-// The state of a reading: the deck's lines and definitions, and the netlist that grows. Its functions stand in netlist.cpp (instances,
-// models, control lines), elements.cpp (R C L V I and devices) and controlled.cpp (E F G H B).
+// The state of the reader: lines and definitions of the deck, and the netlist under construction. Its functions are in
+// netlist.cpp (instances, models, control lines), elements.cpp (R C L V I and devices) and controlled.cpp (E F G H B).
 #pragma once
 #include <array>
 #include <limits>
@@ -14,13 +14,13 @@
 
 namespace ms::circuit {
 
-constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
-struct Instance {                              // a definition with its nodes and parameters filled in
+struct Instance {                              // a definition with values for its nodes and parameters
   const Definition* what;
   Instance* outer;                             // of the definition around `what`; null for the deck
-  const Instance* caller;                      // its parameters are seen as well, as in ngspice
-  double times = 1;                            // how many of it are in parallel: the product of the m= on the way to it
+  const Instance* caller;                      // its parameters are visible as well, as in ngspice
+  double times = 1;                            // number of copies in parallel: product of m= over all enclosing instances
   std::string prefix;                          // "x1.x2."
   std::unordered_map<std::string_view, int32_t> ports;
   std::unordered_map<std::string_view, int32_t> models;
@@ -40,20 +40,20 @@ class Reader {
   Netlist& out_;
   Deck deck_;
   Definitions definitions_;
-  std::unordered_map<const Line*, int32_t> plain_models_;     // without expressions: one for all instances
+  std::unordered_map<const Line*, int32_t> plain_models_;     // models without expressions: one for all instances
   std::vector<Place> element_place_;                          // (elements)
   std::vector<int32_t> source_;                               // (elements) number among the voltage sources, or -1
-  std::unordered_map<int32_t, double> source_times_;          // Instance::times of voltage sources, where it is not 1
+  std::unordered_map<int32_t, double> source_copies_;         // Instance::times of voltage sources, where it is not 1
   struct Pending { char letter; size_t k; std::string name; Place place; double times; };
-  std::vector<Pending> pending_;                              // f and h elements whose controlling source is to be found
+  std::vector<Pending> pending_;                              // f and h elements whose controlling source is still to be found
   std::string scratch_;
-  std::array<uint8_t, 256> which_ = {};                       // number of each letter's group
+  std::array<uint8_t, 256> which_ = {};                       // group of each letter
   int64_t polled_ = 0;
 
   // netlist.cpp
   Group& group(char letter) { return out_.groups[which_[static_cast<unsigned char>(letter)]]; }
   void temperatures(Instance& top);
-  void everything(Instance& top);
+  void expand_deck(Instance& top);
   void expand(Instance& at, int depth);
   void element(const Line& line, Instance& at, int depth);
   int32_t node(std::string_view name, const Words& words, Instance& at);
@@ -68,18 +68,19 @@ class Reader {
   void drop_unused_nodes();
   void control(const Control& control, Instance& top);
 
-  // Takes the name and the nodes of an element; its values and its reference follow.
+  // Adds an element with its name and nodes. The caller adds its values and its reference.
   Group& begin(char letter, std::string_view name, Words& words, Instance& at);
   Group& add(char letter, std::string_view whole, const int32_t* nodes, std::string_view name, const Words& words);
   static double number(Words& words, Instance& at, std::string_view what);
   static bool number_follows(const Words& words);
+  static double require_copies(double m, Place place);
 
   // key = value pairs at the end of a line.
   template <class F> static void options(Words& words, Instance& at, F&& take) {
     for (std::string_view key = words.next(); !key.empty(); key = words.next()) {
-      if (!words.take("=")) words.fail(key, in_quotes(key) + " is not expected here");
+      if (!words.take("=")) words.fail(key, "unexpected " + in_quotes(key) + ": only NAME = VALUE may follow");
       const double value = number(words, at, key);
-      if (!take(key, value)) words.fail(key, "the parameter " + in_quotes(key) + " is not known here");
+      if (!take(key, value)) words.fail(key, "the element has no parameter " + in_quotes(key));
     }
   }
 
@@ -96,10 +97,11 @@ class Reader {
   void controlled(char letter, std::string_view name, Words& words, Instance& at);
   void formula(char letter, std::string_view name, const Words& words, Instance& at);
   void polynomial(char letter, std::string_view name, Words& words, Instance& at);
+  static double copies_of_current(char letter, Words& words, Instance& at);
   void behavioral(std::string_view name, Words& words, Instance& at);
   struct Output;
   void emit(const Output& to, const LinearForm& form, double gain, const Words& words, Instance& at);
-  void pend(char letter, std::string_view source, const Words& words, Instance& at);
+  void defer_reference(char letter, std::string_view source, const Words& words, Instance& at);
 };
 
 }  // namespace ms::circuit

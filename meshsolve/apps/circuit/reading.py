@@ -16,13 +16,16 @@ def read(path: Path, params: Mapping[str, float] | None = None) -> Circuit:
     Parameters
     ----------
     path : str or path
-        Also packed with gzip. Elements R, C, L, V, I, D, linear E, F, G, H, B, and X; waveforms PULSE, SIN, EXP, PWL; .subckt,
-        .param, .func, .model of D, R, C and L, .include, .lib, .global, .ic, .nodeset, .temp, .options, .print and the analyses
-        .op, .dc, .ac, .tran. There are no transistors, switches, transformers and transmission lines. Names ignore the case of
-        A to Z.
+        The deck, which may be packed with gzip. Names ignore the case of A to Z. Supported are
+
+        - elements: R, C, L, V, I, D, X, and linear E, F, G, H, B
+        - waveforms: PULSE, SIN, EXP, PWL
+        - lines: .subckt, .param, .func, .model of D, R, C and L, .include, .lib, .global, .ic, .nodeset, .temp, .options, .print
+        - analyses: .op, .dc, .ac, .tran
+
+        Not supported are transistors, switches, transformers and transmission lines.
     params : mapping of str to float, optional
-        Values that the deck's parameters get instead of those of its .param lines. Parameters of subcircuits keep theirs, also where
-        they have the same name.
+        Values that replace those of the .param lines. Parameters of subcircuits keep their values, even with the same name.
 
     Returns
     -------
@@ -31,22 +34,23 @@ def read(path: Path, params: Mapping[str, float] | None = None) -> Circuit:
     Raises
     ------
     InvalidInputError
-        The message begins with ``FILE:LINE:`` and says what is wrong there; kinds of elements and control lines that are not
-        supported are all named at once. Or ``params`` has the name of no parameter, or a value that is no finite number.
+        The message begins with ``FILE:LINE:``. One message lists all unsupported kinds of elements and control lines. Or
+        ``params`` has an unknown name or a value that is not a finite number.
 
     Warns
     -----
     MeshsolveWarning
-        The first line, a title in SPICE, reads as an element (it is taken as one) or a control line; ``.end`` is missing; a request
-        for output, an option or a .control block is passed over. One warning for each kind, with the number of lines.
+        The first line, the title in SPICE, has the form of an element (it is read as one) or of a control line. ``.end`` is
+        missing. A request for output, an option or a .control block is ignored. Each kind has one warning with its number of
+        lines.
 
     See Also
     --------
-    parse : a deck that is given as text
+    parse : read a deck from a text
 
     Notes
     -----
-    O(bytes): about a second for a million elements. A resistor of 0 ohm is taken as a source of 0 V.
+    O(bytes): about a second for a million elements. A resistor of 0 ohm is read as a source of 0 V.
     Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's Manual" (1993).
     """
     return _circuit(read_netlist, path, params)
@@ -58,7 +62,7 @@ def parse(text: str, params: Mapping[str, float] | None = None) -> Circuit:
     Parameters
     ----------
     text : str
-        The lines of the deck; the first one is its title. Files that it includes are looked for in the working directory.
+        The lines of the deck. The first one is its title. Included files are searched in the working directory.
     params : mapping of str to float, optional
         As in :func:`read`.
 
@@ -69,7 +73,7 @@ def parse(text: str, params: Mapping[str, float] | None = None) -> Circuit:
     Raises
     ------
     InvalidInputError
-        As in :func:`read`; ``<text>`` stands for the file.
+        As in :func:`read`, with ``<text>`` as the file.
 
     Warns
     -----

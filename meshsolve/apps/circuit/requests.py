@@ -1,6 +1,6 @@
-"""Requests for output: .print lines, and those that are passed over (.meas, .four, .step, ...), each kind with one warning.
+"""Requests for output: .print lines, and lines that are ignored with one warning for each kind (.meas, .four, .step, ...).
 
-A request changes no value of the circuit. One that is not understood is therefore named in a warning, and the deck is read.
+A request changes no value of the circuit. An unsupported one is therefore a warning, not an error.
 """
 
 from __future__ import annotations
@@ -11,49 +11,48 @@ from meshsolve.apps.circuit.names import times
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import warn
 
-# What others write their tables for, and what a batch run would draw: every node is kept here unless .print names some.
+# Ignored without a warning: tables and plots of other simulators. Every node is kept unless .print selects some.
 SILENT = {".width", ".title", ".backanno", ".save", ".probe", ".plot", ".graph", ".doc", ".wave", ".export", ".alias"}
 FROM_WAVEFORMS = {".four", ".fourier", ".fft", ".meas", ".measure"}
 REPEATED = {".step", ".mc", ".wcase", ".sampling", ".sweep"}
 KINDS = ("tran", "ac", "dc", "op")
 SIGNAL = re.compile(r"(v|i|vm|vp|vr|vi|vdb|im|ip|ir|ii|idb)\s*\(\s*([^(),\s]+)\s*(?:,\s*([^(),\s]+)\s*)?\)")
 DIFFERENCE = re.compile(r"v\s*\(\s*([^(),\s]+)\s*\)\s*-\s*v\s*\(\s*([^(),\s]+)\s*\)")
-NAMED = 60                  # characters of a request in a warning
+SHOWN = 60                  # most characters of a request in a warning
 
 
 class Warnings:
-    """Warnings that are given once for each kind: the place of the first line, and how many more there are."""
+    """One warning for each kind, with the location of its first line and the number of further lines."""
 
     def __init__(self):
-        self._kinds = {}                # what: [place, count]
+        self._kinds = {}                # message: [place, count]
 
     def add(self, what, place):
-        """Note one line of a kind."""
+        """Record one line of a kind."""
         self._kinds.setdefault(what, [place, 0])[1] += 1
 
     def give(self):
-        """Warn of all kinds and forget them."""
+        """Issue the warnings and clear them."""
         for what, (place, count) in self._kinds.items():
             warn(f"{place}: {what}{times(count)}", MeshsolveWarning)
         self._kinds.clear()
 
 
-def take(keyword, text, place, prints, warnings):
-    """Read one request. The signals of .print lines are added to ``prints``, as {kind: [(function, first, second or None, place)]}, or
-    {kind: None} for all."""
+def add(keyword, text, place, prints, warnings):
+    """Read one request. Signals of .print lines are added to ``prints``: {kind: [(function, first, second or None, place)]}, or
+    {kind: None} for all signals."""
     if keyword == ".print":
         _print(text, place, prints, warnings)
     elif keyword in FROM_WAVEFORMS:
-        warnings.add(f"{keyword} is passed over: compute from the waveforms what it asks for", place)
+        warnings.add(f"{keyword} is ignored: compute its values from the waveforms", place)
     elif keyword in REPEATED:
-        warnings.add(f"{keyword} is passed over: the deck is read once, with the values that it gives. "
-                     "params= and with_values make others", place)
+        warnings.add(f"{keyword} is ignored: the deck is read with its own values. Use params= or with_values for others", place)
     elif keyword not in SILENT:
-        warnings.add(f"{keyword} is passed over: it is not among the analyses .op, .dc, .ac and .tran", place)
+        warnings.add(f"{keyword} is ignored: supported analyses are .op, .dc, .ac and .tran", place)
 
 
-def answered(signals, system):
-    """What .print lines name: the names for a table and the signals to keep, or None and None for everything. Warns of what is not there.
+def resolve(signals, system):
+    """Signals of .print lines: names for a table and signals to keep, or None and None for all. Warns of unknown signals.
 
     Parameters
     ----------
@@ -67,7 +66,7 @@ def answered(signals, system):
             system.unknown(f"{function[0]}({inside})")
         except InvalidInputError as e:
             what = str(e).removeprefix(f"{system.netlist.path}: ")
-            warnings.add(f".print: {function}({inside}) is passed over: {what}", place)
+            warnings.add(f"{function}({inside}) of .print is ignored: {what}", place)
             continue
         names.append(f"{function}({inside})")
         nodes.append(f"{function[0]}({inside})")
@@ -79,27 +78,27 @@ def _print(text, place, prints, warnings):
     rest = text.split(None, 1)[1] if len(text.split(None, 1)) > 1 else ""
     kind = re.match(r"[a-z]*", rest)[0]
     if kind not in KINDS:
-        warnings.add(".print is passed over where it does not begin with tran, ac, dc or op", place)
+        warnings.add(".print is ignored: its first word must be tran, ac, dc or op", place)
         return
     items = _items(DIFFERENCE.sub(_as_pair, rest[len(kind):]))
     if not items:
-        warnings.add(".print is passed over where it does not say what to print", place)
+        warnings.add(".print is ignored: it has no signal", place)
     for item in items:
         signal = _signal(item, kind)
         if signal == "all":
-            prints[kind] = None                             # and what other lines name is among it
+            prints[kind] = None                             # includes the signals of other lines
         elif signal:
             signals = prints.setdefault(kind, [])
             if signals is not None:
                 signals.append((*signal, place))
         elif not _is_format(item):
-            shown = item if len(item) <= NAMED else item[:NAMED] + "..."
-            warnings.add(f".print {kind}: {shown} is passed over: known are v(node), v(node,node), i(source), all and v(*)"
+            shown = item if len(item) <= SHOWN else item[:SHOWN] + "..."
+            warnings.add(f"{shown} of .print {kind} is ignored: supported are v(node), v(node,node), i(source), all and v(*)"
                          f"{', and vm, vp, vr, vi, vdb' if kind == 'ac' else ''}", place)
 
 
 def _as_pair(match):
-    """v(a)-v(b) as v(a,b), unless it is a part of a longer expression."""
+    """Rewrite v(a)-v(b) as v(a,b), unless it is part of a longer expression."""
     text, start, end = match.string, match.start(), match.end()
     before, after = text[:start].rstrip()[-1:], text[end:].lstrip()[:1]
     alone = before not in set("+-*/({'^") and after not in set("+-*/)}'^")
@@ -107,7 +106,7 @@ def _as_pair(match):
 
 
 def _items(text):
-    """The parts of a list between blanks and commas, of which those in parentheses, braces and quotes are no ends."""
+    """Split a list at blanks and commas outside of parentheses, braces and quotes."""
     items, item, depth, quote = [], "", 0, ""
     for c in re.sub(r"\s*=\s*", "=", re.sub(r"\s+(?=\()", "", text)) + " ":
         quote = "" if c == quote else quote or (c if c in "'\"" else "")
@@ -121,7 +120,7 @@ def _items(text):
 
 
 def _signal(item, kind):
-    """(function, first, second or None) of a request, "all", or None where it is not understood."""
+    """(function, first, second or None) of a request, "all", or None if it is not supported."""
     if item in ("all", "v(*)"):
         return "all"
     match = SIGNAL.fullmatch(item)
@@ -131,5 +130,5 @@ def _signal(item, kind):
 
 
 def _is_format(item):
-    """Whether an item says how a table is written: format=, file=, width=, ..."""
+    """True for an item on the format of a table: format=, file=, width=, ..."""
     return re.match(r"[a-z_]+\s*=", item) is not None

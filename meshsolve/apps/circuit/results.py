@@ -1,4 +1,5 @@
-"""Results by name: an operating point, and waveforms over time, frequency or a swept source; CSV files and pictures."""
+"""Results by signal name: operating points, and waveforms over time, frequency or a swept source. They write CSV files and
+pictures."""
 
 from __future__ import annotations
 
@@ -25,8 +26,10 @@ AXES = {"time": "time", "frequency": "frequency", "sweep": "a swept source"}
 
 
 class UnknownSignalError(InvalidInputError, KeyError):
-    """A result has no signal of this name. Also a ``KeyError``, which mappings raise for a key that is not there. Its arguments are the
-    message, or what the message is made from when it is read: it needs a search for similar names."""
+    """A result has no signal of this name. It is also a ``KeyError``, the error of mappings for a missing key.
+
+    Its arguments are the message, or a system and a name: the message then searches for similar names when it is read.
+    """
 
     def __str__(self) -> str:
         *system, what = self.args
@@ -37,35 +40,35 @@ class UnknownSignalError(InvalidInputError, KeyError):
 
 
 class _Result(Mapping[str, Value]):
-    """What the results share: a mapping from the names of signals to their values.
+    """Base class of the results: a mapping from signal names to values.
 
-    The keys are the nodes (``"n1"``) and the currents (``"i(v1)"``). More may stand in ``result[...]``: see ``__getitem__``.
+    The keys are the nodes (``"n1"``) and the currents (``"i(v1)"``). ``result[...]`` accepts more: see ``__getitem__``.
     """
 
     report: Report
 
     def __init__(self, system, unknowns, values, report):
-        """Made by the analyses of a Circuit: its ``system``, the ``unknowns`` kept, their ``values``, and a ``report``."""
+        """Called by the analyses of a Circuit with its ``system``, the ``unknowns`` kept, their ``values``, and a ``report``."""
         self._system, self.report = system, report
         self._values = values                               # (points, kept unknowns) or (kept unknowns,)
         self._kept = unknowns                               # ascending unknowns, or None for all
 
     @property
     def nodes(self) -> list[str]:
-        """Names of all nodes of the circuit, also of those whose voltages were not kept; A to Z in lower case, without ground."""
+        """Names of all nodes of the circuit, kept or not, with A to Z in lower case and without ground."""
         return list(self._system.netlist.node_names)
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the nodes, then those of the currents, of all that was kept."""
+        """Iterate over the kept signals: names of nodes, then of currents."""
         names = self._system.signal_names()
         return iter(names.values() if self._kept is None else [names[k] for k in self._kept.tolist()])
 
     def __len__(self) -> int:
-        """How many nodes and currents were kept."""
+        """Return the number of nodes and currents that were kept."""
         return self._system.nodes + len(self._system.current_numbers) if self._kept is None else len(self._kept)
 
     def __contains__(self, name: object) -> bool:
-        """Whether ``result[name]`` has a value."""
+        """Return True if ``result[name]`` has a value."""
         if not isinstance(name, str):
             return False
         part, found = self._resolved(name)
@@ -78,7 +81,7 @@ class _Result(Mapping[str, Value]):
         return np.iscomplexobj(self._values)
 
     def _resolved(self, name):
-        """The part of a complex number that ``name`` asks for, or "", and the two unknowns, or None where one is not there."""
+        """The part of a complex number that ``name`` selects, or "", and its two unknowns, or None if there is no such signal."""
         found = self._system.find(name)
         if found is None:
             part, plain = split(name)
@@ -86,18 +89,18 @@ class _Result(Mapping[str, Value]):
         return "", found
 
     def _column(self, unknown):
-        """Where an unknown stands among those kept; -1 for ground, None where it was not kept."""
+        """Column of an unknown in the kept values: -1 for ground, None if it was not kept."""
         if unknown < 0 or self._kept is None:
             return unknown
         k = int(np.searchsorted(self._kept, unknown))
         return k if k < len(self._kept) and self._kept[k] == unknown else None
 
     def _signal(self, name):
-        """The value, or the values, of any signal."""
+        """The value or values of a signal."""
         part, found = self._resolved(name) if isinstance(name, str) else ("", None)
         if part and not self._complex():
-            raise UnknownSignalError(f"{name!r} is a part of a complex number, and only results over frequency are complex: "
-                                     f"take {split(name)[1]!r}")
+            raise UnknownSignalError(f"{name!r} selects a part of a complex number, but only results over frequency are complex: "
+                                     f"use {split(name)[1]!r}")
         if found is None:
             raise UnknownSignalError(self._system, split(name)[1] if part else name)
         plus, minus = (self._of(unknown, name) for unknown in found)
@@ -108,11 +111,11 @@ class _Result(Mapping[str, Value]):
         k = self._column(unknown)
         if k is None:
             kept = ", ".join(map(repr, list(self)[:MOST_NAMED])) + ", ..." * (len(self) > MOST_NAMED)
-            raise UnknownSignalError(f"{name!r} was not kept: nodes= of the analysis names what is, here {kept or 'nothing'}")
+            raise UnknownSignalError(f"{name!r} was not kept: add it to nodes= of the analysis, which kept {kept or 'no signal'}")
         return self._values[..., k] if k >= 0 else np.zeros(self._values.shape[:-1], self._values.dtype)[()]
 
     def _signals(self, names):
-        """Names to write: those given, else every node that was kept; also the currents, where nodes= said what to keep."""
+        """Names to write: those given, or else every kept node. Currents are added if nodes= selected them."""
         if names is not None:
             return list_of_names(names, "names")
         last = self._system.nodes if self._kept is None else len(self._kept)
@@ -120,30 +123,31 @@ class _Result(Mapping[str, Value]):
 
 
 class OperatingPoint(_Result[float]):
-    """Voltages and currents at rest, what :meth:`Circuit.op` returns: a mapping from names to floats.
+    """Voltages and currents at rest, the result of :meth:`Circuit.op`: a mapping from names to floats.
 
-    ``v["out"]`` is the voltage of a node and ``v["i(v1)"]`` a current; ``dict(v)`` has all of them.
+    ``v["out"]`` is the voltage of a node and ``v["i(v1)"]`` a current. ``dict(v)`` has all signals.
 
     Attributes
     ----------
     nodes : list of str
         Names of all nodes.
     voltages : (number of nodes,) float64
-        Their voltages, in the same order; not there where ``nodes=`` kept only some.
+        Their voltages, in the same order. An error if ``nodes=`` kept only some of them.
     report : Report
         Seconds of each phase, sizes, Newton steps.
     """
 
     def __getitem__(self, name: str) -> float:
-        """The value of a signal, a float in volt or ampere.
+        """Return the value of a signal, a float in volt or ampere.
 
-        ``"n1"`` or ``"v(n1)"`` is the voltage of a node, ``"v(n1,n2)"`` that between two nodes, ``"i(v1)"`` the current through a
-        V, L, E or H element, from its first to its second node. Case does not matter; ``"0"`` and ``"gnd"`` are ground, 0 V.
+        ``"n1"`` or ``"v(n1)"`` is the voltage of a node, and ``"v(n1,n2)"`` the voltage between two nodes. ``"i(v1)"`` is the
+        current through a V, L, E or H element, from its first to its second node. Case is ignored. ``"0"`` and ``"gnd"`` are
+        ground, 0 V.
 
         Raises
         ------
         InvalidInputError
-            There is no such signal; it is a ``KeyError``, too.
+            There is no such signal. The error is also a ``KeyError``.
         """
         return float(self._signal(name)) + 0.0              # no -0
 
@@ -154,7 +158,7 @@ class OperatingPoint(_Result[float]):
     def voltages(self) -> NDArray[np.float64]:
         """(number of nodes,) float64, in the order of :attr:`nodes`."""
         if self._kept is not None and not np.array_equal(self._kept[:self._system.nodes], np.arange(self._system.nodes)):
-            raise InvalidInputError("not all voltages were kept: nodes= of the analysis names what is")
+            raise InvalidInputError("not all voltages were kept: omit nodes= of the analysis, or read single signals as v[name]")
         return self._values[:self._system.nodes]
 
     def to_csv(self, path: Path, names: list[str] | None = None) -> None:
@@ -164,24 +168,24 @@ class OperatingPoint(_Result[float]):
         ----------
         path : str or path
         names : sequence of str, optional
-            What ``v[...]`` takes: ``["out", "v(in,out)", "i(v1)"]``.
+            Signals as in ``v[...]``: ``["out", "v(in,out)", "i(v1)"]``.
 
         Notes
         -----
-        Values have as many digits as it takes to read the same float64 again.
+        Values have enough digits to read the same float64 again.
         """
         signals = self._signals(names)
         values = (self._values + 0.0).tolist() if names is None else [self[name] for name in signals]
         _written(path, ["name", "value"], ((_cell(name), repr(value)) for name, value in zip(signals, values)))
 
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
-        """Draw a PNG: voltages over the plane where node names end in coordinates (``n1_m1_800_2400``), else in order.
+        """Draw a PNG: voltages over the plane if node names end in coordinates (``n1_m1_800_2400``), otherwise in their order.
 
         Parameters
         ----------
         path : str or path
         names : sequence of str, optional
-            What ``v[...]`` takes; default: every node.
+            Signals as in ``v[...]``; default: every node.
         title : str, optional
             Above the picture.
         """
@@ -197,42 +201,43 @@ class OperatingPoint(_Result[float]):
 class Waveforms(_Result[NDArray[Any]]):
     """Signals over time, frequency or a swept source: a mapping from names to (points,) arrays.
 
-    What :meth:`Circuit.transient`, :meth:`Circuit.ac` and :meth:`Circuit.dc` return. ``w["out"]`` is the voltage of a node at
-    each point and ``w["i(v1)"]`` a current: float64, or complex128 over frequency. ``dict(w)`` has all that were kept, and
-    ``len(w)`` is their number; ``len(w.time)`` is the number of points. Two results are equal only if they are one object.
+    The result of :meth:`Circuit.transient`, :meth:`Circuit.ac` and :meth:`Circuit.dc`. ``w["out"]`` is the voltage of a node at
+    each point and ``w["i(v1)"]`` a current: float64, or complex128 over frequency. ``dict(w)`` has all kept signals, ``len(w)``
+    is their number, and ``len(w.time)`` is the number of points. Two results are equal only if they are one object.
 
     Attributes
     ----------
     time, frequency, sweep : (points,) float64
-        The points. One of the three is there: ``time`` (s) of a transient, ``frequency`` (Hz) of small signals, ``sweep`` (V or
-        A) of a swept source.
+        The points. A result has one of the three: ``time`` (s) of a transient, ``frequency`` (Hz) of small signals, ``sweep`` (V
+        or A) of a swept source.
     nodes : list of str
-        Names of all nodes of the circuit, also of those that were not kept.
+        Names of all nodes of the circuit, kept or not.
     report : Report
         Seconds of each phase, sizes, and for a transient the numbers of time steps.
     """
 
-    __eq__ = object.__eq__                                  # a mapping's would compare arrays
+    __eq__ = object.__eq__                                  # that of Mapping would compare arrays
     __hash__ = object.__hash__
 
     def __init__(self, axis, points, system, unknowns, values, report):
-        """Made by the analyses of a Circuit: the name and the ``points`` of the ``axis``, then as for an operating point
-        ``system``, ``unknowns``, ``values`` and ``report``."""
+        """Called by the analyses of a Circuit with the name and the ``points`` of the ``axis``, then ``system``, ``unknowns``,
+        ``values`` and ``report`` as for an operating point."""
         super().__init__(system, unknowns, values, report)
         self._axis, self._points = axis, points
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """The (points,) values of a signal, in volt or ampere: float64, or complex128 over frequency.
+        """Return the (points,) values of a signal, in volt or ampere: float64, or complex128 over frequency.
 
-        ``"n1"`` or ``"v(n1)"`` is the voltage of a node, ``"v(n1,n2)"`` that between two nodes, ``"i(v1)"`` the current through a
-        V, L, E or H element, from its first to its second node. Of complex values ``"vm(n1)"`` is the magnitude, ``"vdb(n1)"``
-        that in decibel, ``"vp(n1)"`` the phase in degrees without jumps, ``"vr(n1)"`` the real and ``"vi(n1)"`` the imaginary
-        part; ``"im(v1)"``, ... are those of currents. Case does not matter; ``"0"`` and ``"gnd"`` are ground, 0 V.
+        ``"n1"`` or ``"v(n1)"`` is the voltage of a node, and ``"v(n1,n2)"`` the voltage between two nodes. ``"i(v1)"`` is the
+        current through a V, L, E or H element, from its first to its second node. Of complex values, ``"vm(n1)"`` is the
+        magnitude, ``"vdb(n1)"`` the magnitude in decibel, ``"vp(n1)"`` the phase in degrees without jumps, ``"vr(n1)"`` the real
+        part and ``"vi(n1)"`` the imaginary part. ``"im(v1)"`` and the like are parts of currents. Case is ignored. ``"0"`` and
+        ``"gnd"`` are ground, 0 V.
 
         Raises
         ------
         InvalidInputError
-            There is no such signal, or it was not kept; it is a ``KeyError``, too.
+            There is no such signal, or it was not kept. The error is also a ``KeyError``.
         """
         return self._signal(name)
 
@@ -243,37 +248,37 @@ class Waveforms(_Result[NDArray[Any]]):
 
     @property
     def time(self) -> NDArray[np.float64]:
-        """(points,) times of a transient in seconds; an AttributeError for other results."""
+        """(points,) times of a transient in seconds. Other results raise AttributeError."""
         return self._points_of("time")
 
     @property
     def frequency(self) -> NDArray[np.float64]:
-        """(points,) frequencies of small signals in hertz; an AttributeError for other results."""
+        """(points,) frequencies of small signals in hertz. Other results raise AttributeError."""
         return self._points_of("frequency")
 
     @property
     def sweep(self) -> NDArray[np.float64]:
-        """(points,) values of the swept source in volt or ampere; an AttributeError for other results."""
+        """(points,) values of the swept source in volt or ampere. Other results raise AttributeError."""
         return self._points_of("sweep")
 
     def _points_of(self, axis):
         if axis != self._axis:
-            raise AttributeError(f"there is no .{axis} in results over {AXES[self._axis]}: their points are .{self._axis}")
+            raise AttributeError(f"results over {AXES[self._axis]} have no .{axis}: their points are .{self._axis}")
         return self._points
 
     def to_csv(self, path: Path, names: list[str] | None = None) -> None:
-        """Write a table: a column of the points, then the signals; complex ones as two columns, ``vr(n)`` and ``vi(n)``.
+        """Write a table: a column of the points, then the signals. Complex signals take two columns, ``vr(n)`` and ``vi(n)``.
 
         Parameters
         ----------
         path : str or path
         names : sequence of str, optional
-            What ``w[...]`` takes: ``["out", "v(in,out)", "i(v1)"]``, and over frequency ``["vdb(out)", "vp(out)"]``. Default:
-            every node, or what was kept for the ``nodes`` of the analysis.
+            Signals as in ``w[...]``: ``["out", "v(in,out)", "i(v1)"]``, and over frequency ``["vdb(out)", "vp(out)"]``. Default:
+            every node, or the ``nodes`` of the analysis.
 
         Notes
         -----
-        Values have as many digits as it takes to read the same float64 again.
+        Values have enough digits to read the same float64 again.
         """
         columns: dict[str, Any] = {}
         for name in self._signals(names):
@@ -282,13 +287,13 @@ class Waveforms(_Result[NDArray[Any]]):
         _written(path, [self._axis, *map(_cell, columns)], (map(repr, row.tolist()) for row in table))
 
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
-        """Draw a PNG of at most twelve signals: over time, currents below voltages, or magnitude and phase over frequency.
+        """Draw a PNG of at most twelve signals: voltages above currents, or over frequency magnitude above phase.
 
         Parameters
         ----------
         path : str or path
         names : sequence of str, optional
-            What ``w[...]`` takes; default: the first nodes.
+            Signals as in ``w[...]``; default: the first nodes.
         title : str, optional
             Above the picture.
         """
@@ -327,16 +332,17 @@ PARTS = {"m": np.abs, "p": _degrees, "r": np.real, "i": np.imag, "db": _decibel}
 
 
 def split(name):
-    """The part of a complex number that ``vm(n)``, ``vdb(n)``, ``ip(v1)``, ... ask for, and the signal; else "" and the name."""
+    """The part of a complex number that ``vm(n)``, ``vdb(n)``, ``ip(v1)``, ... select, and the signal. Other names: "" and the
+    name."""
     match = PART.fullmatch(lower(name)) if isinstance(name, str) else None
     return (match[2], f"{match[1]}({match[3]})") if match else ("", name)
 
 
 def list_of_names(names, what):
-    """The names of signals as a list; one string is none."""
+    """The names of signals as a list. One string is an error."""
     if isinstance(names, str) or not isinstance(names, Iterable):
         given = "one string" if isinstance(names, str) else repr(names)
-        raise InvalidInputError(f"{what} has to be a list of names, not {given}")
+        raise InvalidInputError(f"{what} must be a list of names, got {given}")
     return list(names)
 
 
@@ -345,7 +351,7 @@ def _cell(name):
 
 
 def _written(path, head, rows):
-    """A table of cells that are ready to be written."""
+    """Write a table of strings."""
     with written_whole(path) as part, open(part, "w", encoding="utf-8") as f:
         f.writelines(",".join(row) + "\n" for row in itertools.chain([head], rows))
 
@@ -376,11 +382,11 @@ def _curves(axes, points, signals, label, axis):
 
 
 def _map(axes, x, y, values):
-    order = np.argsort(-values, kind="stable")              # the lowest voltages on top
+    order = np.argsort(-values, kind="stable")              # draws the lowest voltages last, on top
     dots = axes.scatter(x[order], y[order], c=values[order], s=max(1.0, min(40.0, 2e4 / len(x))), marker="s", linewidths=0)
     axes.set_aspect("equal")
     axes.figure.colorbar(dots, label="V")
-    sides = np.clip(np.ptp(x) / max(np.ptp(y), 1), 0.4, 2.5)           # a picture as wide as the map
+    sides = np.clip(np.ptp(x) / max(np.ptp(y), 1), 0.4, 2.5)           # aspect ratio of the map
     axes.figure.set_size_inches(4 * sides + 1.6, 4.5)
     axes.figure.set_layout_engine("compressed")
 

@@ -7,12 +7,12 @@
 namespace ms::circuit {
 namespace {
 
-constexpr double threshold = 0.1;             // smallest accepted pivot, relative to the largest entry of its column
-constexpr double largest_multiplier = 1e5;    // above it another order is chosen: five digits are lost
-// Times n: a pivot below this share of the sum of absolute values that made it is rounding.
-constexpr double cancelled = 4 * std::numeric_limits<double>::epsilon();
+constexpr double kThreshold = 0.1;            // smallest accepted pivot, relative to the largest entry of its column
+constexpr double kLargestMultiplier = 1e5;    // largest accepted multiplier, which costs five digits
+// Times n: smallest accepted pivot relative to the sum of the absolute values of its terms, at the level of rounding.
+constexpr double kCancelled = 4 * std::numeric_limits<double>::epsilon();
 
-// One choice of pivots on a dense copy of the scaled matrix.
+// Chooses the pivots on a dense copy of the scaled matrix.
 class Markowitz {
  public:
   Markowitz(int32_t n, const std::vector<int32_t>& indptr, const std::vector<int32_t>& indices, const std::vector<double>& values)
@@ -26,7 +26,7 @@ class Markowitz {
       }
   }
 
-  bool next(int32_t& row, int32_t& col) {     // false: no entry is left that is more than rounding
+  bool next(int32_t& row, int32_t& col) {     // false: all remaining entries are at the level of rounding
     count();
     row = -1;
     int64_t fewest = std::numeric_limits<int64_t>::max();
@@ -37,7 +37,7 @@ class Markowitz {
       for (int32_t i = 0; i < n_; ++i) {
         if (!row_free_[i] || !filled[index(i, j)]) continue;
         const double size = std::abs(value_[index(i, j)]);
-        if (!(size >= threshold * top) || !(size > cancelled * n_ * sums_[index(i, j)])) continue;
+        if (!(size >= kThreshold * top) || !(size > kCancelled * n_ * sums_[index(i, j)])) continue;
         const int64_t cost = int64_t{rows_[i] - 1} * (cols_[j] - 1);
         if (cost < fewest || (cost == fewest && size > largest)) row = i, col = j, fewest = cost, largest = size;
       }
@@ -80,14 +80,14 @@ class Markowitz {
   }
 
   const int32_t n_;
-  std::vector<double> value_, sums_;          // sums: of the absolute values that were added up
+  std::vector<double> value_, sums_;          // sums: of the absolute values of all terms of an entry
 
  public:
   std::vector<char> filled;                   // the pattern of L + U
 
  private:
   std::vector<char> row_free_, col_free_;
-  std::vector<int32_t> rows_, cols_;          // entries of the rows and columns that are left
+  std::vector<int32_t> rows_, cols_;          // numbers of entries of the remaining rows and columns
 };
 
 double power_of_two(double x) { return x > 0 && std::isfinite(x) ? std::exp2(-std::round(std::log2(x))) : 1.0; }
@@ -104,7 +104,7 @@ bool SmallLu::factor(const double* values) {
   return ordered_;
 }
 
-// Powers of two with which the largest entry of each row, and then of each column, is about 1.
+// Computes powers of two that scale the largest entry of each row, then of each column, to about 1.
 void SmallLu::scale(const double* values) {
   std::vector<double> top(n_, 0.0);
   for (int32_t i = 0; i < n_; ++i) {
@@ -134,7 +134,7 @@ bool SmallLu::choose_order(const double* values) {
   return true;
 }
 
-// Slots for the entries of L + U, and the list of multiplications.
+// Numbers the slots of L + U and lists the multiplications.
 void SmallLu::compile(const std::vector<char>& filled) {
   std::vector<int32_t> number(static_cast<size_t>(n_) * n_, -1);      // slot of (k-th pivot row, l-th pivot column)
   const auto is_filled = [&](int32_t k, int32_t l) { return filled[static_cast<size_t>(row_of_[k]) * n_ + col_of_[l]] != 0; };
@@ -180,7 +180,7 @@ bool SmallLu::eliminate(const double* values) {
     const int32_t width = upper_begin_[k + 1] - upper_begin_[k];
     for (int32_t p = lower_begin_[k]; p < lower_begin_[k + 1]; ++p) {
       const double factor = w[lower_[p].slot] *= inverse;
-      if (!(std::abs(factor) <= largest_multiplier)) return false;
+      if (!(std::abs(factor) <= kLargestMultiplier)) return false;
       for (int32_t q = 0; q < width; ++q) w[*updated++] -= factor * w[row[q].slot];
     }
   }
@@ -190,7 +190,7 @@ bool SmallLu::eliminate(const double* values) {
 bool SmallLu::cancels() {
   for (const Product& p : products_) sums_[p.pivot] += std::abs(w_[p.lower] * w_[p.upper]);
   for (int32_t k = 0; k < n_; ++k)
-    if (!(std::abs(w_[pivot_[k]]) > cancelled * n_ * sums_[k])) return true;
+    if (!(std::abs(w_[pivot_[k]]) > kCancelled * n_ * sums_[k])) return true;
   return false;
 }
 

@@ -1,6 +1,6 @@
-"""Waveforms of independent sources, all sources of one kind at once; their corners are where a time step must end.
+"""Waveforms of independent sources, all sources of one kind at once. A time step must end at each of their corners.
 
-Here the parameters of a deck get their defaults; the waveforms themselves are in ``waveform.cpp``.
+This module sets the defaults of the parameters. ``waveform.cpp`` computes the values.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import numpy as np
 
 from meshsolve import _core
 
-STEPS_A_PERIOD = 16         # of a sine at least: fewer could meet it at the same phases and see nothing
-SAME = 1e-9                 # of tstep, or of tstop where that is shorter: times that count as equal
-FADED = 20.0                # time constants of its damping after which a sine is over: 2e-9 of it are left
+STEPS_A_PERIOD = 16         # fewest steps per period of a sine: steps of a whole period would see a constant
+SAME = 1e-9                 # difference of times that count as equal, relative to the smaller one of tstep and tstop
+FADED = 20.0                # time constants of damping after which a sine counts as zero: 2e-9 of its amplitude are left
 
 
 class Sources:
@@ -23,9 +23,9 @@ class Sources:
         Of letter v or i.
     waveforms : list of (kind, values)
     tstep, tstop : float
-        Stand in for rise and fall times, widths and periods that the deck leaves out, as in SPICE.
+        Defaults of rise and fall times, widths and periods, as in SPICE.
     same : float, optional
-        Seconds: times that count as equal; default SAME of the shorter one of the two.
+        Seconds: difference of times that count as equal. Default: SAME times the smaller one of the two.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Sources:
         Values at rest.
     ac : (k,) complex128
     native : _core.Sources
-        The values over time.
+        Values over time.
     """
 
     def __init__(self, elements, waveforms, tstep=1.0, tstop=1.0, same=None):
@@ -55,7 +55,7 @@ class Sources:
 
 
 def _table(values, width):
-    """(k, width) with NaN for what the deck leaves out."""
+    """(k, width) with NaN for omitted values."""
     out = np.full((len(values), width), np.nan)
     for row, given in zip(out, values):
         row[:len(given)] = given
@@ -72,8 +72,11 @@ def _flat(*columns):
 
 
 def pulses(values, tstep, tstop, same=None):
-    """PULSE(v1 v2 delay rise fall width period pulses); many sources share few shapes. A time of 0 is one left out, as in SPICE.
-    A pulse that is longer than its period is cut off there; the value at this time is the one before it, as for PWL."""
+    """PULSE(v1 v2 delay rise fall width period pulses). Many sources share few shapes.
+
+    A time of 0 gets its default, as in SPICE. A pulse longer than its period is cut off at the period. The value at that time is
+    the one before it, as for PWL.
+    """
     low, high, delay, *times = _table(values, 8).T
     rise, fall, width, period, count = (np.where(_or(x, 0.0) > 0, x, default)
                                         for x, default in zip(times, (tstep, tstep, tstop, tstop, np.inf)))
@@ -100,11 +103,14 @@ def exponentials(values, tstep, tstop, same=None):
 
 
 def lines(values, tstep, tstop, same=None):
-    """PWL(t1 v1 t2 v2 ...): constant before its first and after its last point. At a jump, where two points have one time, the
-    value is the one before it: a step that ends there is not to see what follows."""
+    """PWL(t1 v1 t2 v2 ...), constant before the first and after the last point.
+
+    At a jump, where two points have the same time, the value is the one before it: a step that ends at the jump must not see what
+    follows.
+    """
     first = np.concatenate([[0], np.cumsum([len(v) // 2 for v in values])]).astype(np.int64)
     time, value = np.concatenate(values).reshape(-1, 2).T
     return _core.lines(first, time.copy(), value.copy(), same or SAME * min(tstep, tstop))
 
 
-SHAPES = {"p": pulses, "s": sines, "e": exponentials, "w": lines}      # by the kinds of waveforms in a netlist
+SHAPES = {"p": pulses, "s": sines, "e": exponentials, "w": lines}      # by the kind of a waveform in a netlist

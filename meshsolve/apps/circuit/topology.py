@@ -1,6 +1,6 @@
-"""What makes the equations of a circuit singular and can be said with names: nodes without a path to ground, loops of voltages.
+"""Structural causes of singular equations: nodes without a path to ground, and loops of voltage sources and inductors.
 
-O(elements) with scipy's graph routines; names are looked up only where something is wrong.
+O(elements) with scipy's graph routines. Names are looked up only for an error.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, mini
 from meshsolve.apps.circuit.devices import LETTERS as DEVICES
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 
-CONDUCTS = *"rlvehgf", *DEVICES     # may carry a direct current: between their first two nodes, or where the table of devices says
-LISTED = 5
-NO_DIRECT = ("for a direct current to ground: only capacitors, current sources or controlling inputs are connected. A large resistor to "
-             "ground helps")
-NO_PATH = "to ground: only current sources or controlling inputs are connected. A large resistor to ground helps"
+CONDUCTS = *"rlvehgf", *DEVICES     # elements that carry a direct current: between their first two nodes, or as devices declare
+LISTED = 5                          # names in a message
+NO_DIRECT = ("for a direct current to ground: only capacitors, current sources or controlling inputs are connected. Add a large "
+             "resistor to ground")
+NO_PATH = "to ground: only current sources or controlling inputs are connected. Add a large resistor to ground"
 
 
 def check(netlist, held=()):
-    """Raise where the operating point cannot be unique.
+    """Raise if the operating point is not unique.
 
     Parameters
     ----------
     netlist : Netlist
     held : sequence of int, optional
-        Nodes whose voltages are given, as by ``.ic``.
+        Nodes with a given voltage, such as those of ``.ic``.
 
     Raises
     ------
     SingularMatrixError
-        ``.index`` is the number of the node, or that of an element's second node where a loop closes.
+        ``.index`` is the number of the node. For a loop it is the second node of the element that closes it.
     """
     _floating(netlist, CONDUCTS, held, NO_DIRECT)
     _loops(netlist, "vl")
 
 
 def check_moving(netlist):
-    """Raise where voltages or currents are not determined at any frequency, nor in a step of time: capacitors conduct there, and inductors
-    have voltages.
+    """Raise if voltages or currents are undetermined at every frequency and in every time step, where capacitors conduct and
+    inductors have voltages.
 
     Raises
     ------
@@ -51,14 +51,16 @@ def check_moving(netlist):
 
 
 def undetermined(netlist, last_first=False):
-    """What an operating point leaves undetermined: one node of each part without a path for a direct current to ground, and inductors
-    without which no loop of voltage sources and inductors is left.
+    """Unknowns that an operating point leaves undetermined.
+
+    These are one node of each part without a path for a direct current to ground, and a set of inductors whose removal leaves no
+    loop of voltage sources and inductors.
 
     Parameters
     ----------
     netlist : Netlist
     last_first : bool
-        Of the inductors in a loop the first ones are chosen, not the last.
+        Remove the first inductors of a loop instead of the last ones.
 
     Returns
     -------
@@ -71,7 +73,7 @@ def undetermined(netlist, last_first=False):
     order = np.arange(len(netlist["l"]))[::-1 if last_first else 1]
     pairs = np.concatenate([netlist["v"].nodes, netlist["l"].nodes[order]])
     a, b = np.where(pairs < 0, n, pairs).T
-    # Of each pair of nodes the earliest edge; in a minimum spanning forest by these weights the sources come first.
+    # One edge for each pair of nodes, the earliest. By these weights a minimum spanning forest prefers voltage sources.
     weight = np.arange(1, len(pairs) + 1, dtype=float)
     low, high = np.minimum(a, b), np.maximum(a, b)
     _, first = np.unique(low * (n + 1) + high, return_index=True)
@@ -82,13 +84,14 @@ def undetermined(netlist, last_first=False):
 
 
 def _graph(pairs, n):
-    """Adjacency of n nodes and ground, which is number n."""
+    """Adjacency matrix of n nodes and ground, which is node n."""
     a, b = np.where(pairs < 0, n, pairs).T
     return sp.csr_array((np.ones(len(pairs)), (a, b)), shape=(n + 1, n + 1))
 
 
 def _components(netlist, letters, held=()):
-    """(n + 1,) the component of each node and of ground over elements of these letters; nodes that are held belong to ground's."""
+    """(n + 1,) component of each node and of ground, connected by elements of these letters. Nodes in ``held`` are connected to
+    ground."""
     n = len(netlist.node_names)
     pairs = [netlist[letter].nodes[:, ends] for letter in letters for ends in _conducting(letter, "c" in letters)]
     pairs.append(np.array([(k, -1) for k in held], np.int64).reshape(-1, 2))
@@ -96,7 +99,7 @@ def _components(netlist, letters, held=()):
 
 
 def _conducting(letter, moving):
-    """Pairs of an element's nodes between which a current flows: a direct one, or any if capacitances are charged."""
+    """Pairs of an element's nodes between which a direct current flows, or with ``moving`` any current."""
     kind = DEVICES.get(letter)
     terminals, branches = (len(kind.terminals), kind.branches) if kind else (2, [(0, 1, True)])
     return [[a % terminals, b % terminals] for a, b, conducts in branches if conducts or moving]
@@ -128,27 +131,27 @@ def _touches(netlist, node):
 
 
 def _loops(netlist, letters):
-    """Loops of voltage sources, and of inductors where their voltage is 0 as at an operating point."""
+    """Raise for a loop of elements of these letters: voltage sources, and at an operating point inductors."""
     n = len(netlist.node_names)
     pairs = np.concatenate([netlist[letter].nodes for letter in letters])
     if not len(pairs):
         return
     graph = _graph(pairs, n)
     count, component = connected_components(graph, directed=False)
-    if len(pairs) == n + 1 - count:                         # as many edges as a forest has
+    if len(pairs) == n + 1 - count:                         # the number of edges of a forest
         return
     ends = np.where(pairs < 0, n, pairs)
     members = _loop(ends, component)
     if len(members) == 1:
         (name, place), node = _element(netlist, members[0]), int(pairs[members[0], 0])
         at = "ground" if node < 0 else netlist.node_names[node]
-        raise SingularMatrixError(f"{place}: both ends of {name} are the same node, {at}: its current is not determined", node)
+        raise SingularMatrixError(f"{place}: both ends of {name} are the same node, {at}: its current is undetermined", node)
     names, places = zip(*(_element(netlist, k) for k in members))
     if len(names) > LISTED:
         names = [*names[:LISTED], f"{len(names) - LISTED} more"]
     kinds = "voltage sources and inductors" if max(members) >= len(netlist["v"]) else "voltage sources"
-    raise SingularMatrixError(f"{places[0]}: {' and '.join(names)} form a loop of {kinds}: their currents are not determined. "
-                              "A small resistor in the loop helps", int(pairs[members[0]].max()))
+    raise SingularMatrixError(f"{places[0]}: {' and '.join(names)} form a loop of {kinds}: their currents are undetermined. Add a "
+                              "small resistor to the loop", int(pairs[members[0]].max()))
 
 
 def _element(netlist, k):
@@ -157,12 +160,12 @@ def _element(netlist, k):
 
 
 def _loop(ends, component):
-    """The edges of one loop, the one that closes it first: an edge outside a spanning forest and the path between its ends."""
+    """The edges of one loop: first an edge outside a spanning forest, then the path between its ends."""
     edges = np.bincount(component[ends[:, 0]], minlength=component.max() + 1)
     nodes = np.bincount(component)
     inside = np.flatnonzero(component[ends[:, 0]] == np.argmax(edges >= nodes))
     number = {}
-    for k in inside.tolist():                               # the last of parallel edges: the first closes a loop with it
+    for k in inside.tolist():                               # parallel edges form a loop of two
         a, b = sorted(ends[k].tolist())
         if a == b or (a, b) in number:
             return [k] if a == b else [k, number[a, b]]

@@ -1,6 +1,6 @@
-"""Transient analysis: the schedule of its steps, its initial state, and the march through time, whose steps are in ``stepper.cpp``.
+"""Transient analysis: the schedule of the steps, the initial state, and the loop over time. ``stepper.cpp`` has the steps.
 
-Small circuits are solved in ``equations.cpp``, with one sparse factorization made for few unknowns; larger ones by :class:`Solver`.
+``equations.cpp`` solves small circuits with a sparse factorization for few unknowns. :class:`Solver` solves larger ones.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from meshsolve.errors import InvalidInputError, MeshsolveError, SingularMatrixEr
 from meshsolve.memory import ensure_memory
 from meshsolve.report import announce, telling
 
-DEFAULT_STEPS = 50          # from tstart to tstop at least
-SHORT = (1e-9, 1e-6)        # of tstep: the step that finds what follows from given initial states, and one for large currents
-TAIL = 0.01                 # of tstep: a shorter last interval is rounding, and part of the one before
-FIRST_STEP = 0.1, 200       # of tstep, and a share of the run: the first step where steps are longer than tstep; as in SPICE
-DEEPEST = 30                # halvings of the longest step that sources or tmax may ask for
-SMALLEST = 40               # and the error, which does so for a few steps, as where a source begins to rise from nothing
-JUMP = 26                   # halvings after which a state that moves on at a corner is taken to jump there
-DISTINCT = 256              # spacings of float64 at the end: steps of fewer would not move on
-NATIVE = 256                # unknowns, at most, of circuits that are solved in C++; the order of their pivots costs the third power
-VALUES = 2**21              # kept between two looks at memory
+DEFAULT_STEPS = 50          # smallest number of steps from tstart to tstop
+SHORT = (1e-9, 1e-6)        # lengths, relative to tstep, of the step from initial states to unknowns; second: for large currents
+TAIL = 0.01                 # shortest last interval, relative to tstep: a shorter one is rounding
+FIRST_STEP = 0.1, 200       # first step if tmax > tstep, as in SPICE: share of tstep, at most the run divided by 200
+DEEPEST = 30                # most halvings of the longest step that sources or tmax may need
+SMALLEST = 40               # most halvings that the error may need, for a few steps where a source begins to rise
+JUMP = 26                   # halvings after which a change of state at a corner counts as a jump
+DISTINCT = 256              # shortest step, in spacings of float64 at the end: shorter ones would not advance time
+NATIVE = 256                # most unknowns of circuits that are solved in C++: the choice of pivots costs O(n^3)
+VALUES = 2**21              # values kept between two checks of the memory
 REACHED, MORE, TOO_SMALL, DIVERGED, TOO_FAST = range(5)     # Outcome in stepper.hpp
 
 
 class Schedule(NamedTuple):
-    """When steps end and what is kept; the members are those of ``Schedule`` in ``stepper.hpp``."""
+    """Ends of steps and times of results. The members are those of ``Schedule`` in ``stepper.hpp``."""
 
     unit: float
     longest: float
@@ -51,25 +51,25 @@ class Schedule(NamedTuple):
 
     @property
     def rows(self):
-        """Results that will be kept, where that is known."""
+        """Number of results to be kept, or None if the steps decide."""
         return int(np.count_nonzero(self.targets >= self.first_kept)) if self.only_targets else None
 
 
 def schedule(tstep, tstop, tstart, tmax, method, fixed):
     """The steps of a run.
 
-    Up to ``tstep`` each multiple of it is a target, and results are kept at the targets. A ``tmax`` above ``tstep`` says that steps may be
-    longer: then results are kept at the ends of steps, not closer than tstep.
+    Each multiple of ``tstep`` is a target, and results are kept at the targets. With ``tmax`` above ``tstep``, steps may be
+    longer than ``tstep``, and results are kept at the ends of steps, at least ``tstep`` apart.
     """
     own_steps = tmax is not None and tmax > tstep and not fixed
     unit = min(tmax, tstop) if own_steps else tstep
     controls.require_times(unit, tstop)
     if tstart > tstop * (1 + 1e-9):
-        raise InvalidInputError(f"tstart, {tstart:.10g}, is after tstop, {tstop:.10g}: there would be no results")
+        raise InvalidInputError(f"tstart = {tstart:.10g} must be at most tstop = {tstop:.10g}: no result would be kept")
     targets = np.unique([0.0, min(tstart, tstop), tstop]) if own_steps else multiples(tstep, tstop)
     same = max(SAME * tstep, 16 * np.finfo(float).eps * tstop)
     longest = (tstop - tstart * (tstart < tstop)) / DEFAULT_STEPS if tmax is None else tmax
-    finer = max(0, math.floor(math.log2(unit / tstep)))     # halvings that lead to tstep
+    finer = max(0, math.floor(math.log2(unit / tstep)))     # halvings from unit to tstep
     possible = math.floor(math.log2(unit / (DISTINCT * np.spacing(tstop))))
     share, part = FIRST_STEP
     first = math.ceil(math.log2(unit / (share * min(tstep, tstop / part)))) if own_steps else 0
@@ -78,7 +78,7 @@ def schedule(tstep, tstop, tstart, tmax, method, fixed):
 
 
 def multiples(tstep, tstop):
-    """0, tstep, 2 tstep, ..., tstop. A last interval that is next to nothing belongs to the one before."""
+    """0, tstep, 2 tstep, ..., tstop. A last interval shorter than TAIL is merged with the one before."""
     ratio = tstop / tstep
     count = max(1, math.floor(ratio + TAIL)) if ratio - math.floor(ratio) < TAIL or math.ceil(ratio) - ratio < TAIL else math.ceil(ratio)
     times = tstep * np.arange(count + 1)
@@ -101,9 +101,11 @@ class Transient:
         self.volts, self.amperes, self.schedule = volts, amperes, schedule
 
     def from_states(self, initial):
-        """The unknowns at time 0 for initial states, voltages of capacitors and currents of inductors, and initial voltages of devices,
-        from which their charges follow: the end of a very short step, the first of the lengths for which there is one. What a source
-        forces to another value, as the voltage of a capacitor across it, has that one."""
+        """The unknowns at time 0 for given voltages of capacitors, currents of inductors and voltages of devices.
+
+        They are the end of a very short step. The second length of SHORT is tried if the first one fails. A source overrides an
+        initial state, such as the voltage of a capacitor across it.
+        """
         (states, voltages), system = initial, self.system
         s = system.right_hand_side(self.volts.at(0.0), self.amperes.at(0.0))
         for share in SHORT:
@@ -114,14 +116,14 @@ class Transient:
                     return self.solver.linear(a, whole)
                 past = a * system.devices.at(voltages).charge if system.devices.stores else None
                 return self.solver.newton(a, whole, np.zeros(system.n), self.options.itl1, past=past)[0]
-            except (NoConvergence, SingularMatrixError) as e:       # so short a step may leave conductances no digits beside capacitances
+            except (NoConvergence, SingularMatrixError) as e:       # conductances may be lost next to C / step
                 failed = e
         if isinstance(failed, SingularMatrixError):
             raise failed
-        raise MeshsolveError(f"{system.netlist.path}: nothing follows from the initial states: {failed}") from failed
+        raise MeshsolveError(f"{system.netlist.path}: no voltages were found for the states in ic= and .ic: {failed}") from failed
 
     def march(self, x, keep):
-        """Times and the kept unknowns at them, from the unknowns at time 0.
+        """Compute all steps, from the unknowns at time 0.
 
         Parameters
         ----------
@@ -139,13 +141,13 @@ class Transient:
         outcome = MORE
         while outcome == MORE:
             announce("steps")
-            with np.errstate(over="ignore", invalid="ignore"):      # what grows beyond all numbers ends in an error of its own
+            with np.errstate(over="ignore", invalid="ignore"):      # an overflow ends in an error of its own
                 outcome = native.march(max(16, VALUES // max(len(keep), 1)))
             t, values = native.take()
             times.append(t)
             parts.append(values.reshape(len(t), len(keep)))
             rows += len(t)
-            ensure_memory(2 * values.nbytes * (outcome == MORE), f"keeping more than {rows:,} results (nodes= names those to keep)")
+            ensure_memory(2 * values.nbytes * (outcome == MORE), f"keeping more than {rows:,} results (nodes= selects signals)")
         self._count(native)
         self.report.add("steps", time.perf_counter() - start - (sum(self.report.seconds.values()) - before))
         if outcome != REACHED:
@@ -163,7 +165,7 @@ class Transient:
                            self._small(), _equations(self.solver))
 
     def _small(self):
-        """What the native equations of a small circuit are made of; None for a larger one."""
+        """Data of the equations in C++ for a small circuit; None for a larger one."""
         if self.system.n > NATIVE:
             return None
         matrix = self.solver.matrix
@@ -181,24 +183,25 @@ class Transient:
     def _failure(self, outcome, t, length):
         path = self.system.netlist.path
         if outcome == TOO_FAST:
-            return MeshsolveError(f"{path}: at time {t:g} steps of {length:.3g} are needed, too short relative to the longest, "
-                                  f"{self.schedule.unit:g}")
+            return MeshsolveError(f"{path}: the sources or tmax need steps of {length:.3g} s at time {t:g} s, too short compared with "
+                                  f"the longest step of {self.schedule.unit:g} s: decrease tstep")
         if outcome == DIVERGED:
-            return MeshsolveError(f"{path}: Newton's method did not converge in {self.options.itl4:g} steps at time {t:g} with a "
-                                  "fixed step")
-        return MeshsolveError(f"{path}: the time step became too small at time {t:g}: the error asks for steps below {length:.1g}; "
-                              "a shorter tstep, or a larger reltol, vntol or abstol in .options may help")
+            return MeshsolveError(f"{path}: Newton's method did not converge in {self.options.itl4:g} steps at time {t:g} s with a "
+                                  "fixed step: decrease tstep, or increase itl4 in .options")
+        return MeshsolveError(f"{path}: the time step became too small at time {t:g} s: the error tolerance needs steps below "
+                              f"{length:.1g} s. Decrease tstep, or increase reltol, vntol or abstol in .options")
 
 
 def _equations(solver):
-    """The function that solves the equations of a step: (unknowns, currents, charges), or None where Newton's method fails."""
+    """The function that solves the equations of a step. It returns (unknowns, currents, charges), or None if Newton's method
+    fails."""
 
     def solve(a, s, x, guess, past):
         if solver.factor is None:                           # the first factorization may take long
             answer = _solved(solver, a, s, x, guess, past)
             announce("steps")
             return answer
-        with telling(None):                                 # progress is that of the steps
+        with telling(None):                                 # only the steps report progress
             return _solved(solver, a, s, x, guess, past)
 
     return solve

@@ -16,9 +16,9 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 namespace {
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
-bool in_unit(char c) { return c == '.' || static_cast<unsigned char>(c) >= 0x80; }          // besides what is in names
+bool in_unit(char c) { return c == '.' || static_cast<unsigned char>(c) >= 0x80; }          // or in a name
 
-// Whether the whole text is one {expression} or 'expression': {a}*{b} is not.
+// True if the whole text is one {expression} or 'expression'; {a}*{b} is not.
 bool is_expression(std::string_view text) {
   if (text.size() < 2 || (text[0] != '{' && text[0] != '\'')) return false;
   if (text[0] == '\'') return text.find('\'', 1) == text.size() - 1;
@@ -50,7 +50,7 @@ double suffix(const char*& at, const char* end) {
   }
 }
 
-// Past the exponent of Fortran, 1d3, and past an 'e' without digits: 1eu is a millionth. Both as in ngspice.
+// Applies an exponent of Fortran (1d3) and skips an 'e' without digits (1eu is a millionth), as in ngspice.
 void exponent(const char*& at, const char* end, double& value) {
   if (at == end) return;
   const char* digits = at + 1;
@@ -76,7 +76,7 @@ bool read_number(const char*& at, const char* end, double& value) {
   value = read.value;
   at = read.stop;
   exponent(at, end, value);
-  // The power of ten joins the digits: 22p is the double next to 22e-12, not 22 times the one next to 1e-12.
+  // A division rounds once: 22p is the double nearest to 22e-12, not 22 times the double nearest to 1e-12.
   const double factor = suffix(at, end);
   value = factor < 1 && factor != 25.4e-6 ? value / std::round(1 / factor) : value * factor;
   for (;; ++at) {
@@ -90,10 +90,10 @@ bool read_number(const char*& at, const char* end, double& value) {
 
 namespace {
 
-// The names in a text that may be those of parameters and functions.
+// Iterates over the names in a text that may be parameters or functions.
 class NamesIn {
  public:
-  // `whole`: the text is one word, which is a name if it is no expression.
+  // `whole`: the text is one word, a name or an expression.
   NamesIn(std::string_view text, bool whole) : at_(text.data()), end_(at_ + text.size()), whole_(whole && !is_expression(text)) {}
 
   bool next(std::string_view& name, bool& is_call) {
@@ -102,7 +102,7 @@ class NamesIn {
     for (;;) {
       while (at_ < end_ && !is_in_name(*at_)) ++at_;
       const char* from = at_;
-      while (at_ < end_ && (is_in_name(*at_) || (digit(*from) && in_unit(*at_)))) ++at_;       // a number goes to the end of its unit
+      while (at_ < end_ && (is_in_name(*at_) || (digit(*from) && in_unit(*at_)))) ++at_;       // a number includes its unit
       name = {from, static_cast<size_t>(at_ - from)};
       if (name.empty()) return false;
       if (digit(*from)) continue;
@@ -110,7 +110,7 @@ class NamesIn {
       while (after < end_ && is_blank(*after)) ++after;
       is_call = after < end_ && *after == '(';
       if (!is_call || (name != "v" && name != "i")) return true;
-      while (at_ < end_ && *at_ != ')') ++at_;            // v(node): no names of parameters
+      while (at_ < end_ && *at_ != ')') ++at_;            // v(node) has no parameter
     }
   }
 
@@ -185,17 +185,17 @@ LinearForm Parameters::linear_form(std::string_view text, const Line& line) {
 }
 
 void Parameters::require_values() {
-  std::vector<Bad> wrong;
+  std::vector<DeckError> wrong;
   for (auto& [name, p] : own_) {
     if (p.state == State::known || p.text.starts_with('"')) continue;
     try {
       require(name, *p.line, false);
-    } catch (const NoFunction&) {                // agauss(), mc(), ...: refused where they are needed
-    } catch (const Bad& bad) {
+    } catch (const NoFunction&) {                // agauss(), mc(), ...: an error only where the value is needed
+    } catch (const DeckError& bad) {
       wrong.push_back(bad);
     }
   }
-  const auto before = [](const Bad& a, const Bad& b) {
+  const auto before = [](const DeckError& a, const DeckError& b) {
     return std::pair(a.place.file, a.place.line) < std::pair(b.place.file, b.place.line);
   };
   if (!wrong.empty()) throw *std::min_element(wrong.begin(), wrong.end(), before);
@@ -227,7 +227,7 @@ Function* Parameters::function(std::string_view name) {
 
 namespace {
 
-struct Open {                                  // a text whose names are being looked at, and what it belongs to
+struct Open {                                  // a text that is being scanned for names, and its parameter or function
   Parameters* scope;
   Parameter* parameter;
   Function* function;
@@ -235,7 +235,7 @@ struct Open {                                  // a text whose names are being l
   NamesIn names;
 };
 
-// Leaves nothing busy: after an error other parameters are still to be evaluated.
+// Resets the busy flags after an error: other parameters are evaluated later.
 struct Stack {
   std::vector<Open> open;
   ~Stack() {
@@ -265,16 +265,16 @@ void Parameters::require(std::string_view text, const Line& line, bool formula) 
     if (is_call) {
       Function* f = last.scope->function(name);
       if (!f) continue;
-      if (f->busy) throw Bad{last.line->at(name), "the function " + in_quotes(name) + " calls itself"};
+      if (f->busy) throw DeckError{last.line->at(name), "the function " + in_quotes(name) + " calls itself"};
       f->busy = true;
       open.push_back({f->scope, nullptr, f, f->line, NamesIn(f->body, false)});
       continue;
     }
     auto [scope, p] = last.scope->find(name);
-    if (p && p == last.parameter && scope->outer_)        // r = {r} inside a subcircuit: the one outside
+    if (p && p == last.parameter && scope->outer_)        // r = {r} inside a subcircuit refers to the outer r
       if (const auto around = scope->outer_->find(name); around.second) scope = around.first, p = around.second;
-    if (!p || p->state == State::known) continue;         // what is not there is refused where it is computed
-    if (p->state == State::busy) throw Bad{last.line->at(name), "the parameter " + in_quotes(name) + " depends on itself"};
+    if (!p || p->state == State::known) continue;         // computed() reports unknown names
+    if (p->state == State::busy) throw DeckError{last.line->at(name), "the parameter " + in_quotes(name) + " depends on itself"};
     p->state = State::busy;
     open.push_back({scope, p, nullptr, p->line, NamesIn(p->text, false)});
   }
@@ -283,14 +283,14 @@ void Parameters::require(std::string_view text, const Line& line, bool formula) 
 double Parameters::computed(std::string_view text, const Line& line, bool formula) {
   double x = 0;
   if (literal(text, x)) return x;
-  if (text.starts_with('"')) throw Bad{line.at(text), "the text " + in_quotes(text) + " is not a number"};
+  if (text.starts_with('"')) throw DeckError{line.at(text), "the text " + in_quotes(text) + " is not a number"};
   if (is_expression(text)) return Expression<double>(*this, text.substr(1, text.size() - 2), line).whole();
-  if (const Parameter* there = known(text)) return there->value;
+  if (const Parameter* found = known(text)) return found->value;
   const bool plain_name = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return is_in_name(c) || c == '.'; });
   if (formula && !plain_name) return Expression<double>(*this, text, line).whole();
   const bool name = !text.empty() && is_letter(text[0]), operators = text.find_first_of("*/") != std::string_view::npos;
-  throw Bad{line.at(text), in_quotes(text) + (name ? " is neither a number nor a parameter" : " is not a number") +
-                               (operators ? ": expressions are written in { } or ' '" : "")};
+  throw DeckError{line.at(text), in_quotes(text) + (name ? " is neither a number nor a parameter" : " is not a number") +
+                               (operators ? ": write expressions in { } or ' '" : "")};
 }
 
 }  // namespace ms::circuit

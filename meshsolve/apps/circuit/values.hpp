@@ -1,6 +1,6 @@
-// Numbers with engineering suffixes, arithmetic expressions, and the parameters and functions they name.
-// A parameter is evaluated when it is first needed, in the scope in which its text stands, so their order is free. Those it
-// needs come first, on a stack of their own: chains of parameters may be as long as a deck.
+// Numbers with engineering suffixes, arithmetic expressions, and parameters and functions in them. A parameter is evaluated when
+// it is first needed, in the scope of its definition, so the order of definitions is free. An explicit stack holds the parameters
+// that depend on others: chains of parameters may be as long as a deck.
 #pragma once
 #include <string_view>
 #include <unordered_map>
@@ -12,21 +12,22 @@
 
 namespace ms::circuit {
 
-// 4.7k, 2meg, 1e-9, 10uf, also with the signs for micro and ohm: what follows the suffix is a unit (1a is an ampere), and from '$'
-// on a comment. False where `word` is no number or none that fits a double.
+// Parses 4.7k, 2meg, 1e-9, 10uf, also with the signs for micro and ohm. A unit follows the suffix (1a is an ampere); '$' begins a
+// comment. False if `word` is not a number or does not fit a double.
 bool literal(std::string_view word, double& value);
 
-// The number at `at`, which begins with a digit or a point; goes past it, its suffix and its unit.
+// Parses the number at `at`, which begins with a digit or a point, and skips its suffix and unit.
 bool read_number(const char*& at, const char* end, double& value);
 
 bool is_letter(char c);
 bool is_in_name(char c);
 bool is_blank(char c);
 
-// The functions that every expression knows; false where there is none of this name and count. log is the natural one, as in ngspice.
+// Evaluates a built-in function. False if there is no function of this name with `count` arguments. log is natural, as in
+// ngspice.
 bool built_in(std::string_view name, int count, const double* x, double& value);
 
-struct NoFunction : Bad {};                    // an expression calls a function that is not there
+struct NoFunction : DeckError {};              // an expression calls an unknown function
 
 class Parameters;
 
@@ -34,8 +35,8 @@ struct Function {                              // of a .func line
   std::vector<std::string_view> arguments;
   std::string_view body;
   const Line* line = nullptr;
-  Parameters* scope = nullptr;                 // where it is defined
-  bool busy = false;                           // its names are being looked at
+  Parameters* scope = nullptr;                 // scope of the definition
+  bool busy = false;                           // its body is being scanned for names
 };
 
 struct Parameter {
@@ -60,13 +61,13 @@ class Parameters {
   // A word of `line`: a number, {expression}, 'expression' or the name of a parameter.
   double value(std::string_view word, const Line& line);
 
-  // The text of a .param line, of the values of a subcircuit: as a word, or an expression without braces.
+  // The value in a .param or X line: a word, or an expression without braces.
   double formula(std::string_view text, const Line& line);
 
-  // An expression, with or without braces, of voltages and currents.
+  // An expression in voltages and currents, with or without braces.
   LinearForm linear_form(std::string_view text, const Line& line);
 
-  // Evaluates what nothing has needed so far: also a parameter that is not used must have a value. Text in double quotes has none.
+  // Evaluates the remaining parameters: unused ones must have values too. Text in double quotes has none.
   void require_values();
 
  private:
@@ -75,11 +76,11 @@ class Parameters {
   std::unordered_map<std::string_view, Parameter> own_;
   std::unordered_map<std::string_view, Function> functions_;
 
-  std::pair<Parameters*, Parameter*> find(std::string_view name);       // the innermost scope that has it; null: none
-  const Parameter* known(std::string_view name) const;                  // the innermost one that is evaluated
-  Function* function(std::string_view name);                            // the innermost one; null: none
-  void require(std::string_view text, const Line& line, bool formula);  // evaluates the parameters that the text needs
-  double computed(std::string_view text, const Line& line, bool formula);        // of parameters that are known
+  std::pair<Parameters*, Parameter*> find(std::string_view name);       // in the innermost scope that has it, or null
+  const Parameter* known(std::string_view name) const;                  // the innermost evaluated parameter, or null
+  Function* function(std::string_view name);                            // the innermost function, or null
+  void require(std::string_view text, const Line& line, bool formula);  // evaluates the parameters in the text
+  double computed(std::string_view text, const Line& line, bool formula);        // all parameters in the text have values
   template <class T> friend class Expression;
 };
 

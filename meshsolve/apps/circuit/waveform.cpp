@@ -25,7 +25,7 @@ void Pulses::at(double t, double* out) const {
 }
 
 double Pulses::next_corner(double t) const {
-  double next = forever;
+  double next = kForever;
   for (const PulseShape& p : shapes_) {
     const double base = p.start + p.every * std::max(std::floor((t - p.start) / p.every), 0.0);
     const double up = p.rise, high = up + p.width, down = high + p.fall;
@@ -46,7 +46,7 @@ void Sines::at(double t, double* out) const {
 }
 
 double Sines::next_corner(double t) const {
-  double next = forever;
+  double next = kForever;
   for (const Sine& w : sines_)
     if (w.delay > t) next = std::min(next, w.delay);
   return next;
@@ -56,7 +56,7 @@ double Sines::longest_step(double t) const {
   double fastest = 0;
   for (const Sine& w : sines_)
     if (w.amplitude != 0 && t >= w.delay && (t - w.delay) * w.damping < faded_) fastest = std::max(fastest, std::abs(w.omega));
-  return fastest > 0 ? 2 * std::numbers::pi / steps_a_period_ / fastest : forever;
+  return fastest > 0 ? 2 * std::numbers::pi / steps_a_period_ / fastest : kForever;
 }
 
 bool Sines::fades() const {
@@ -72,7 +72,7 @@ void Exponentials::at(double t, double* out) const {
 }
 
 double Exponentials::next_corner(double t) const {
-  double next = forever;
+  double next = kForever;
   for (const Exponential& w : sources_)
     for (const double delay : {w.delay1, w.delay2})
       if (delay > t) next = std::min(next, delay);
@@ -90,7 +90,7 @@ void Lines::at(double t, double* out) const {
   const double before = t - std::min(std::max(t, 0.0), late_);
   for (size_t k = 0; k < segment_.size(); ++k) {
     const int64_t first = first_[k], last = first_[k + 1] - 1;
-    int64_t& low = segment_[k];               // the last point before the time, or the first one
+    int64_t& low = segment_[k];               // last point before the time, or the first point
     if (!(low == first || time_[low] < before) || (low < last && time_[low + 1] < before)) {
       const auto next = std::lower_bound(time_.begin() + first, time_.begin() + last + 1, before);
       low = std::max(first, static_cast<int64_t>(next - time_.begin()) - 1);
@@ -103,7 +103,7 @@ void Lines::at(double t, double* out) const {
 
 double Lines::next_corner(double t) const {
   const auto next = std::upper_bound(corners_.begin(), corners_.end(), t);
-  return next == corners_.end() ? forever : *next;
+  return next == corners_.end() ? kForever : *next;
 }
 
 void Sources::at(double t, double* out) const {
@@ -117,17 +117,17 @@ void Sources::at(double t, double* out) const {
 
 double Sources::next_corner(double t) const {
   if (!(since_ <= t && t < until_)) {
-    since_ = t, until_ = forever, longest_ = -1;
+    since_ = t, until_ = kForever, longest_ = -1;
     for (const auto& part : parts_) until_ = std::min(until_, part.second->next_corner(t));
   }
   return until_;
 }
 
 double Sources::longest_step(double t) const {
-  next_corner(t);                             // no source changes its longest step before it, unless it fades
+  next_corner(t);                             // only fading sources change the longest step before the next corner
   const bool fades = std::any_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.second->fades(); });
   if (longest_ < 0 || fades) {
-    longest_ = forever;
+    longest_ = kForever;
     for (const auto& part : parts_) longest_ = std::min(longest_, part.second->longest_step(t));
   }
   return longest_;

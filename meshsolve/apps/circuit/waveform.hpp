@@ -1,6 +1,5 @@
-// Waveforms of independent sources: values over time, and corners, where a time step must end. Each class holds all sources of
-// one shape; the Python class of the same name makes its parameters. Values at a corner are those before it. Cost: O(1) per
-// source and value.
+// Waveforms of independent sources: values over time, and corners, at which a time step must end. Each class holds all sources of
+// one shape; sources.py computes its parameters. The value at a corner is the one before it. Cost: O(1) per source and value.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -10,16 +9,16 @@
 
 namespace ms::circuit {
 
-constexpr double forever = std::numeric_limits<double>::infinity();
+constexpr double kForever = std::numeric_limits<double>::infinity();
 
 class Waveform {
  public:
   virtual ~Waveform() = default;
   virtual int64_t size() const = 0;
-  virtual void at(double t, double* out) const = 0;             // one value a source
-  virtual double next_corner(double t) const = 0;               // the first time after t where a source is not smooth
-  virtual double longest_step(double) const { return forever; } // that still follows the sources at t
-  virtual bool fades() const { return false; }                  // can the longest step change between corners?
+  virtual void at(double t, double* out) const = 0;             // one value per source
+  virtual double next_corner(double t) const = 0;               // first time after t at which a source is not smooth
+  virtual double longest_step(double) const { return kForever; }  // longest step at t that resolves the sources
+  virtual bool fades() const { return false; }                  // true if the longest step may change between corners
 };
 
 struct PulseShape { double start, rise, width, fall, every, stop; };
@@ -37,7 +36,7 @@ class Pulses : public Waveform {
   const std::vector<double> low_, high_;
   const std::vector<int64_t> shape_;          // of each source
   const std::vector<PulseShape> shapes_;
-  const double late_;                         // s: times that count as equal
+  const double late_;                         // s: difference of times that count as equal
   mutable std::vector<double> shares_;
 };
 
@@ -54,7 +53,7 @@ class Sines : public Waveform {
 
  private:
   const std::vector<Sine> sines_;
-  const double steps_a_period_, faded_;       // faded: time constants of its damping after which a sine is over
+  const double steps_a_period_, faded_;       // faded: time constants of damping after which a sine counts as zero
 };
 
 struct Exponential { double low, high, delay1, tau1, delay2, tau2; };
@@ -78,11 +77,11 @@ class Lines : public Waveform {               // piecewise linear
   double next_corner(double t) const override;
 
  private:
-  const std::vector<int64_t> first_;          // of each source among the points, then their number
+  const std::vector<int64_t> first_;          // first point of each source, then the number of points
   const std::vector<double> time_, value_;
   const double late_;
   std::vector<double> corners_;
-  mutable std::vector<int64_t> segment_;      // the latest one of each source
+  mutable std::vector<int64_t> segment_;      // latest segment of each source
 };
 
 class Sources {                               // all voltage or all current sources of a deck
@@ -98,7 +97,7 @@ class Sources {                               // all voltage or all current sour
   const std::vector<double> dc_;
   const std::vector<Part> parts_;
   mutable std::vector<double> values_;
-  mutable double since_ = forever, until_ = -forever, longest_ = -1;      // latest answers
+  mutable double since_ = kForever, until_ = -kForever, longest_ = -1;      // cached results
 };
 
 }  // namespace ms::circuit

@@ -1,4 +1,4 @@
-"""Decks as texts, for comparisons with formulas and with ngspice; title and .end are added by who uses them."""
+"""Decks as texts, for comparisons with formulas and with ngspice; the tests add title and .end."""
 
 import numpy as np
 import scipy.optimize

@@ -8,7 +8,7 @@ SHEET = "\n.model rm r(rsh=50 "
 
 
 def hot(line):
-    """A line at 50 degrees beside a current source of 1 A."""
+    """A line at 50 degrees with a current source of 1 A."""
     return f".temp 50\n{I}{line}"
 
 

@@ -1,4 +1,4 @@
-"""The table of devices: what the core exports, and that no other file knows a device."""
+"""The table of devices: what the core exports, and that no other file names a device."""
 
 import ast
 import pathlib
@@ -88,7 +88,7 @@ def test_bad_parameters_are_named(kind):
         for value in (-300.0, -1.0, 0.0, 0.5, 1.0, 2.0):
             if not fits(value):
                 refused += 1
-                with pytest.raises(ms.InvalidInputError, match=re.escape(f"<text>:4: the {kind.name} parameter {name} must {must}, not {value:g}")):
+                with pytest.raises(ms.InvalidInputError, match=re.escape(f"<text>:4: the {kind.name} parameter {name} must {must}, got {value:g}")):
                     ms.apps.circuit.parse(text.format(f"{name}={value}"))
     assert refused
 
@@ -116,7 +116,7 @@ def test_no_other_file_knows_a_device():
         for kind in TABLE:
             assert kind.name not in code.lower(), f"{path.name} has the name of the {kind.name}"
             quoted = {*kind.terminals, *(name for name, *_ in kind.parameters if len(name) > 2)} - {"tnom"}
-            assert not quoted & set(re.findall(r"[\"']([a-z0-9]+)[\"']", code)), f"{path.name} knows the {kind.name}"
+            assert not quoted & set(re.findall(r"[\"']([a-z0-9]+)[\"']", code)), f"{path.name} names the {kind.name}"
 
 
 def test_copies_and_pickles_of_devices_compute_the_same():

@@ -1,4 +1,4 @@
-"""Results as mappings: their keys, what may be looked up, what is said where a name is not there, and what a type checker sees."""
+"""Results as mappings: keys, names that can be looked up, errors of unknown names, and their types."""
 
 import collections.abc
 import pathlib
@@ -45,7 +45,7 @@ def test_keys_are_what_was_kept(circuit):
     w = circuit.transient(1e-4, 1e-3, nodes=["i(L1)", "v(in,OUT)"])
     assert list(w) == ["in", "out", "i(l1)"] and len(w) == 3 and w.nodes == ["in", "out", "end"]
     assert "end" not in w and "v(in,end)" not in w and "v(in,out)" in w and "gnd" in w and w.get("end") is None
-    with pytest.raises(KeyError, match=r"'end' was not kept: nodes= of the analysis names what is, here 'in', 'out', 'i\(l1\)'"):
+    with pytest.raises(KeyError, match=r"'end' was not kept: add it to nodes= of the analysis, which kept 'in', 'out', 'i\(l1\)'"):
         w["end"]
     assert len(circuit.transient(1e-4, 1e-3, nodes=[])) == 0
 
@@ -82,10 +82,10 @@ def test_results_are_pickled(circuit):
 
 @pytest.mark.parametrize("name, words", [
     ("ouut", "there is no node 'ouut': did you mean 'out'?"), ("v(in,ouut)", "there is no node 'ouut': did you mean 'out'?"),
-    ("L1", "there is no node 'L1'; the current of that element is 'i(l1)'"), ("i(r1)", "i(r1) is not known"), (0, "has to be a string, not 0"),
-    (None, "has to be a string, not None"), ("", "there is no node ''"), ("v()", "no node 'v()'"), ("v(in,out,end)", "no node 'v(in,out,end)'"),
+    ("L1", "there is no node 'L1'; the current of that element is 'i(l1)'"), ("i(r1)", "there is no current i(r1), only"), (0, "must be a string, got 0"),
+    (None, "must be a string, got None"), ("", "there is no node ''"), ("v()", "no node 'v()'"), ("v(in,out,end)", "no node 'v(in,out,end)'"),
     ("v(in", "no node 'v(in'"), ("vx(in)", "no node 'vx(in)'")])
-def test_names_that_are_not_there(name, words, circuit):
+def test_unknown_names(name, words, circuit):
     for result in every(circuit).values():
         assert name not in result
         with pytest.raises(ms.InvalidInputError) as caught:
@@ -127,31 +127,31 @@ def test_indexing_understands_what_tables_do(circuit, tmp_path):
 def test_parts_of_real_values_are_refused(circuit, tmp_path):
     for result in (circuit.op(), circuit.transient(1e-4, 1e-3)):
         for look_up in (lambda r=result: r["vdb(out)"], lambda r=result: r.to_csv(tmp_path / "out.csv", ["vdb(out)"])):
-            with pytest.raises(ms.InvalidInputError, match=r"only results over frequency are complex: take 'v\(out\)'"):
+            with pytest.raises(ms.InvalidInputError, match=r"only results over frequency are complex: use 'v\(out\)'"):
                 look_up()
         assert "vdb(out)" not in result
 
 
-@pytest.mark.parametrize("names, words", [("out", "names has to be a list of names, not one string"), (7, "names has to be a list of names, not 7")])
+@pytest.mark.parametrize("names, words", [("out", "names must be a list of names, got one string"), (7, "names must be a list of names, got 7")])
 def test_lists_of_names(names, words, circuit, tmp_path):
     for write in (circuit.op().to_csv, circuit.op().plot, circuit.transient(1e-4, 1e-3).to_csv, circuit.transient(1e-4, 1e-3).plot):
         with pytest.raises(ms.InvalidInputError, match=words):
             write(tmp_path / "out.png", names)
-    with pytest.raises(ms.InvalidInputError, match=words.replace("names has", "nodes has")):
+    with pytest.raises(ms.InvalidInputError, match=words.replace("names must", "nodes must")):
         circuit.transient(1e-4, 1e-3, nodes=names)
 
 
 # ---- points and types -------------------------------------------------------------------------------------------------------
 
 
-def test_only_the_points_of_the_analysis_are_there(circuit):
+def test_results_have_only_the_points_of_their_analysis(circuit):
     axes = {"time", "frequency", "sweep"}
     for kind, result in every(circuit).items():
         if kind == "op":
             continue
         assert getattr(result, kind).dtype == np.float64 and [a for a in sorted(axes) if hasattr(result, a)] == [kind]
         for other in axes - {kind}:
-            with pytest.raises(AttributeError, match=f"there is no .{other} in results over .*: their points are .{kind}"):
+            with pytest.raises(AttributeError, match=f"results over .* have no .{other}: their points are .{kind}"):
                 getattr(result, other)
 
 

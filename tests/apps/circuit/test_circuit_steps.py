@@ -66,7 +66,7 @@ def test_results_begin_at_tstart(deck):
     w = deck(RC.format("PULSE(0 1 0 1p 1p 1)")).transient(1e-9, 1e-5, tstart=1.5e-6, tmax=1e-6)
     assert w.time[0] == 1.5e-6 and w.time[-1] == 1e-5 and np.abs(w["b"] - charged(w.time, 0)).max() < 3e-3
     assert deck(RC.format("1")).transient(1e-9, 1e-5, tstart=1e-5, tmax=1e-6).time.tolist() == [1e-5]
-    with pytest.raises(ms.InvalidInputError, match="tstart, 0.002, is after tstop, 0.001"):
+    with pytest.raises(ms.InvalidInputError, match="tstart = 0.002 must be at most tstop = 0.001"):
         deck(RC.format("1")).transient(1e-9, 1e-3, tstart=2e-3, tmax=1e-5)
 
 
@@ -124,7 +124,7 @@ def test_small_and_large_circuits_take_the_same_steps(text, step, end, deck, mon
 
 
 def test_a_small_matrix_that_is_singular_is_named(deck):
-    with pytest.raises(ms.SingularMatrixError, match=r"singular, which shows at (node b|the current of e1)"):
+    with pytest.raises(ms.SingularMatrixError, match=r"singular at (node b|the current of e1)"):
         deck("V1 a 0 1\nR1 a 0 1\nC1 a 0 1n\nR2 b 0 1\nE1 b 0 b 0 1").transient(1e-6, 1e-5, uic=True)
 
 

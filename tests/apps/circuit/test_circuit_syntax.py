@@ -1,4 +1,4 @@
-"""Decks as other simulators write them: what each syntax means, what is passed over with a warning, and what is refused by name."""
+"""Decks in the syntax of other simulators: meaning, warnings for ignored lines, and errors for unsupported ones."""
 
 import pathlib
 import re
@@ -46,7 +46,7 @@ def test_a_title_is_not_parsed(title, recwarn):
 
 @pytest.mark.parametrize("title", [".include nowhere.inc", ".param x=1", ".subckt s", ".control", ".end", ".lib nowhere.lib"])
 def test_a_title_like_a_control_line_is_warned_about(title):
-    with pytest.warns(ms.MeshsolveWarning, match="<text>:1: the first line of a deck is its title: .* is not obeyed"):
+    with pytest.warns(ms.MeshsolveWarning, match="<text>:1: the first line of a deck is its title: .* has no effect"):
         assert parsed("R1 n 0 2\nI1 0 n 1", title).op()["n"] == 2
 
 
@@ -84,8 +84,8 @@ def test_sections_that_are_refused(line, words, library):
         library(line)
 
 
-def test_sections_of_a_file_that_is_read_whole_are_passed_over():
-    with pytest.warns(ms.MeshsolveWarning, match="<text>:2: a section of a library is passed over"):
+def test_sections_of_a_file_that_is_read_whole_are_ignored():
+    with pytest.warns(ms.MeshsolveWarning, match="<text>:2: a section of a library is ignored"):
         assert parsed(".lib slow\nR1 n 0 7\n.endl\nR1 n 0 2\nI1 0 n 1").op()["n"] == 2
 
 
@@ -132,7 +132,7 @@ def test_nodes_that_only_pins_name_are_no_nodes():
 
 @pytest.mark.parametrize("body, words", [
     ("X1 n q s\nV2 q 0 1\n.subckt s a gnd\nR1 a gnd 1\n.ends\nV1 n 0 1", "<text>:2: the node '0' or 'gnd' of a .subckt line is ground inside"), (I + "R1 n 0 rm 1k\n.model rm r(foo=3)", "<text>:4: the parameter 'foo' of the model of R"),
-    (I + "R1 n 0 1k temp=3 dtemp=4", "<text>:3: temp= and dtemp= of one element")])
+    (I + "R1 n 0 1k temp=3 dtemp=4", "<text>:3: an element has temp= and dtemp=: dtemp= is ignored")])
 def test_what_is_warned_about(body, words):
     with pytest.warns(ms.MeshsolveWarning, match=re.escape(words)):
         parsed(body)
@@ -157,10 +157,10 @@ def test_what_is_not_linear_is_refused_by_name(line):
 
 
 @pytest.mark.parametrize("line, words", [
-    ("E1 n 0 value={v(a)*2} foo=1", "the parameter 'foo' is not known here"), ("E1 n 0 value={v(a)*2} m=2", "the parameter 'm' is not known here"), ("B1 n 0 v=v(zz", "v() needs a name"), ("B1 n 0 v=v(a,b,c)", "v() needs a name, or two of nodes"),
-    ("B1 n 0 v=i(v1,v2)", "i() takes the name of one source"), ("B1 n 0 v=i(r1)", "there is no voltage source 'r1'"), ("B1 n 0", "'b1' has no expression"), ("B1 n 0 q=3", "the parameter 'q' is not known"), ("B1 n 0 v=1 i=2", "'i' is not known here"),
-    ("E1 n 0 poly(0) 1", "poly needs the number of its controls"), ("E1 n 0 poly(2) a 0 b", "ends before the last control"), ("E1 n 0 poly(1) a 0", "has no coefficients"), ("F1 n 0 value={v(a)}", "'value' is not supported; write it as E, G or B"),
-    ("I2 0 n 1 m=0", "m has to be positive"), ("V9 n 0 1 m=2", "'m' is not expected here"), ("H1 n 0 v1 2 m=3", "'m' is not known here"), ("G1 n 0 a 0 1 m=-1", "m has to be positive")])
+    ("E1 n 0 value={v(a)*2} foo=1", "the element has no parameter 'foo'"), ("E1 n 0 value={v(a)*2} m=2", "the element has no parameter 'm'"), ("B1 n 0 v=v(zz", "v() needs one or two names of nodes"), ("B1 n 0 v=v(a,b,c)", "v() needs one or two names of nodes"),
+    ("B1 n 0 v=i(v1,v2)", "i() needs the name of one source, got two"), ("B1 n 0 v=i(r1)", "there is no voltage source 'r1'"), ("B1 n 0", "'b1' has no expression"), ("B1 n 0 q=3", "the element has no parameter 'q'"), ("B1 n 0 v=1 i=2", "the element has no parameter 'i'"),
+    ("E1 n 0 poly(0) 1", "the number of controls of poly must be an integer from 1 to 1000, got 0"), ("E1 n 0 poly(2) a 0 b", "ends before the last control"), ("E1 n 0 poly(1) a 0", "has no coefficients"), ("F1 n 0 value={v(a)}", "'value' of 'f1' is not supported: write the source as E, G or B"),
+    ("I2 0 n 1 m=0", "m must be positive, got 0"), ("V9 n 0 1 m=2", "unexpected 'm': DC, AC"), ("H1 n 0 v1 2 m=3", "the element has no parameter 'm'"), ("G1 n 0 a 0 1 m=-1", "m must be positive, got -1")])
 def test_what_controlled_sources_do_not_take(line, words):
     assert words in (said := error_of(V + line + R)) and said.startswith("<text>:4: ")
 
@@ -171,9 +171,9 @@ def test_what_controlled_sources_do_not_take(line, words):
 @pytest.mark.parametrize("body, words", [
     (".param x={undefined}", "<text>:2: there is no parameter 'undefined'"), (".param x=undefined", "<text>:2: 'undefined' is neither a number nor a parameter"), ("X1 n s\n.subckt s a\n.param q={u}\nV1 a 0 1\n.ends", "<text>:4: there is no parameter 'u' (in x1)"),
     (".param s=\"a\"\nV1 q 0 {s}", "the text '\"a\"' is not a number"), (".func f(x) {f(x)+1}\nV1 q 0 {f(1)}", "<text>:2: the function 'f' calls itself"), (".func f(x) {g(x)}\n.func g(x) {f(x)}\nV1 q 0 {f(1)}", "calls itself"),
-    (".func f(x,y) {x}\nV1 q 0 {f(1)}", "<text>:3: the function 'f' takes 2 arguments"), (".func f(x)", "the function 'f' has no expression"), (".func 1(x) {x}", "a function is written as name(arguments)"), (".param =3", "a name is needed before '='"), (".param a= b=3", "'a' has no value"),
-    (".param a 3", "a '=' is needed after 'a'"), ("X1 n s m=0\n.subckt s a\nR1 a 0 1\n.ends", "m has to be positive"), ("R1 n 0 dm\n.model dm d", "the model 'dm' is of type 'd', not R"), ("R1 n 0 rm\n.model rm r(tc1=1)", "'r1' has no value"), ("C1 n 0 cm\n.model cm c", "'c1' has no value"),
-    ("R1 n 0 1 ac=3", "the parameter 'ac' is not known here"), ("R1 n 0 1 temp=-300", "'r1' has a temperature out of range"), ("V1 n 0 PWL(0 1 1 2) r=0", "a PWL waveform that repeats"), ("V1 n 0 SFFM(0 1 1 1 1)", "SFFM waveforms: 1, the first is 'v1' in <text>:2")])
+    (".func f(x,y) {x}\nV1 q 0 {f(1)}", "<text>:3: the function 'f' needs 2 arguments"), (".func f(x)", "the function 'f' has no expression"), (".func 1(x) {x}", "a function must have the form name(arguments)"), (".param =3", "a name is needed before '='"), (".param a= b=3", "'a' has no value"),
+    (".param a 3", "a '=' is needed after 'a'"), ("X1 n s m=0\n.subckt s a\nR1 a 0 1\n.ends", "m must be positive, got 0"), ("R1 n 0 dm\n.model dm d", "the model 'dm' is of type 'd', not R"), ("R1 n 0 rm\n.model rm r(tc1=1)", "'r1' has no value"), ("C1 n 0 cm\n.model cm c", "'c1' has no value"),
+    ("R1 n 0 1 ac=3", "the element has no parameter 'ac'"), ("R1 n 0 1 temp=-300", "the temperature of 'r1' is out of range: -300"), ("V1 n 0 PWL(0 1 1 2) r=0", "a PWL waveform that repeats"), ("V1 n 0 SFFM(0 1 1 1 1)", "SFFM waveforms: 1, the first is 'v1' in <text>:2")])
 def test_what_is_refused_by_name(body, words):
     assert words in error_of(f"{body}\nR0 n 0 1\nI0 0 n 1")
 
@@ -207,4 +207,4 @@ def test_all_kinds_that_are_not_supported_are_named_once():
     for words in ("Q elements (bipolar transistors): 2, the first is 'q1' in <text>:2", "M elements (MOSFETs): 1, the first is 'm1' in <text>:3", "S elements (switches): 1", "K elements (coupled inductors): 1", "T elements (transmission lines): 1, the first is 't1' in <text>:11",
                   ".if lines: 1, the first is '.if' in <text>:14", ".endif lines: 1", "SFFM waveforms: 1", "controlled sources with table: 1", "controlled sources that are not linear: 1, the first is 'b1' in <text>:18", ". Supported are the elements R C L V I D, linear E F G H B, and X"):
         assert words in said, words
-    assert "J elements" not in said and said.startswith("<text>:2: the deck has what is not supported: ") or said.startswith("<text>:14: ")
+    assert "J elements" not in said and said.startswith("<text>:2: the deck has unsupported elements or lines: ") or said.startswith("<text>:14: ")

@@ -74,7 +74,7 @@ def test_only_sines_that_swing_shorten_the_steps(deck):
 
 
 def test_a_sine_far_too_fast_for_the_steps_is_told(deck):
-    with pytest.raises(ms.MeshsolveError, match="at time 0.001 steps of 6.25e-14 are needed, too short relative to the longest, 0.001"):
+    with pytest.raises(ms.MeshsolveError, match="steps of 6.25e-14 s at time 0.001 s, too short compared with the longest step of 0.001 s"):
         deck("V1 a 0 SIN(0 1 1t 1m)\nR1 a b 1k\nC1 b 0 10n").transient(1e-3, 1e-2)
 
 
@@ -111,15 +111,15 @@ def test_a_long_run_of_a_circuit_that_begins_fast(method, tstep, tstop, deck):
 
 def test_a_start_after_the_end_is_told(deck):
     circuit = deck(STEP)
-    with pytest.raises(ms.InvalidInputError, match="tstart, 0.002, is after tstop, 0.001"):
+    with pytest.raises(ms.InvalidInputError, match="tstart = 0.002 must be at most tstop = 0.001"):
         circuit.transient(1e-5, 1e-3, tstart=2e-3)
-    with pytest.raises(ms.InvalidInputError, match="tstart, 0.002, is after tstop, 0.001"):
+    with pytest.raises(ms.InvalidInputError, match="tstart = 0.002 must be at most tstop = 0.001"):
         circuit.transient(1e7, 1e-3, tstart=2e-3)
     assert circuit.transient(1e-5, 1e-3, tstart=1e-3).time.tolist() == [1e-3]
 
 
 def test_a_step_that_became_too_small_says_what_helps(deck):
-    with pytest.raises(ms.MeshsolveError, match="too small at time .*: .* a shorter tstep, or a larger reltol"):
+    with pytest.raises(ms.MeshsolveError, match="too small at time .*: .* Decrease tstep, or increase reltol"):
         deck(f"{STEP}\n.options reltol=1e-9 abstol=1e-30 vntol=1e-30").transient(1, 1)
 
 
@@ -209,7 +209,7 @@ def test_slopes_that_jump(source, uic, method, deck):
     assert np.abs(w["i(l1)"] - exact).max() < (2e-3 if method == "trap" else 2e-2)
 
 
-@pytest.mark.parametrize("failures, words", [(1, None), (9, "deck.sp: nothing follows from the initial states: too many steps")])
+@pytest.mark.parametrize("failures, words", [(1, None), (9, "deck.sp: no voltages were found for the states in ic= and .ic: too many steps")])
 def test_initial_states_from_which_newton_does_not_converge(failures, words, deck, monkeypatch):
     """Under tight tolerances the rounding of charges, over a very short step, was a current that never settled."""
     newton, calls = Solver.newton, []
@@ -245,7 +245,7 @@ def test_what_is_kept(deck):
     assert w.time[0] == pytest.approx(5e-4) and len(w.time) == len(w["out"]) == 6 and "out" in w and "in" not in w and np.all(w["gnd"] == 0)
     with pytest.raises(ms.InvalidInputError, match="'in' was not kept"):
         w["in"]
-    with pytest.raises(ms.InvalidInputError, match="not one string"):
+    with pytest.raises(ms.InvalidInputError, match="got one string"):
         circuit.transient(1e-4, 1e-3, nodes="out")
     odd = circuit.transient(3e-4, 1e-3)
     assert np.allclose(odd.time, [0, 3e-4, 6e-4, 9e-4, 1e-3])
@@ -254,15 +254,15 @@ def test_what_is_kept(deck):
 
 
 @pytest.mark.parametrize("call, words", [
-    (lambda c: c.transient(0, 1), "tstep has to be a finite number above 0"), (lambda c: c.transient(1e-3, -1), "tstop"),
-    (lambda c: c.transient(1e-3, 1, method="gear"), "method has to be one of"), (lambda c: c.transient(1e-12, 1e3), "a larger tstep"),
-    (lambda c: c.dc("v1", 0, 1, 1e-12), "a larger step"), (lambda c: c.dc("v1", 0, 1e300, 1e-300), "a larger step"),
-    (lambda c: c.ac("dec", 2**31 - 1, 1, 1e9), "fewer are needed"), (lambda c: c.ac("lin", 2**31 - 1, 1, 1e9), "fewer are needed"),
-    (lambda c: c.ac("dec", 10, 1e-300, 1e300), "fewer are needed"),
-    (lambda c: c.transient(1e-3, 1, nodes=["zz"]), "there is no node 'zz'"), (lambda c: c.ac("dec", 0, 1, 10), "points has to be"),
-    (lambda c: c.ac("log", 1, 1, 10), "spacing has to be one of"), (lambda c: c.ac("dec", 1, 10, 1), "at least fstart"),
-    (lambda c: c.ac("dec", 1, 0, 1), "fstart has to be"), (lambda c: c.dc("v9", 0, 1, 0.1), "no source 'v9'"),
-    (lambda c: c.dc("v1", 0, 1, -0.1), "do not lead"), (lambda c: c.run("noise"), "kind has to be one of"), (lambda c: c.run("ac"), "no .ac line")])
+    (lambda c: c.transient(0, 1), "tstep .* a finite number above 0"), (lambda c: c.transient(1e-3, -1), "tstop"),
+    (lambda c: c.transient(1e-3, 1, method="gear"), "method .* one of"), (lambda c: c.transient(1e-12, 1e3), "increase tstep"),
+    (lambda c: c.dc("v1", 0, 1, 1e-12), "increase the step"), (lambda c: c.dc("v1", 0, 1e300, 1e-300), "increase the step"),
+    (lambda c: c.ac("dec", 2**31 - 1, 1, 1e9), "decrease points"), (lambda c: c.ac("lin", 2**31 - 1, 1, 1e9), "decrease points"),
+    (lambda c: c.ac("dec", 10, 1e-300, 1e300), "decrease points"),
+    (lambda c: c.transient(1e-3, 1, nodes=["zz"]), "there is no node 'zz'"), (lambda c: c.ac("dec", 0, 1, 10), "points .* integer"),
+    (lambda c: c.ac("log", 1, 1, 10), "spacing .* one of"), (lambda c: c.ac("dec", 1, 10, 1), "at least fstart"),
+    (lambda c: c.ac("dec", 1, 0, 1), "fstart .* a finite number"), (lambda c: c.dc("v9", 0, 1, 0.1), "no source 'v9'"),
+    (lambda c: c.dc("v1", 0, 1, -0.1), "does not lead"), (lambda c: c.run("noise"), "kind .* one of"), (lambda c: c.run("ac"), "no .ac line")])
 def test_arguments(call, words, deck):
     with pytest.raises(ms.InvalidInputError, match=words):
         call(deck(CHARGING))
@@ -273,5 +273,5 @@ def test_results_that_do_not_fit_into_memory(deck, monkeypatch):
 
     monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
     monkeypatch.setattr(memory, "available_memory", lambda: 1000)
-    with pytest.raises(ms.OutOfMemoryError, match="nodes= names those to keep"):
+    with pytest.raises(ms.OutOfMemoryError, match="nodes= selects signals"):
         deck(CHARGING).transient(1e-6, 1e-3)

@@ -1,4 +1,4 @@
-"""Decks given as text, parameters and values of elements given from Python: against decks that are written anew."""
+"""Decks given as text, and parameters and values given from Python, compared with decks that have these values."""
 
 import concurrent.futures
 import copy
@@ -32,7 +32,7 @@ def test_errors_in_a_text_name_its_lines():
 
 @pytest.mark.parametrize("text", [b"title\nR1 a 0 1\n.end\n", None, 3, ["title"]])
 def test_what_is_no_text_is_refused(text):
-    with pytest.raises(ms.InvalidInputError, match="the text of a deck has to be a string, not"):
+    with pytest.raises(ms.InvalidInputError, match="the text of a deck must be a string, got"):
         circuit.parse(text)
 
 
@@ -44,7 +44,7 @@ def test_a_text_that_includes_a_file(tmp_path, monkeypatch):
 
 
 def test_a_text_where_a_path_is_expected_is_told_of_parse(tmp_path):
-    with pytest.raises(ms.InvalidInputError, match=r"read takes the path of a file.*circuit\.parse\(text\)"):
+    with pytest.raises(ms.InvalidInputError, match=r"the path of a deck must not contain line breaks.*circuit\.parse\(text\)"):
         circuit.read("* t\nR1 a 0 1\n.end\n")
     odd = tmp_path / "two\nlines.sp"
     odd.write_text(DIVIDER)
@@ -93,9 +93,9 @@ def test_lines_keep_their_numbers_where_parameters_are_given():
 
 
 @pytest.mark.parametrize("params, words", [
-    ({"uu": 1}, "there is no parameter 'uu' .*: did you mean 'u'"), ({"u": np.nan}, "the parameter u has to be a finite number"), ({"u": "1k"}, "finite number, not '1k'"),
-    ({"u": True}, "finite number"), ({"u": np.inf}, "finite number"), ({"u": None}, "finite number"), ({"u": 1j}, "finite number"), ([("u", 1)], "params has to be a mapping"),
-    ({1: 1}, "names of parameters have to be strings, not 1"), ({"u": 1, "U ": 2}, "params has 'U ' twice"), ({"a b": 1}, "there is no parameter 'a b'"),
+    ({"uu": 1}, "there is no parameter 'uu' .*: did you mean 'u'"), ({"u": np.nan}, "the parameter u .* a finite number"), ({"u": "1k"}, "finite number, (not|got) '1k'"),
+    ({"u": True}, "finite number"), ({"u": np.inf}, "finite number"), ({"u": None}, "finite number"), ({"u": 1j}, "finite number"), ([("u", 1)], "params must be a mapping"),
+    ({1: 1}, "parameter names must be strings, got 1"), ({"u": 1, "U ": 2}, "params has 'U ' twice"), ({"a b": 1}, "there is no parameter 'a b'"),
     ({"u=2 r": 1}, "there is no parameter 'u=2 r'"), ({"u\n.end": 1}, "there is no parameter"), ({"": 1}, "there is no parameter ''"), ({"ü": 1}, "there is no parameter 'ü'")])
 def test_parameters_that_are_refused(params, words):
     with pytest.raises(ms.InvalidInputError, match=words):
@@ -246,9 +246,9 @@ def test_a_first_circuit_whose_matrix_is_singular():
 
 
 @pytest.mark.parametrize("values, words", [
-    ({"rx1": 1}, "<text>: there is no element 'rx1': did you mean"), ({"r1": np.nan}, "the value of r1 has to be a finite number, not nan"), ({"r1": "1k"}, "finite number, not '1k'"),
+    ({"rx1": 1}, "<text>: there is no element 'rx1': did you mean"), ({"r1": np.nan}, "the value of r1 .* a finite number, (not|got) nan"), ({"r1": "1k"}, "finite number, (not|got) '1k'"),
     ({"r1": True}, "finite number"), ({"r1": None}, "finite number"), ({"c1": np.inf}, "finite number"), ({"r1": 10**400}, "finite number"), ({"r1": np.ones(2)}, "finite number"),
-    ({3: 1}, "names of elements have to be strings, not 3"), ({"r1": 1, "R1": 2}, "'R1' is given twice"), ([("r1", 1)], "values has to be a mapping"),
+    ({3: 1}, "element names must be strings, got 3"), ({"r1": 1, "R1": 2}, "'R1' is given twice"), ([("r1", 1)], "values must be a mapping"),
     ({"r1": 0}, "<text>:5: r1 cannot be 0: a resistor of 0 ohm"), ({"d1": 0}, "<text>:18: d1 cannot be 0: the area of a diode must be positive"), ({"d1": -1}, "d1 cannot be -1"),
     ({"d1": 1e200}, "area of d1"), ({"v2": 1}, "<text>:3: v2 has a waveform"), ({"x1": 1}, "there is no element 'x1'")])
 def test_values_that_are_refused(values, words):

@@ -32,7 +32,7 @@ def test_a_pulse_without_a_period_that_begins_before_the_time_0_comes_again(deck
     assert np.allclose(w["a"], np.interp(w.time, [0, 1, 6, 7, 8], [1, 0, 0, 1, 1]))
 
 
-def test_a_pulse_longer_than_its_period_is_cut_off_there():
+def test_a_pulse_longer_than_its_period_is_cut_off():
     pulses = sources.pulses([np.array([0, 1, 0, 0.1, 0.1, 5.0, 1.0])], 0.01, 10.0)
     assert [pulses.at(t)[0] for t in (0.05, 0.5, 1.0, 1.05, 2.0)] == pytest.approx([0.5, 1, 1, 0.5, 1])
 
