@@ -272,7 +272,7 @@ def test_graphs_and_matrices_are_problems(monkeypatch, tmp_path):
     assert star.n == 5 and np.allclose(star.A.sum(axis=1), 1e-3 * 8 / 5) and np.allclose(star.A2.sum(axis=1), 2e-3 * 8 / 5)
     assert np.array_equal(spring.A.toarray(), [[2, -1], [-1, 2]]) and spring.B.shape == (2, 3)
     assert (spring.A2 - spring.A).nnz == 2
-    with pytest.raises(SystemExit, match="star is no mesh"):
+    with pytest.raises(SystemExit, match="star is not a mesh"):
         problems.find("star").mesh()
 
 
