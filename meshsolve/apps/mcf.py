@@ -1,4 +1,4 @@
-"""Smoothing and mean curvature flow of triangle meshes: one analysis, one numeric factorization a step.
+"""Smoothing and mean curvature flow of triangle meshes: one analysis, one numeric factorization per step.
 
 Each step is a backward Euler step x' = (M + dt L)^-1 M x with the lumped mass M and the cotangent Laplacian L. Time is in
 squared lengths of the mesh: a sphere of radius r0 has r(t)^2 = r0^2 - 4 t.
@@ -6,7 +6,6 @@ squared lengths of the mesh: a sphere of radius r0 has r(t)^2 = r0^2 - 4 t.
 
 from __future__ import annotations
 
-import contextlib
 from typing import Literal
 
 import numpy as np
@@ -23,22 +22,23 @@ from meshsolve.report import Report, warn
 from meshsolve.sparse.columns import max_abs, reduce_columns
 from meshsolve.sparse.cuda import without_diagonal
 from meshsolve.sparse.matrix import Csr
+from meshsolve.sparse.places import CUDA, HOST, Host
 from meshsolve.sparse.product import norm1, residual
 from meshsolve.types import Auto, Callback, Device, Precision
 
-AUTO_STEP = 1.0             # dt="auto" in squared mean edge lengths: noise between neighbours vanishes, shape stays
-AUTO_CONFORMAL = 2e-3       # and in areas for the conformalized flow: a scan is a sphere after some fifty steps
-LEAST_MASS = 1e-10          # of a vertex, in mean masses at the start: one between zero-area faces still has a say
-HELD = 1e-12                # and of the diagonal it is added to: a smaller mass would drown in the rounding of its stiffness
-RUNAWAY = 1e3               # a flow has failed when the surface is this many times longer than it was
-COLLAPSED = 1e-12           # the flow ends when this share of the area is left
-SQUARED_ENTRY = 36          # bytes an entry of the squared Laplacian takes while it is made: the product and its sum with the mass
-LEFT = 0.5                  # a warning is given where less than this share of the area, or of the volume of a closed surface, is left
-DENOISED = 0.9              # except where this share of the volume is left: then strong noise had the area
-FLATTENED = 0.1             # or where faces that keep less than this share of their area
-LOST = 0.05                 # had this share of the whole: hands and feet of a body, 6 % on a small model, are seen to be missing
+AUTO_STEP = 1.0             # automatic dt in squared mean edge lengths: removes noise between neighbors, keeps the shape
+AUTO_CONFORMAL = 2e-3       # automatic dt of the conformalized flow in areas: a scan is a sphere after about 50 steps
+LEAST_MASS = 1e-10          # smallest mass of a vertex relative to the mean, for a vertex between faces of no area
+HELD = 1e-12                # smallest mass relative to the diagonal entry that it is added to, above rounding errors
+RUNAWAY = 1e3               # growth of the longest side of the surface above which a flow has failed
+COLLAPSED = 1e-12           # fraction of the area below which a flow ends
+SQUARED_ENTRY = 36          # peak bytes per entry of the squared Laplacian: the product and its sum with the mass
+LEFT = 0.5                  # smallest fraction of the area, or of the volume of a closed surface, that gives no warning
+DENOISED = 0.9              # fraction of the volume above which a small area gives no warning: the rest belonged to noise
+FLATTENED = 0.1             # fraction of its area below which a face has collapsed
+LOST = 0.05                 # largest share of collapsed faces in the area without a warning: hands and feet of a body have 6 %
 METHODS = ("mean curvature", "conformalized", "bi-Laplacian")
-BILAPLACIAN = {"flattest": 1e-3, "least": 1e-4}     # order 2 squares every weight, so its extremes are cut earlier
+BILAPLACIAN = {"flattest": 1e-3, "least": 1e-4}     # order 2 squares every weight, so extremes are bounded more tightly
 
 
 def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bool = False, precision: Precision = "double",
@@ -48,20 +48,17 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        With boundaries, non-manifold edges, zero-area faces or unreferenced vertices if need be; the last stay in place.
+        It may have boundaries, non-manifold edges and faces of no area. Unreferenced vertices do not move.
     steps : int >= 1
     dt : float or "auto"
-        Time step in squared units of length. ``"auto"``: the squared mean edge length, which removes scanner noise in
-        a step or two whatever the units of the file; for the conformalized flow 0.002 times the area, which takes a scan to
-        a sphere in about fifty steps.
+        Time step in squared units of length. ``"auto"``: the squared mean edge length, which removes the noise of a scan in a
+        step or two; for the conformalized flow 0.002 times the area, which turns a scan into a sphere in about 50 steps.
     conformal : bool
-        Conformalized flow: the Laplacian stays that of the first surface and only the masses follow; after each step the
-        surface is scaled about its centroid to the area it began with. No singularities form, and a surface of genus 0
-        converges to a round sphere.
+        Conformalized flow: the Laplacian of the first surface is kept, and each step scales the surface about its centroid to its
+        first area. No singularities form, and a surface of genus 0 converges to a round sphere.
     precision : {"double", "single", "mixed"}
     device : {"auto", "cpu", "cuda"}
-        On the GPU positions, operators, factor and solutions stay there from step to step; numbers come back, the mesh at the end
-        and for ``callback``. ``"auto"`` takes a GPU from 100,000 vertices on.
+        Positions, operators and factor stay on the GPU between steps. ``"auto"`` uses a GPU from 100,000 vertices on.
     callback : callable, optional
         ``callback(step, mesh)`` after each step, ``step`` from 1.
     threads : int, optional
@@ -71,23 +68,22 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     Mesh
         The same faces at their new positions.
     Report
-        Phases ``assemble`` and those of the factor; ``vertices``, ``faces``, ``steps`` done, ``dt``, ``area_before``,
-        ``area_after``, ``volume_before``, ``volume_after``, ``residual`` (backward error of the last solve). A volume is that between
-        the surface and the mean of its corners: of a closed surface the volume inside, negative where its faces look inwards.
+        Phases ``assemble`` and those of the factor; ``steps``, ``dt``, ``residual`` (backward error of the last solve), areas and
+        volumes before and after. A volume is that between the surface and the mean of its corners, negative for faces that point
+        inwards.
 
     Raises
     ------
     InvalidInputError
         Not a mesh, no face with an area, or a bad ``steps`` or ``dt``.
     NotPositiveDefiniteError, MeshsolveError
-        A step broke down: triangles collapsed, or the surface ran away. A smaller ``dt`` or ``conformal=True`` helps.
+        Triangles collapsed, or the surface grew without bound. Use a smaller ``dt`` or ``conformal=True``.
 
     Warns
     -----
     MeshsolveWarning
-        The surface shrank to nothing before the last step; the mesh returned is the last one with an area. Or it collapsed: less
-        than half of its area, or of the volume of a closed surface, is left, or 5 % of the area lay in faces that lost 90 % of theirs.
-        Not with ``conformal=True``, which keeps the area.
+        The surface shrank to nothing: the last mesh with an area is returned. Or it collapsed: less than half of its area or
+        volume is left, or 5 % of the area lay in faces that lost 90 % of theirs.
 
     References
     ----------
@@ -98,9 +94,14 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     steps = as_integer(steps, "steps")
     given = None if is_auto(dt) else as_number(dt, "dt", above=True)
     if callback is not None and not callable(callback):
-        raise InvalidInputError(f"callback has to be a function of (step, mesh), not {callback!r}")
+        raise InvalidInputError(f"callback must be a function of (step, mesh), got {callback!r}")
     flow = Flow(mesh, "conformalized" if conformal else "mean curvature", precision=precision, device=device, threads=threads)
     dt = flow.report.facts["dt"] = flow.automatic_step() if given is None else given
+    return _run(flow, mesh, steps, dt, callback)
+
+
+def _run(flow, mesh, steps, dt, callback):
+    """(the mesh, the report) after these steps of a flow."""
     for step in range(1, steps + 1):
         if not flow.step(dt):
             warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it", MeshsolveWarning)
@@ -109,8 +110,8 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
             callback(step, flow.mesh())
     after, report = flow.mesh(), flow.finish()
     losses = _compare(mesh, after, report)
-    if losses and not conformal and report.facts["steps"] == steps:
-        warn(f"{losses}. Take fewer steps or a smaller dt (this one is {dt:.3g}), or ms.apps.smooth with order=2, which keeps volume",
+    if losses and flow.method != "conformalized" and report.facts["steps"] == steps:
+        warn(f"{losses}. Use fewer steps or a smaller dt (this one is {dt:.3g}), or ms.apps.smooth with order=2, which keeps volume",
              MeshsolveWarning)
     return after, report
 
@@ -122,10 +123,10 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        As in :func:`mcf`; unreferenced vertices stay where they are.
+        As in :func:`mcf`; unreferenced vertices do not move.
     strength : float
-        Free of units: s is ``strength`` times the mean edge length to the power 2 (order 1) or 4 (order 2), so 1 takes away
-        noise between neighbouring vertices at any scale, 10 or 100 also what is some edges wide. 0 changes nothing.
+        Independent of units: s is ``strength`` times the mean edge length to the power 2 (order 1) or 4 (order 2). 1 removes
+        noise between neighboring vertices, 10 or 100 also features of several edges. 0 changes nothing.
     order : {1, 2}
         1 flattens and shrinks a little; 2 keeps volume and slopes better.
     precision, device, threads
@@ -146,7 +147,7 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
     InvalidInputError
         Not a mesh, no face with an area, a negative ``strength`` or another ``order``.
     OutOfMemoryError
-        The squared Laplacian does not fit: one vertex with very many neighbours fills it.
+        The squared Laplacian does not fit: a vertex of very many neighbors fills it.
 
     References
     ----------
@@ -157,25 +158,25 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
     one_of(order, "order", (1, 2))
     strength = as_number(strength, "strength")
     report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=strength)
-    place = _device.choose(device, len(mesh.vertices))
-    with _errors(place):
+    make = SYSTEMS[_device.choose(device, len(mesh.vertices))]
+    with make.place.errors("the flow"):
         with report.phase("assemble"):
-            system = System(mesh, place, threads=threads, **(BILAPLACIAN if order == 2 else {}))
+            system = make(mesh, threads=threads, **(BILAPLACIAN if order == 2 else {}))
             A, b = (system.first_order if order == 1 else system.second_order)(strength * system.squared_edge ** order)
-        edges = mesh if order == 1 and place == "cpu" else None
-        F = api.cholesky(A, system.ordering(A, threads), mesh=edges, precision=precision, device=place, threads=threads)
+        F = api.cholesky(A, system.ordering(A, threads), mesh=system.edges if order == 1 else None, precision=precision,
+                         device=make.place.name, threads=threads)
         x = F.solve(b)
         report.merge(F.report)
-        report.facts["residual"] = _backward_error(A, x, b, place)
+        report.facts["residual"] = system.backward_error(A, x, b)
         after = mesh.with_vertices(system.positions(x))
     losses = _compare(mesh, after, report)
     if losses:
-        warn(f"{losses}. Take a smaller strength" + ", or order=2, which keeps volume" * (order == 1), MeshsolveWarning)
+        warn(f"{losses}. Use a smaller strength" + ", or order=2, which keeps volume" * (order == 1), MeshsolveWarning)
     return after, report
 
 
 def _compare(before, after, report):
-    """Add areas and volumes to the report; returns what a warning says, or an empty text where the surface is still there."""
+    """Add areas and volumes to the report; return the text of a warning if the surface has collapsed, else an empty text."""
     areas, facts = [face_areas(before), face_areas(after)], report.facts
     for name, mesh, area in zip(("before", "after"), (before, after), areas):
         facts[f"area_{name}"], facts[f"volume_{name}"] = float(area.sum()), _volume(mesh)
@@ -197,33 +198,36 @@ def _volume(mesh):
     return float(np.einsum("fk,fk->", a - middle, np.cross(b - middle, c - middle)) / 6)
 
 
-def _errors(place):
-    return _device.errors("the flow") if place == "cuda" else contextlib.nullcontext()
-
-
 class System:
-    """Values of M + s L at moving positions, kept relative to the mesh's centre so that far-off scans lose no digits.
+    """Values of M + s L at moving positions, on the host.
 
-    ``place`` is where everything but the mesh lies; array expressions are numpy's or CuPy's.
+    Positions are relative to the center of the mesh: scans far from the origin keep their digits.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    flattest : float
+        See :class:`meshsolve.operators.CotanAssembler`.
+    least : float
+        Smallest mass of a vertex relative to the mean.
+    threads : int, optional
     """
 
-    def __init__(self, mesh, place="cpu", flattest=FLATTEST, least=LEAST_MASS, threads=None):
-        self.mesh, self.least, self.place = mesh, least, place
-        self.xp = np if place == "cpu" else _device.xp()
-        self.assembler = assembler(mesh, flattest, place, threads)
+    place: Host = HOST
+
+    def __init__(self, mesh, flattest=FLATTEST, least=LEAST_MASS, threads=None):
+        self.mesh, self.least, self.xp, bring = mesh, least, self.place.xp, self.place.bring
+        self.assembler = assembler(mesh, flattest, self.place.name, threads)
         self._used = np.zeros(len(mesh.vertices), bool)
         self._used[mesh.faces] = True
         if not self._used.any():
             raise _without_area()
-        self.centre = reduce_columns("mean", mesh.vertices[self._used])
-        self.used, self.rows = (self._there(array) for array in (self._used, np.flatnonzero(self._used)))
-        self.move(self._there(mesh.vertices - self.centre))
+        self.center = reduce_columns("mean", mesh.vertices[self._used])
+        self.used, self.rows = (bring(array) for array in (self._used, np.flatnonzero(self._used)))
+        self.move(bring(mesh.vertices - self.center))
         if not self.area > 0:
             raise _without_area()
         self.mean_mass = self.area / np.count_nonzero(self._used)
-
-    def _there(self, array):
-        return array if self.place == "cpu" else _device.to_device(array)
 
     @property
     def squared_edge(self):
@@ -231,18 +235,18 @@ class System:
         return self.assembler.mean_edge(self.x) ** 2
 
     def move(self, x):
-        """Take the positions x and compute stiffness values and masses there."""
+        """Set the positions to x; compute stiffness values and masses at them."""
         values = self.assembler.values(x)
         self.x, (self.stiffness, self.area_of) = x, values
         self.area = float(self.area_of.sum())
 
     @property
     def mass(self):
-        """(n,) positive: an unreferenced vertex weighs as much as the mean one, a nearly massless one its least share."""
+        """(n,) positive masses: the mean mass for an unreferenced vertex, at least ``least`` times it for others."""
         return self.xp.where(self.used, self.xp.maximum(self.area_of, self.least * self.mean_mass), self.mean_mass)
 
     def first_order(self, s, stiffness=None):
-        """A = M + s L and b = M x; L of the current surface unless its values are given."""
+        """A = M + s L and b = M x; L is that of the current surface unless its values are given."""
         data, diagonal = s * (self.stiffness if stiffness is None else stiffness), self.assembler.diagonal
         mass = self.xp.maximum(self.mass, HELD * data[diagonal])
         data[diagonal] += mass
@@ -250,12 +254,6 @@ class System:
 
     def second_order(self, s):
         """A = M + s L M^-1 L and b = M x."""
-        if self.place == "cuda":
-            indptr, indices, data, diagonal = self.assembler.squared(self.stiffness, self.mass)
-            data *= s
-            mass = self.xp.maximum(self.mass, HELD * data[diagonal])
-            data[diagonal] += mass
-            return _device.csr(data, indices, indptr, self.assembler.shape), mass[:, None] * self.x
         L = self.assembler.matrix(self.stiffness)
         degree = np.diff(L.indptr)
         ensure_memory(SQUARED_ENTRY * min(float(degree @ degree.astype(np.float64)), len(degree) ** 2.0), "the squared Laplacian")
@@ -263,12 +261,23 @@ class System:
         mass = np.maximum(self.mass, HELD * squared.diagonal())
         return sp.csr_array(sp.diags_array(mass) + squared), mass[:, None] * self.x
 
+    @property
+    def edges(self):
+        """The mesh if its edges must join the pattern of a first-order A, so that weights may vanish in later steps; else
+        None."""
+        return self.mesh
+
     def ordering(self, A, threads):
-        """How to order A: on the GPU by the nested dissection that begins with the patches of the operators."""
-        if self.place == "cpu":
-            return "auto"
-        pattern = Csr(A.shape[0], A.indptr.astype(np.int64), A.indices.astype(np.int32))
-        return order.dissect_cuda(without_diagonal(pattern), 0, thread_count(threads), mesh_patches=self.assembler.patches)
+        """The ordering of A."""
+        return "auto"
+
+    def automatic_step(self, method, area):
+        """:func:`automatic_step` for the surface, whose area was ``area`` at first."""
+        return automatic_step(self.mesh, method)
+
+    def backward_error(self, A, x, b):
+        """max |b - A x| / (|A| |x| + |b|) in the infinity norm, worst column."""
+        return _backward_error(b - A @ x, np.add.reduceat(np.abs(A.data), A.indptr[:-1]).max(), x, b)   # no row is empty
 
     def extent(self):
         """The longest side of the box around the surface."""
@@ -276,11 +285,39 @@ class System:
         return float((reduce_columns("max", x) - reduce_columns("min", x)).max())
 
     def positions(self, x):
-        """x in the mesh's own frame, on the host; unreferenced vertices as they were."""
+        """x on the host, in the coordinates of the mesh; unreferenced vertices do not move."""
         x = _device.to_host(x)
         if not np.isfinite(x).all():
             raise MeshsolveError("the smoothed positions are not finite: the system is too ill-conditioned; try a smaller step")
-        return np.where(self._used[:, None], x + self.centre, self.mesh.vertices)
+        return np.where(self._used[:, None], x + self.center, self.mesh.vertices)
+
+
+class CudaSystem(System):
+    """The same on the GPU; the mesh stays on the host."""
+
+    place, edges = CUDA, None
+
+    def second_order(self, s):
+        indptr, indices, data, diagonal = self.assembler.squared(self.stiffness, self.mass)
+        data *= s
+        mass = self.xp.maximum(self.mass, HELD * data[diagonal])
+        data[diagonal] += mass
+        return CUDA.csr(data, indices, indptr, self.assembler.shape), mass[:, None] * self.x
+
+    def ordering(self, A, threads):
+        """Nested dissection that starts from the patches of the operators."""
+        pattern = Csr(A.shape[0], A.indptr.astype(np.int64), A.indices.astype(np.int32))
+        return order.dissect_cuda(without_diagonal(pattern), 0, thread_count(threads), mesh_patches=self.assembler.patches)
+
+    def automatic_step(self, method, area):
+        return _step_of(method, self.squared_edge, area)
+
+    def backward_error(self, A, x, b):
+        pattern = A.indptr.astype(np.int64), A.indices.astype(np.int32)
+        return _backward_error(residual(*pattern, A.data, x, b), norm1(*pattern, A.data), x, b)
+
+
+SYSTEMS: dict[str, type[System]] = {"cpu": System, "cuda": CudaSystem}
 
 
 def _without_area():
@@ -288,7 +325,7 @@ def _without_area():
 
 
 class Flow:
-    """A flow that is stepped by hand: where the surface is now, and the factor that each step refactors.
+    """A flow that is stepped by hand: the current surface, and the factor that each step refactors.
 
     Parameters
     ----------
@@ -303,27 +340,28 @@ class Flow:
         self.method, self.factor, self.place = method, None, _device.choose(device, len(mesh.vertices))
         self.options = {"precision": precision, "device": self.place, "threads": threads}
         self.report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0)
-        with _errors(self.place):
+        with self._errors():
             self._begin(mesh)
+
+    def _errors(self):
+        return SYSTEMS[self.place].place.errors("the flow")
 
     def _begin(self, mesh):
         with self.report.phase("assemble"):
             limits = BILAPLACIAN if self.method == "bi-Laplacian" else {}
-            self.system = System(mesh, self.place, threads=self.options["threads"], **limits)
+            self.system = SYSTEMS[self.place](mesh, threads=self.options["threads"], **limits)
         self.first_area = self.report.facts["area_before"] = self.system.area
         self.first_extent = self.system.extent()
         self.stiffness = self.system.stiffness if self.method == "conformalized" else None      # None: that of the current surface
 
     def automatic_step(self):
-        """What :func:`automatic_step` gives for the surface where the flow began, made where it lies."""
-        if self.place == "cpu":
-            return automatic_step(self.system.mesh, self.method)
-        with _errors(self.place):
-            return _step_of(self.method, self.system.squared_edge, self.first_area)
+        """The time step that ``"auto"`` stands for."""
+        with self._errors():
+            return self.system.automatic_step(self.method, self.first_area)
 
     def step(self, dt):
-        """One backward Euler step; False if the surface would vanish. After that, or an error, it is where it was."""
-        with _errors(self.place):
+        """One backward Euler step; False if the surface would vanish. Then, and after an error, the surface is unchanged."""
+        with self._errors():
             return self._step(dt)
 
     def _step(self, dt):
@@ -343,18 +381,18 @@ class Flow:
         if vanished:
             return False
         if ran_away:
-            raise MeshsolveError(f"the flow broke down in step {number}: the surface is {RUNAWAY:g} times longer than it was. A "
-                                 "smaller dt helps")
+            raise MeshsolveError(f"the flow broke down in step {number}: the surface is more than {RUNAWAY:g} times longer than at first; "
+                                 "use a smaller dt")
         self.report.facts["steps"] = number
         return True
 
     def mesh(self):
-        """The surface now, as a mesh that shares its connectivity with the first."""
-        with _errors(self.place):
+        """The current surface as a mesh that shares its connectivity with the first."""
+        with self._errors():
             return self.system.mesh.with_vertices(self.system.positions(self.system.x))
 
     def seconds(self):
-        """Seconds of each phase so far, those of the factor included."""
+        """Seconds of each phase so far, including those of the factor."""
         whole = Report()
         whole.merge(self.report)
         if self.factor is not None:
@@ -362,34 +400,33 @@ class Flow:
         return whole.seconds
 
     def finish(self):
-        """The report, with what the factor and the last solve have to say."""
+        """The report, including that of the factor and the backward error of the last solve."""
         self.report.merge(self.factor.report)
         self.report.facts["area_after"] = self.system.area
-        with _errors(self.place):
-            self.report.facts["residual"] = _backward_error(*self.last, self.place)
+        with self._errors():
+            self.report.facts["residual"] = self.system.backward_error(*self.last)
         return self.report
 
     def _solve(self, A, b, number):
         try:
             if self.factor is None:
-                mesh = None if self.method == "bi-Laplacian" or self.place == "cuda" else self.system.mesh
-                ordering = self.system.ordering(A, self.options["threads"])
-                self.factor = api.cholesky(A, ordering, mesh=mesh, **self.options)
+                edges = None if self.method == "bi-Laplacian" else self.system.edges
+                self.factor = api.cholesky(A, self.system.ordering(A, self.options["threads"]), mesh=edges, **self.options)
             else:
                 self.factor.refactor(A)
             x = self.factor.solve(b)
         except NotPositiveDefiniteError as e:
-            raise NotPositiveDefiniteError(f"the flow broke down in step {number}: triangles have collapsed ({e}). A smaller dt "
-                                           "or conformal=True helps", e.column) from e
+            raise NotPositiveDefiniteError(f"the flow broke down in step {number}: triangles have collapsed ({e}); use a smaller dt or "
+                                           "conformal=True", e.column) from e
         if not bool(self.system.xp.isfinite(x).all()):
-            raise MeshsolveError(f"the flow broke down in step {number}: positions are not finite. A smaller dt or "
-                                 "conformal=True helps")
+            raise MeshsolveError(f"the flow broke down in step {number}: positions are not finite; use a smaller dt or "
+                                 "conformal=True")
         return x
 
     def _restore_area(self):
-        """Scale about the centroid of the surface; the values follow by their homogeneity."""
+        """Scale the surface about its centroid to the first area; stiffness values do not change, masses scale with the area."""
         system = self.system
-        if not system.area > 0:         # the caller sees it
+        if not system.area > 0:         # the caller checks this
             return
         scale = np.sqrt(self.first_area / system.area)
         centroid = system.area_of @ system.x / system.area
@@ -398,7 +435,7 @@ class Flow:
 
 
 def automatic_step(mesh, method):
-    """The time step of a method that ``"auto"`` stands for: it takes away noise between neighbours, whatever the units."""
+    """The time step of a method that ``"auto"`` stands for: it removes noise between neighbors and scales with the mesh."""
     return _step_of(method, squared_edge(mesh), float(face_areas(mesh).sum()))
 
 
@@ -409,19 +446,14 @@ def _step_of(method, squared, area):
 
 
 def squared_edge(mesh):
-    """The squared mean edge length; a mesh without an edge of positive length is refused."""
+    """The squared mean edge length; InvalidInputError if no edge has a positive length."""
     mean = edge_lengths(mesh).mean() if len(mesh.edges) else 0.0
     if not mean > 0:
         raise _without_area()
     return float(mean) ** 2
 
 
-def _backward_error(A, x, b, place):
-    """max |b - A x| / (|A| |x| + |b|) in the infinity norm, worst column."""
-    if place == "cuda":
-        pattern = A.indptr.astype(np.int64), A.indices.astype(np.int32)
-        left, norm = residual(*pattern, A.data, x, b), norm1(*pattern, A.data)
-    else:
-        left, norm = b - A @ x, np.add.reduceat(np.abs(A.data), A.indptr[:-1]).max()        # every row holds its diagonal
+def _backward_error(left, norm, x, b):
+    """The backward error of x from the residual and the norm of A."""
     size = norm * max_abs(x) + max_abs(b)
     return float((max_abs(left) / (size + (size == 0))).max())

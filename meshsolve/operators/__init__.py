@@ -8,13 +8,13 @@ the same pattern, and a factor analysed for one can be refactored for the other.
 from __future__ import annotations
 
 import functools
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
+from meshsolve.device import choose, on_cpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh, takes_arrays
 from meshsolve.operators import gradients
@@ -27,6 +27,7 @@ from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array
 from meshsolve.sparse.matrix import Csr, as_csr, narrow_ptr
+from meshsolve.sparse.places import HOST, PLACES
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
 __all__ = ["Assembly", "NormalEquations", "cotan_laplacian", "divergence", "gradient", "graph_laplacian", "intrinsic_delaunay",
@@ -80,6 +81,11 @@ class CotanAssembler:
         """(n,) where the diagonal lies in each row."""
         return np.flatnonzero(self._edge < 0)
 
+    @staticmethod
+    def lumped_mass(mesh):
+        """(n,) the lumped mass of each vertex of a mesh."""
+        return _core.vertex_areas(mesh.faces.reshape(-1), face_areas(mesh), len(mesh.vertices), thread_count())
+
     def mean_edge(self, x):
         """The mean length of the edges; 0 where there is none."""
         if len(self._ends) == 0:
@@ -91,11 +97,12 @@ class CotanAssembler:
         return sp.csr_array((data, self.indices, self._indptr), shape=(self.n, self.n))
 
 
+ASSEMBLERS: dict[str, Any] = {"cpu": CotanAssembler, "cuda": DeviceAssembler}
+
+
 def assembler(mesh, flattest=FLATTEST, place="cpu", threads=None):
-    """The :class:`CotanAssembler` of a mesh, or its twin on the GPU."""
-    if place == "cpu":
-        return CotanAssembler(mesh, flattest, threads)
-    return DeviceAssembler(mesh, flattest)
+    """The :class:`CotanAssembler` of a mesh, or its GPU counterpart."""
+    return ASSEMBLERS[place](mesh, flattest, threads)
 
 
 @takes_arrays
@@ -146,12 +153,10 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     if intrinsic_delaunay:
         on_cpu(device, "the flips run")
         return _intrinsic_laplacian(mesh)
-    if choose(device, len(mesh.vertices)) == "cuda":
-        with errors("the Laplacian"):
-            rows = assembler(mesh, place="cuda")
-            return rows.matrix(rows.values(to_device(mesh.vertices))[0])
-    rows = CotanAssembler(mesh)
-    return rows.matrix(rows.values(mesh.vertices)[0])
+    place = PLACES[choose(device, len(mesh.vertices))]
+    with place.errors("the Laplacian"):
+        rows = assembler(mesh, place=place.name)
+        return rows.matrix(rows.values(place.bring(mesh.vertices))[0])
 
 
 def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Literal["unit", "values"] | ArrayLike = "unit") -> Sparse:
@@ -308,19 +313,20 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
     n = len(mesh.vertices)
     one_of(kind, "kind", ("lumped", "barycentric", "voronoi", "consistent"))
     kind = "lumped" if kind == "barycentric" else kind
-    if kind != "lumped":
-        on_cpu(device, f"the {kind} mass is made")
-    elif choose(device, n) == "cuda":
-        with errors("the masses"):
-            mass = assembler(mesh, place="cuda").values(to_device(mesh.vertices))[1]
-            return csr(mass, xp().arange(n, dtype=np.int32), xp().arange(n + 1, dtype=np.int32), (n, n))
+    if kind == "lumped":
+        place = PLACES[choose(device, n)]
+        with place.errors("the masses"):
+            return _diagonal(ASSEMBLERS[place.name].lumped_mass(mesh), place)
+    on_cpu(device, f"the {kind} mass is made")
     if kind == "consistent":
         return _consistent_mass(mesh)
-    if kind == "lumped":
-        mass = _core.vertex_areas(mesh.faces.reshape(-1), face_areas(mesh), n, thread_count())
-    else:
-        mass = np.bincount(mesh.faces.reshape(-1), _mixed_areas(mesh).reshape(-1), minlength=n)
-    return sp.csr_array((mass, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, n))
+    return _diagonal(np.bincount(mesh.faces.reshape(-1), _mixed_areas(mesh).reshape(-1), minlength=n), HOST)
+
+
+def _diagonal(values, place):
+    """The diagonal matrix of these values as a sparse matrix of their place."""
+    n, xp = len(values), place.xp
+    return place.csr(values, xp.arange(n, dtype=np.int32), xp.arange(n + 1, dtype=np.int32), (n, n))
 
 
 @takes_arrays

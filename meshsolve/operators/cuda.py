@@ -10,6 +10,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import launch_1d
 from meshsolve.errors import OutOfMemoryError
+from meshsolve.operators.intrinsic import FLATTEST
 from meshsolve.patches import PatchMesh
 from meshsolve.sparse.lists_cuda import compressed, distinct, exclusive_scan, total, transposed
 
@@ -42,7 +43,7 @@ class DeviceAssembler:
     Patches, two queries and a launch over the patches; about 110 bytes a vertex are kept beside those of the patches.
     """
 
-    def __init__(self, mesh, flattest):
+    def __init__(self, mesh, flattest, threads=None):
         self.n, self.flattest = len(mesh.vertices), np.float64(flattest)
         self.patches = PatchMesh(mesh, device="cuda")
         self._tables = self.patches.on_device()
@@ -93,6 +94,11 @@ class DeviceAssembler:
             launch_1d(K.k_heavy, 32 * len(heavy), np.int32(len(heavy)), heavy, *self._heavy_faces, self.indptr, self.indices,
                  self.diagonal, x, self.flattest, data, mass)
         return data, mass
+
+    @classmethod
+    def lumped_mass(cls, mesh):
+        """(n,) the lumped mass of each vertex of a mesh."""
+        return cls(mesh, FLATTEST).values(device.to_device(mesh.vertices))[1]
 
     @functools.cached_property
     def _ends(self):

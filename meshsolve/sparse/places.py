@@ -13,6 +13,7 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.sparse.columns import as_array, as_complex, as_device_rhs, as_rhs, begin_device_rhs, device_lengths, lengths
 from meshsolve.sparse.cuda import as_device_csr, symmetric_cuda, uploaded
 from meshsolve.sparse.matrix import as_csr, as_symmetric
+from meshsolve.types import Device
 
 NEAR_TREE = 3.2                     # entries a row, the diagonal's included: the matrix of a tree has 3
 NO_TURN = contextlib.nullcontext()
@@ -25,7 +26,7 @@ def checked_already():
 class Host:
     """Main memory, and numpy's arrays."""
 
-    name = "cpu"
+    name: Device = "cpu"
     xp = np
     errors: Any = contextlib.nullcontext        # errors(what): what catches errors of a library
     array = staticmethod(as_array)              # array(x, name): checked
@@ -68,7 +69,7 @@ class Host:
 class Cuda(Host):
     """A GPU, and CuPy's arrays."""
 
-    name = "cuda"
+    name: Device = "cuda"
     xp = property(lambda self: device.xp())
     errors = staticmethod(device.errors)
     bring = staticmethod(device.to_device)

@@ -1,4 +1,4 @@
-"""Flows and smoothing checked by what is known: shrinking spheres, falling area, round limits, hostile meshes."""
+"""Flows and smoothing: shrinking spheres, decreasing area, round limits, hostile meshes."""
 
 import csv
 import warnings
@@ -14,7 +14,7 @@ from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import cotan_laplacian, edge_lengths, face_areas, mass_matrix
 
-pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many flows here go that far
+pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many of these flows do
 
 
 def bumpy_sphere(k=3):
@@ -31,7 +31,7 @@ def noisy_plane(k=20, height=0.2):
 
 
 def sphericity(mesh):
-    """36 pi V^2 / A^3: 1 for the ball, less for everything else."""
+    """36 pi V^2 / A^3: 1 for a ball, less for any other shape."""
     a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
     volume = np.einsum("ij,ij->", np.cross(a, b), c) / 6
     return 36 * np.pi * volume ** 2 / face_areas(mesh).sum() ** 3
@@ -65,7 +65,7 @@ def test_one_step_solves_the_stated_system():
 
 
 def test_conformalized_steps_keep_the_first_stiffness_and_the_area():
-    """Each is scaled about the centroid of the surface that it gives."""
+    """Each step scales its result about the centroid."""
     mesh = bumpy_sphere(2)
     L, dt, at, area = cotan_laplacian(mesh), 0.05, mesh, face_areas(mesh).sum()
     for _ in range(3):
@@ -123,7 +123,7 @@ def test_conformalized_flow_opens_the_neck_that_the_plain_one_pinches():
 
 
 def test_a_flow_that_runs_away_is_stopped():
-    with pytest.raises(MeshsolveError, match="times longer than it was. A smaller dt"):
+    with pytest.raises(MeshsolveError, match="times longer than at first; use a smaller dt"):
         mcf(dumbbell(0.15, 3), steps=100, dt=0.3, conformal=True)
 
 
@@ -140,7 +140,7 @@ def test_conformalized_flow_is_equivariant():
     assert np.abs(5 * out.vertices @ turn.T + [1, 2, 3] - other.vertices).max() < 1e-10
 
 
-# ---- what a user sees
+# ---- results and warnings
 
 
 def test_auto_step_is_free_of_units_and_visible():
@@ -179,7 +179,7 @@ def test_a_trimesh_is_taken():
 
 
 def test_a_hub_fills_the_squared_laplacian():
-    """numpy's bare MemoryError came out, or the process was killed."""
+    """Memory is checked before the squared Laplacian is made."""
     n = 300_000
     angle = np.linspace(0, 2 * np.pi, n, endpoint=False)
     rim = np.stack([np.cos(angle), np.sin(angle), np.zeros(n)], axis=1)
@@ -248,7 +248,7 @@ def test_degenerate_meshes_stay_finite(case, flow):
             flow(mesh)
         return
     out, _ = flow(mesh)
-    assert np.isfinite(out.vertices).all() and np.array_equal(out.vertices[-1], mesh.vertices[-1])      # unreferenced: to the bit
+    assert np.isfinite(out.vertices).all() and np.array_equal(out.vertices[-1], mesh.vertices[-1])      # unreferenced: bit for bit
 
 
 def test_a_surface_that_vanishes_ends_with_a_warning():
@@ -306,21 +306,21 @@ def test_reports_have_areas_and_volumes_before_and_after():
 
 
 def body():
-    """A ball with a thin limb, whose faces have a tenth of the area."""
+    """A ball with a thin limb that has a tenth of the area."""
     x = datasets.icosphere(4).vertices
     limb = np.clip((x[:, 0] - 0.75) / 0.25, 0, 1)
     return Mesh(np.c_[x[:, 0] + 3 * limb, x[:, 1:] * (1 - 0.75 * (limb > 0))[:, None]], datasets.icosphere(4).faces)
 
 
 def test_a_surface_that_collapses_is_reported():
-    """The whole of it, a part of it, and the volume alone."""
+    """The whole surface, a part of it, and its volume alone."""
     with pytest.warns(MeshsolveWarning, match="the surface has collapsed, or parts of it: 4.% of the area"):
         mcf(datasets.icosphere(3), 6, dt=0.025)
-    with pytest.warns(MeshsolveWarning, match="lost more than 90% of theirs. Take fewer steps or a smaller dt"):
+    with pytest.warns(MeshsolveWarning, match="lost more than 90% of theirs. Use fewer steps or a smaller dt"):
         after, report = mcf(body(), 8, dt=0.01)
     facts = report.as_dict()
     assert facts["area_after"] > 0.5 * facts["area_before"] and facts["volume_after"] > 0.5 * facts["volume_before"]
-    with pytest.warns(MeshsolveWarning, match="Take a smaller strength, or order=2, which keeps volume"):
+    with pytest.warns(MeshsolveWarning, match="Use a smaller strength, or order=2, which keeps volume"):
         smooth(body(), 60)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""The flows with device="cuda" beside the CPU's, on stand-ins for CuPy, and on a GPU with -m gpu."""
+"""The flows with device="cuda" compared with the host, on stand-ins for CuPy, and on a GPU with -m gpu."""
 
 import numpy as np
 import pytest
@@ -10,25 +10,25 @@ from meshsolve.apps import mcf, smooth
 from meshsolve.apps.mcf import METHODS, Flow
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many flows here go that far
+pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many of these flows do
 
 
 def noisy(k=2, unused=True):
-    """A bumpy sphere of radius 3 far from the origin, with a vertex that no face names."""
+    """A bumpy sphere of radius 3 far from the origin, with an unreferenced vertex."""
     sphere = ms.datasets.icosphere(k)
     x = 3 * sphere.vertices * (1 + 0.1 * np.random.default_rng(0).standard_normal((len(sphere.vertices), 1))) + 50
     return ms.Mesh(np.concatenate([x, [[1, 2, 3]]]) if unused else x, sphere.faces)
 
 
 def check(run, bound=1e-12):
-    """The mesh and the report of a call on both devices."""
+    """Compare a call on both devices; return the mesh and the report of the GPU."""
     (here, report), (there, other) = (run(place) for place in ("cpu", "cuda"))
     size = np.abs(here.vertices).max()
     assert np.abs(here.vertices - there.vertices).max() <= bound * size and np.array_equal(here.faces, there.faces)
     assert report.facts.keys() <= other.facts.keys() and other.facts["device"] == "cuda"
     assert other.facts["residual"] < 1e-14
-    told = {"steps", "dt", "area_before", "area_after", "strength"} & report.facts.keys()
-    assert {name: report.facts[name] for name in told} == pytest.approx({name: other.facts[name] for name in told}, rel=1e-12)
+    common = {"steps", "dt", "area_before", "area_after", "strength"} & report.facts.keys()
+    assert {name: report.facts[name] for name in common} == pytest.approx({name: other.facts[name] for name in common}, rel=1e-12)
     return there, other
 
 
@@ -61,7 +61,7 @@ def test_smoothing(any_backend, order, strength):
 
 
 def plane(k):
-    """k x k vertices, none of them on a line for long."""
+    """A bumpy height field of k x k vertices."""
     i = np.arange(k * k).reshape(k, k)
     a, b, c, d = (part.ravel() for part in (i[:-1, :-1], i[:-1, 1:], i[1:, :-1], i[1:, 1:]))
     x = np.column_stack([*np.indices((k, k)).reshape(2, -1), np.random.default_rng(0).standard_normal(k * k)])
@@ -69,8 +69,8 @@ def plane(k):
 
 
 def test_arrays_stay_on_the_device():
-    """One copy, of the result, for a whole flow on a mesh that is large enough to be dissected there; one set of patches, for
-    operators and ordering."""
+    """A flow on a mesh that is large enough for nested dissection on the GPU copies its result alone, and makes one set of
+    patches."""
     mesh = plane(71)
     with device.use(Strict()) as strict:
         for call in (lambda: mcf(mesh, steps=2, device="cuda"), lambda: smooth(mesh, device="cuda")):

@@ -1,4 +1,4 @@
-"""Pictures: size, content, the nearest face wins, whole files only."""
+"""Pictures: size, content, hidden surfaces, files written whole."""
 
 import importlib
 import os
@@ -102,13 +102,13 @@ def test_refuses_and_leaves_nothing(tmp_path, call):
 
 
 def hues(path):
-    """(blue, red) parts of each pixel, by the shares of their channels."""
+    """(blue, red) share of each pixel."""
     picture = pixels(path)
     return picture[..., 2] - picture[..., 0] > 0.15, picture[..., 0] - picture[..., 2] > 0.15
 
 
 def test_values_are_shown_where_they_are(tmp_path):
-    """From blue to red along an axis, with their scale on the right; where none is known the mesh keeps its colour."""
+    """Blue to red along an axis, with a scale on the right; without a number the mesh keeps its color."""
     sphere = datasets.icosphere(4)
     along = sphere.vertices[:, 1]
     render(tmp_path / "a.png", sphere, values=along, colormap="coolwarm", size=400, elevation=0)
@@ -131,7 +131,7 @@ def test_two_meshes_share_a_scale(tmp_path):
 
 @pytest.mark.slow
 def test_lines_of_equal_values(tmp_path):
-    """Four between five bands, each around the axis: a column of pixels meets them all."""
+    """Four lines between five bands around the axis: a column of pixels crosses all of them."""
     sphere = datasets.icosphere(5)
     pictures = []
     for lines in (0, 5):
@@ -151,7 +151,7 @@ def band(n, twist=2.0):
 
 
 def test_thin_triangles_cost_what_they_cover(monkeypatch):
-    """Their bounding boxes hold a hundred times as many samples as they cover: 2,000 needles had 400 million candidates."""
+    """Their bounding boxes hold a hundred times as many samples as they cover."""
     counts, candidates = [], drawing._candidates
     monkeypatch.setattr(drawing, "_candidates", lambda *given: counts.append(int(given[3].sum())) or candidates(*given))
     shape = np.array([600, 600])
@@ -163,18 +163,18 @@ def test_thin_triangles_cost_what_they_cover(monkeypatch):
 
 
 def test_rows_of_thin_triangles_are_their_boxes(monkeypatch):
-    """The same faces, weights and depths as from whole boxes, for triangles of every direction."""
+    """The same faces, weights and depths as from bounding boxes, for triangles in every direction."""
     rng = np.random.default_rng(0)
     shape, start = np.array([128, 96]), rng.uniform(-20, 140, (400, 1, 3))
     along = rng.standard_normal((400, 1, 3)) * 60 * np.array([0, 0.5, 1])[:, None]
     x = (start + along + 1.5 * rng.standard_normal((400, 3, 3))).reshape(-1, 3)
-    x[:30, 1] = np.round(x[:30, 1]) + 0.5               # corners on a row of samples
+    x[:30, 1] = np.round(x[:30, 1]) + 0.5               # corners on rows of samples
     faces = np.arange(1200, dtype=np.int32).reshape(-1, 3)
     by_rows = _visible(x, faces, shape)
     for chunk, sparse in ((300, drawing.SPARSE), (drawing.CHUNK, np.inf)):
         monkeypatch.setattr(drawing, "CHUNK", chunk)
         monkeypatch.setattr(drawing, "SPARSE", sparse)
         face, weights, depth = _visible(x, faces, shape)
-        assert np.count_nonzero(face != by_rows[0]) <= 3            # on an edge rounding decides
+        assert np.count_nonzero(face != by_rows[0]) <= 3            # rounding decides on an edge
         same = face == by_rows[0]
         assert np.abs(weights - by_rows[1])[same].max() < 1e-3 and np.allclose(depth[same], by_rows[2][same], atol=0.05)

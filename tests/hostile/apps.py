@@ -14,7 +14,7 @@ def circuit(tmp, text="V1 a 0 1\nR1 a 0 1"):
 ROWS = [
     bad("apps.mcf", "`steps` below 1", "steps has to be an integer from 1", lambda tmp: (ms.apps.mcf, (sphere(),), {"steps": 0})),
     bad("apps.mcf", "`dt` not positive", "dt has to be a finite number above 0", lambda tmp: (ms.apps.mcf, (sphere(),), {"dt": 0.0})),
-    bad("apps.mcf", "a callback that cannot be called", "callback has to be a function", lambda tmp: (ms.apps.mcf, (sphere(),), {"callback": 3})),
+    bad("apps.mcf", "a callback that cannot be called", "callback must be a function", lambda tmp: (ms.apps.mcf, (sphere(),), {"callback": 3})),
     bad("apps.mcf", "a mesh without area", "no face with an area", lambda tmp: (ms.apps.mcf, (ms.Mesh(np.zeros((3, 3)), [[0, 1, 2]]),), {})),
     bad("apps.mcf", "a step in which the surface vanishes", "shrank to nothing in step 1", lambda tmp: (ms.apps.mcf, (sphere(),), {"dt": 1e20}), ms.MeshsolveWarning),
     bad("apps.mcf", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.apps.mcf), (sphere(),), {"device": "cuda"}), ms.DeviceUnavailableError),
