@@ -46,7 +46,7 @@ class DeviceAssembler:
     def __init__(self, mesh, flattest, threads=None):
         self.n, self.flattest = len(mesh.vertices), np.float64(flattest)
         self.patches = PatchMesh(mesh, device="cuda")
-        self._tables = self.patches.on_device()
+        self._tables = self.patches.tables("cuda")
         self._lay_out_pattern(*self.patches.query("VV"))
         faces = self.patches.query("VF")
         self._lay_out_rows(*faces)

@@ -123,7 +123,7 @@ def dissect_cuda(A, seed, threads, effort="default", patch=DEFAULT_PATCH, stays=
     announce("order")
     start = time.perf_counter()
     with errors("nested dissection"):
-        G = prepass_cuda.on_device(A)
+        G = prepass_cuda.graph_of(A)
         reduced = prepass_cuda.reduce(G)
         if reduced.graph.n < SMALL or reduced.graph.nnz < NEAR_TREE * reduced.graph.n:
             o = dissect(prepass_cuda.on_host(G), effort, patch, seed, threads)

@@ -14,6 +14,7 @@ from meshsolve.mesh import pattern_of
 from meshsolve.options import counted
 from meshsolve.report import Report
 from meshsolve.sparse.columns import read_only
+from meshsolve.sparse.places import where
 from meshsolve.types import Matrix
 
 
@@ -84,7 +85,7 @@ class Ordering:
     @cached_property
     def iperm(self) -> np.ndarray:
         """(n,) int32: ``iperm[perm[k]] == k``, the new position of each old row."""
-        xp = device.xp() if device.holds(self.perm) else np
+        xp = where(self.perm).xp
         iperm = xp.empty_like(self.perm)
         iperm[self.perm] = xp.arange(len(self.perm), dtype=np.int32)
         return read_only(iperm)

@@ -46,7 +46,7 @@ class Reduced:
         return values if self.kept is None else values[self.kept]
 
 
-def on_device(A):
+def graph_of(A):
     """Return the symmetric pattern without diagonal on the GPU. ``A``: such a pattern (a Csr, host or GPU) or a matrix on the GPU."""
     if isinstance(A, Csr):
         return Csr(A.n, device.to_device(A.indptr), device.to_device(A.indices))
@@ -59,7 +59,7 @@ def on_device(A):
 
 def on_host(A):
     """Return the symmetric pattern without diagonal of a matrix or pattern on the GPU, on the host."""
-    pattern = A if isinstance(A, Csr) else on_device(A)
+    pattern = A if isinstance(A, Csr) else graph_of(A)
     return Csr(pattern.n, device.to_host(pattern.indptr), device.to_host(pattern.indices))
 
 

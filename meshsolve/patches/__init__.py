@@ -11,23 +11,22 @@ twins kmeans.cu, cut.cu, build.cu, query.cu, launched by the *_cuda.py of the sa
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from meshsolve import _core
-from meshsolve.device import choose, to_host
+from meshsolve.device import choose
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of
 from meshsolve.options import INT32_MAX, as_integer, as_seed, counted, thread_count
-from meshsolve.patches import build_cuda, query_cuda
+from meshsolve.patches import build_cuda, host, query_cuda
 from meshsolve.types import Array, Device, Matrix, Sparse
 
 QUERIES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")
 LARGEST_PATCH = 65535               # 16-bit local numbers; larger patch sizes mean this one
+BACKENDS: dict[str, Any] = {"cpu": host, "cuda": build_cuda}
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,16 +159,17 @@ class PatchMesh:
         seed = as_seed(seed)
         self._threads = thread_count(threads)
         self._has_faces = is_mesh(mesh_or_pattern)
-        subject = as_mesh(mesh_or_pattern) if self._has_faces else pattern_of(mesh_or_pattern)
+        subject = as_mesh(mesh_or_pattern) if self._has_faces else _countable(pattern_of(mesh_or_pattern))
         self._device = choose(device, len(subject.faces) if self._has_faces else subject.n)
-        build = _patch_mesh if self._has_faces else _patch_pattern
-        built = build(subject, size, seed, self._threads, self._device)
+        backend = BACKENDS[self._device]
+        built = (backend.patch_mesh if self._has_faces else backend.patch_pattern)(subject, size, seed, self._threads)
         self._vertices, self._edges, self._faces = (_Elements(*map(_frozen, arrays)) for arrays in built[:3])
         ev, fe, self._heavy_vertices, self._heavy_edges = map(_frozen, built[3:])
         self._ev, self._fe = ev.reshape(-1, 2), fe.reshape(-1, 3)
+        self._tables: dict[str, Any] = {}
 
     def __getstate__(self):
-        return {name: value for name, value in vars(self).items() if name not in ("_on_device", "_on_host")}
+        return vars(self) | {"_tables": {}}
 
     def __setstate__(self, state):
         self.__dict__.update(state)                     # pickle forgets what is read-only
@@ -268,24 +268,17 @@ class PatchMesh:
             raise InvalidInputError(f"there is no query {name!r}; there are {', '.join(QUERIES)}")
         if "F" in name and not self._has_faces:
             raise InvalidInputError(f"query {name!r} needs faces, and a pattern has none; it has VV, VE and EV")
-        if choose(self._device if device is None else device) == "cuda":
-            return query_cuda.query(self._on_device, name)
-        return _core.patch_query(name, *self._on_host, self._threads)
+        return self.tables(device).query(name)
 
-    def on_device(self) -> query_cuda.Tables:
-        """What the kernels of queries and operators read, on the device."""
-        return self._on_device
-
-    @functools.cached_property
-    def _on_device(self):
-        return query_cuda.Tables.upload(*self._view(), self._vertices.owner_patch)
-
-    @functools.cached_property
-    def _on_host(self):
-        return [array if isinstance(array, np.ndarray) else to_host(array) for array in self._view()]
+    def tables(self, device: Device | None = None) -> host.Tables | query_cuda.Tables:
+        """The arrays that queries read, in the memory of a device; copied once and kept."""
+        chosen = choose(self._device if device is None else device)
+        if chosen not in self._tables:
+            self._tables[chosen] = BACKENDS[chosen].Tables.of(self._view(), self._vertices, self._threads)
+        return self._tables[chosen]
 
     def _view(self):
-        """What queries read, in the order of `View` in patches.hpp."""
+        """The arrays that queries read, in the order of `View` in patches.hpp."""
         spans = [array for kind in (self._vertices, self._edges, self._faces) for array in (kind.ptr, kind.owned_ptr, kind.ltog)]
         return [*spans, self._ev.reshape(-1), self._fe.reshape(-1), self._heavy_vertices, self._heavy_edges]
 
@@ -322,30 +315,14 @@ class PatchMesh:
         >>> ms.PatchMesh(path, patch_size=1).quotient_graph().sum(axis=1).tolist()
         [1, 2, 2, 2, 2, 1]
         """
-        if choose(self._device if device is None else device) == "cuda":
-            return query_cuda.quotient_graph(self._on_device)
-        ends = to_host(self.vertex_patch)[self.query("EV", "cpu")[1].reshape(-1, 2)]
-        p, q = ends[ends[:, 0] != ends[:, 1]].T
-        count = np.ones(2 * len(p), np.int64)
-        rows_and_columns = np.concatenate([p, q]), np.concatenate([q, p])
-        Q = sp.coo_array((count, rows_and_columns), shape=(self.num_patches,) * 2).tocsr()
-        Q.sort_indices()
-        return Q
+        return self.tables(device).quotient_graph()
 
 
-def _patch_mesh(mesh, size, seed, threads, device):
-    n, faces = len(mesh.vertices), mesh.faces.reshape(-1)
-    if device == "cuda":
-        return build_cuda.patch_surface(n, faces, size, seed)
-    return _core.patch_surface(n, mesh.edges.reshape(-1), faces, mesh.side_edges.reshape(-1), size, seed, threads)
-
-
-def _patch_pattern(G, size, seed, threads, device):
+def _countable(G):
+    """The pattern G, if its edges can be numbered in int32."""
     if G.nnz // 2 > INT32_MAX:
         raise InvalidInputError(f"A has {counted(G.nnz // 2, 'edge')}; at most {INT32_MAX} are supported")
-    if device == "cuda":
-        return build_cuda.patch_pattern(G.indptr, G.indices, size, seed)
-    return _core.patch_pattern(G.indptr, G.indices, size, seed, threads)
+    return G
 
 
 def _frozen(array):

@@ -11,6 +11,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.patches.kmeans_cuda import halve, kmeans, members
+from meshsolve.patches.query_cuda import Tables as Tables
 from meshsolve.sparse.lists_cuda import MASK, bincount, distinct, exclusive_scan, find, rows_of, total
 
 K = device.kernels("patches/build.cu")
@@ -22,10 +23,10 @@ Owned = namedtuple("Owned", "patch ltog ptr rank")          # one kind of elemen
 Topology = namedtuple("Topology", "vertex_faces edge_faces dual")
 
 
-def patch_surface(n, faces, patch_size, seed):
-    """The twin of ``_core.mesh_edges`` and ``_core.patch_surface``: the same arrays, on the device."""
+def patch_mesh(mesh, patch_size, seed, threads):
+    """GPU counterpart of ``_core.mesh_edges`` and ``_core.patch_surface``: the same arrays, on the GPU."""
     with device.errors("patches"):
-        faces = device.to_device(faces)
+        n, faces = len(mesh.vertices), device.to_device(mesh.faces.reshape(-1))
         edges, face_edges = _edges_of(faces)
         T = _connect(n, len(edges) // 2, faces, face_edges)
         limit = min(patch_size, FACE_LIMIT)
@@ -41,13 +42,13 @@ def patch_surface(n, faces, patch_size, seed):
         return _number_locally(patches, (vertices, edge_owner, face_owner), ribbons, edges, face_edges, heavy)
 
 
-def patch_pattern(indptr, indices, patch_size, seed):
-    """The twin of ``_core.patch_pattern``: the same arrays, on the device."""
+def patch_pattern(G, patch_size, seed, threads):
+    """GPU counterpart of ``_core.patch_pattern``: the same arrays, on the GPU."""
     with device.errors("patches"):
         xp = device.xp()
-        graph = tuple(map(device.to_device, (indptr, indices)))
+        graph = tuple(map(device.to_device, (G.indptr, G.indices)))
         edges = _upper_edges(graph)
-        vertex_edges = _transpose(edges, len(indptr) - 1, 2)
+        vertex_edges = _transpose(edges, G.n, 2)
         part, count = kmeans(graph, min(patch_size, LOCAL_LIMIT), seed)
         while True:
             vertices, edge_owner = _own_pattern(edges, vertex_edges, part, count)

@@ -35,8 +35,16 @@ class Tables:
     vertex_owner: object            # owner patch of each ribbon vertex
 
     @classmethod
-    def upload(cls, *arrays):
-        return cls(*map(device.to_device, arrays))
+    def of(cls, view, vertices, threads):
+        return cls(*map(device.to_device, (*view, vertices.owner_patch)))
+
+    def query(self, name):
+        """(indptr int64, indices int32) on the GPU, as ``_core.patch_query``."""
+        return query(self, name)
+
+    def quotient_graph(self):
+        """The quotient graph as a sparse matrix on the GPU, columns ascending in each row."""
+        return quotient_graph(self)
 
     @property
     def count(self):

@@ -166,6 +166,6 @@ def test_what_is_built_on_the_device_stays_there(cuda):
 def test_tables_are_uploaded_once_and_not_pickled(cuda):
     P = PatchMesh(MESHES["grid"])
     P.query("VV", device="cuda")
-    tables = P._on_device
+    tables = P.tables("cuda")
     P.query("FF", device="cuda")
-    assert P._on_device is tables and "_on_device" not in vars(pickle.loads(pickle.dumps(P)))
+    assert P.tables("cuda") is tables and not pickle.loads(pickle.dumps(P))._tables
