@@ -233,7 +233,7 @@ class CudaBackend(HostBackend):
             return graph_cuda.Graph(M)
 
     def renumber(self, graph):
-        graph.gather_neighbours()
+        graph.gather_neighbors()
 
     def core(self, graph, perm, by_levels, samples, seed, dtype, threads):
         return inverse_cuda.Inverse(graph, perm, samples, seed, dtype)

@@ -31,7 +31,7 @@ void bind_inverse(nb::module_& m, const char* name) {
         return std::make_unique<Inverse>(
             parac::Factor<T>{{vector(ptr), vector(rows), vector(values)}, {vector(D), vector(perm), rounds, 0, 0}}, by_levels);
       }, "ptr"_a, "rows"_a, "values"_a, "D"_a, "perm"_a, "rounds"_a,
-         "by_levels"_a, "The factor from the arrays of an earlier one.")
+         "by_levels"_a, "Restore a factor from its arrays.")
       .def("apply", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
         Released free;
         f.apply(B.data(), B.stride(0), B.stride(1), X.data(), X.stride(0), X.stride(1), extent(B, 1), threads);
@@ -73,10 +73,11 @@ void bind_parac(nb::module_& m) {
         Released free;
         new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data(), detail, threads));
       }, "indptr"_a, "indices"_a, "data"_a, "threads"_a = 1, "edges"_a = true, "floor"_a = true,
-         nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), "A factor in a given order needs no edges, a look at the rows no floor.")
-      .def("gather_neighbours", [](Graph& g, int64_t apart) {
+         nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
+         "The graph of a matrix. A factor in a given order needs no edges; a check of the rows needs no floor.")
+      .def("gather_neighbors", [](Graph& g, int64_t apart) {
         Released free;
-        if (g.origin.empty() && parac::is_scattered(g, apart)) parac::gather_neighbours(g);
+        if (g.origin.empty() && parac::is_scattered(g, apart)) parac::gather_neighbors(g);
       }, "apart"_a = parac::near_enough)
       .def_ro("floored", &Graph::floored)
       .def_ro("bad_row", &Graph::bad_row)

@@ -1,5 +1,5 @@
-// From a symmetric matrix with non-negative row sums to the weighted graph that is factored. One sweep on one thread; two on
-// more where edges are written: where those of a piece of the rows begin has to be counted first. O(nnz).
+// The weighted graph of a symmetric matrix with nonnegative row sums, and its breadth-first renumbering. Cost: O(nnz). One thread
+// needs one sweep. Several threads need two if edges are written: the first one counts the edges of each piece of rows.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -12,31 +12,31 @@ namespace ms::parac {
 namespace {
 
 constexpr double eps = 2.220446049250313e-16;
-constexpr double rounding = 1e-10;       // of the sum of moduli: a row sum that is negative by less is zero
+constexpr double rounding = 1e-10;       // relative to the sum of absolute values: a row sum above -rounding counts as zero
 
-constexpr int32_t block = 32;            // rows that are fetched together
-constexpr int64_t grain = 1 << 14;       // rows that a thread takes at a time
+constexpr int32_t block = 32;            // rows that are prefetched together
+constexpr int64_t grain = 1 << 14;       // rows per task
 
 struct Row {
-  double sum = 0, moduli = 0;
-  int64_t negative = 0, positive = 0;    // off-diagonal entries by sign
+  double sum = 0, abs_sum = 0;           // of the entries, of their absolute values
+  int64_t negative = 0, positive = 0;    // numbers of off-diagonal entries by sign
 };
 
-Row look_at(const Pattern& A, const double* x, int32_t i) {
+Row read_row(const Pattern& A, const double* x, int32_t i) {
   Row r;
   for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
     r.sum += x[p];
-    r.moduli += std::abs(x[p]);
-    const int aside = A.idx[p] != i;          // no branch: where the diagonal stands is as good as random
-    r.negative += aside & (x[p] < 0);
-    r.positive += aside & (x[p] > 0);
+    r.abs_sum += std::abs(x[p]);
+    const int off_diagonal = A.idx[p] != i;   // no branch: the position of the diagonal is hard to predict
+    r.negative += off_diagonal & (x[p] < 0);
+    r.positive += off_diagonal & (x[p] > 0);
   }
   return r;
 }
 
-// A thousandth of the median weight: the least that an edge weighs when one of its ends is eliminated. Edges of negative weight
-// (positive entries) stay in the graph until then, because the pivots before that one sample edges which make up for them: the
-// long edge of a sliver has the weight -K, and the two short ones, once their common vertex is gone, leave +K there.
+// Smallest weight of an edge when one of its ends is eliminated: a thousandth of the median weight. Edges of negative weight
+// (positive entries) stay in the graph until then, because earlier pivots sample edges that compensate them: the long edge of a
+// sliver triangle has the weight -K, and eliminating the vertex of its two short edges adds +K.
 double floor_weight(const Pattern& A, const double* x) {
   std::vector<double> w;
   for (int32_t i = 0; i < A.n; ++i)
@@ -47,7 +47,7 @@ double floor_weight(const Pattern& A, const double* x) {
   return 1e-3 * w[w.size() / 2];
 }
 
-// The edges anew, with the positive entries, which are rare.
+// Writes the edges again, including the positive entries, which are rare.
 void add_negative_weights(Graph& g) {
   const Pattern& A = g.matrix;
   g.ptr[0] = 0;
@@ -65,22 +65,22 @@ void add_negative_weights(Graph& g) {
   }
 }
 
-// Rows met[k .. end) one after the other, with their old names. They lie anywhere, and so do the names of their neighbours: each
-// step asks for what the next one reads.
-void copy_rows(const Graph& g, const int32_t* met, int32_t k, int32_t end, const std::vector<int32_t>& name, Graph& next) {
+// Copies rows old[k .. end) in this order, with their old column numbers. Rows and numbers of neighbors are scattered in memory:
+// each step prefetches the data of the next one.
+void copy_rows(const Graph& g, const int32_t* old, int32_t k, int32_t end, const std::vector<int32_t>& renumbered, Graph& next) {
   for (int32_t i = k; i < end; ++i) {
-    const int64_t p = g.ptr[met[i]], length = g.ptr[met[i] + 1] - p;
+    const int64_t p = g.ptr[old[i]], length = g.ptr[old[i] + 1] - p;
     next.ptr[i + 1] = next.ptr[i] + length;
     fetch(g.to.data() + p);
     fetch(g.w.data() + p);
     fetch(g.w.data() + p + length);
   }
   for (int32_t i = k; i < end; ++i) {
-    const int64_t from = g.ptr[met[i]] - next.ptr[i];
+    const int64_t from = g.ptr[old[i]] - next.ptr[i];
     for (int64_t p = next.ptr[i]; p < next.ptr[i + 1]; ++p) {
       next.to[p] = g.to[from + p];
       next.w[p] = g.w[from + p];
-      fetch(&name[next.to[p]]);
+      fetch(&renumbered[next.to[p]]);
     }
   }
 }
@@ -90,33 +90,33 @@ void copy_rows(const Graph& g, const int32_t* met, int32_t k, int32_t end, const
 bool is_scattered(const Graph& g, int64_t apart, int threads) {
   std::atomic<int64_t> sum{0};
   for_range(threads, g.n, grain, [&](int64_t from, int64_t to, int) {
-    int64_t here = 0;
+    int64_t part = 0;
     for (int64_t v = from; v < to; ++v)
-      for (int64_t p = g.ptr[v]; p < g.ptr[v + 1]; ++p) here += std::abs(g.to[p] - v);
-    sum += here;
+      for (int64_t p = g.ptr[v]; p < g.ptr[v + 1]; ++p) part += std::abs(g.to[p] - v);
+    sum += part;
   });
   return sum > apart * g.ptr[g.n];
 }
 
-void gather_neighbours(Graph& g) {
+void gather_neighbors(Graph& g) {
   Graph next;
   next.ptr.resize(g.ptr.size());
   next.ptr[0] = 0;
   next.to.resize(g.to.size());
   next.w.resize(g.w.size());
-  std::vector<int32_t> name(g.n, -1), met(g.n + int64_t{1});        // one more, for a vertex that is not new
+  std::vector<int32_t> renumbered(g.n, -1), old(g.n + int64_t{1});        // one more entry, written for vertices that are not new
   int32_t known = 0;
   for (int32_t k = 0, root = 0; k < g.n;) {
     if (k == known) {                                   // a new component
-      while (name[root] >= 0) ++root;
-      name[root] = known;
-      met[known++] = root;
+      while (renumbered[root] >= 0) ++root;
+      renumbered[root] = known;
+      old[known++] = root;
     }
     const int32_t end = std::min(known, k + block);
-    copy_rows(g, met.data(), k, end, name, next);
+    copy_rows(g, old.data(), k, end, renumbered, next);
     for (int64_t p = next.ptr[k]; p < next.ptr[end]; ++p) {
-      int32_t& to = name[next.to[p]];
-      met[known] = next.to[p];
+      int32_t& to = renumbered[next.to[p]];
+      old[known] = next.to[p];
       const bool is_new = to < 0;
       to = is_new ? known : to;
       known += is_new;
@@ -125,20 +125,20 @@ void gather_neighbours(Graph& g) {
     k = end;
   }
   if (!g.ground.empty())
-    for (int32_t k = 0; k < g.n; ++k) next.ground.push_back(g.ground[met[k]]);
+    for (int32_t k = 0; k < g.n; ++k) next.ground.push_back(g.ground[old[k]]);
   g.ptr.swap(next.ptr);
   g.to.swap(next.to);
   g.w.swap(next.w);
   g.ground.swap(next.ground);
-  met.resize(g.n);
-  g.origin = std::move(met);
+  old.resize(g.n);
+  g.origin = std::move(old);
 }
 
 namespace {
 
-struct Rows {                            // what was found in a piece of the rows
+struct Rows {                            // results for a piece of the rows, as in Graph
   int64_t edges = 0, most = 0, floored = 0;
-  std::vector<double> ground;            // of all its rows, from the first that has some on
+  std::vector<double> ground;            // of all rows of the piece; empty if there are no edges to the ground
   int32_t bad_row = -1;
   double excess = 0;
 };
@@ -150,23 +150,23 @@ int64_t count_edges(const Pattern& A, const double* x, int64_t from, int64_t to)
   return edges;
 }
 
-// The edges of row i, from position `next` of the graph on.
+// Writes the edges of row i to the positions [next, end) of the graph.
 void write_edges(const Pattern& A, const double* x, int32_t i, int64_t next, int64_t end, Graph& g) {
   g.ptr[i] = next;
-  for (int64_t p = A.ptr[i]; next < end; ++p) {        // what is behind them may be another thread's
+  for (int64_t p = A.ptr[i]; next < end; ++p) {        // positions from `end` on may belong to another thread
     g.to[next] = A.idx[p];
     g.w[next] = -x[p];
     next += A.idx[p] != i && x[p] < 0;
   }
 }
 
-// Looks at the rows [from, to) up to one that is no row of a Laplacian; writes their edges, from position `start` of the graph
-// on, where it has room for any.
+// Reads the rows [from, to), up to the first with a negative sum. Writes their edges, from position `start` of the graph on, if
+// the graph stores edges.
 void read_rows(const Pattern& A, const double* x, int64_t from, int64_t to, int64_t start, Graph& g, Rows& found) {
   for (int32_t i = static_cast<int32_t>(from); i < to; ++i) {
-    const Row row = look_at(A, x, i);
-    const double noise = 4 * static_cast<double>(A.degree(i) + 1) * eps * row.moduli;
-    if (row.sum < -std::max(noise, rounding * row.moduli) || !std::isfinite(row.moduli)) {
+    const Row row = read_row(A, x, i);
+    const double noise = 4 * static_cast<double>(A.degree(i) + 1) * eps * row.abs_sum;
+    if (row.sum < -std::max(noise, rounding * row.abs_sum) || !std::isfinite(row.abs_sum)) {
       found.bad_row = i;
       found.excess = row.sum;
       return;

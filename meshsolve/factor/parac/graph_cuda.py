@@ -80,7 +80,7 @@ class Graph:
         """ptr, to, w, ground, origin: see `Graph` in parac.hpp."""
         return self._ptr, self._to, self._w, self._ground, self.origin
 
-    def gather_neighbours(self, apart=NEAR_ENOUGH):
+    def gather_neighbors(self, apart=NEAR_ENOUGH):
         """Number the vertices of a scattered graph in breadth-first order: ``origin`` has their numbers in the matrix then."""
         if len(self.origin) or device.scalar(self._apart) <= apart * self.nnz:
             return
@@ -101,5 +101,5 @@ class Graph:
         """A graph of very many levels or components: each is a step of the one block, and the CPU takes less time for them."""
         M = self._matrix
         graph = _core.ParacGraph(*map(device.to_host, (M.indptr, M.indices, M.data)))
-        graph.gather_neighbours(apart)
+        graph.gather_neighbors(apart)
         self._ptr, self._to, self._w, self._ground, self.origin = map(device.to_device, graph.arrays())

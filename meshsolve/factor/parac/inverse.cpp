@@ -1,6 +1,7 @@
-// The factor as an operator: G^-T D^+ G^-1 in the caller's numbering, symmetric and positive semidefinite. On a component
-// without a ground the last pivot is zero, and so is the result there: on the range of the Laplacian that is an inverse up to a
-// constant. Taking means out of r and z instead would spoil small entries where weights span many decades.
+// The factor as an operator: G^-T D^+ G^-1 in the caller's numbering, symmetric and positive semidefinite. On a component without
+// a ground the last pivot is zero, and so is the last entry of the result. On the range of the Laplacian this is an inverse up to
+// a constant. Projecting the mean out of input and result instead would destroy small entries if the weights span many decades.
+// Cost: two triangular solves.
 #include <algorithm>
 #include <cmath>
 
@@ -35,18 +36,19 @@ Inverse<T>::Inverse(Factor<T>&& factor, bool by_levels, int threads) : pivots_(s
   });
 }
 
-// Each component without a ground ends in a pivot of zero, and every other column leads there.
+// Each component without a ground ends in a zero pivot. In the tree of the first row indices of the columns, that pivot is its
+// root.
 template <class T>
 void Inverse<T>::label_components(const trisolve::ColumnStores<T>& columns) {
   const int32_t n = columns.n();
   const RawVector<double>& D = pivots_.D;
-  int32_t grounds = 0;                                  // columns that end at the ground
+  int32_t grounds = 0;                                  // roots of components with a ground
   for (int32_t k = 0; k < n; ++k) {
     null_components_ += D[k] == 0;
     grounds += D[k] != 0 && columns.length(k) == 0;
   }
   if (null_components_ == 0) return;
-  if (null_components_ == 1 && grounds == 0) {          // all columns lead to the same vertex
+  if (null_components_ == 1 && grounds == 0) {          // one component
     size_.assign(1, n);
     return;
   }
@@ -74,8 +76,8 @@ void Inverse<T>::project(double* B, int64_t k) const {
   center(static_cast<int64_t>(pivots_.D.size()), k, label_.empty() ? nullptr : label_.data(), size_.data(), null_components_, B);
 }
 
-// K columns at once: to the numbering of the solves, through them, and back. The rows lie anywhere in b and x, and are asked for
-// in time.
+// Solves for K right-hand sides: permutes them to the numbering of the solves and back. Rows of b and x are scattered, so they
+// are prefetched.
 template <class T>
 template <int K>
 void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x,
@@ -102,7 +104,7 @@ template <class T>
 void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k,
                        int threads) const {
   auto work = work_->lend();
-  double* const Y = room(*work, k);
+  double* const Y = workspace(*work, k);
   trisolve::in_groups(k, [&](auto K, int64_t at) {
     interrupt::poll();
     apply_block<K>(B + at * column_b, row_b, column_b, X + at * column_x, row_x, column_x, Y, threads);
@@ -114,21 +116,21 @@ void Inverse<T>::apply_inside(const double* B, double* X, int64_t k, int threads
   const int64_t n = static_cast<int64_t>(pivots_.D.size());
   auto work = work_->lend();
   trisolve::in_groups(k, [&](auto K, int64_t at) {
-    if (K == k) {                                             // all of them: where they lie
+    if (K == k) {                                             // all right-hand sides at once, in place
       std::copy_n(B, n * K, X);
       lower_.solve_pair(X, K, inverse_d_.data(), threads);
       return;
     }
-    double* const Y = room(*work, k);
+    double* const Y = workspace(*work, k);
     for (int64_t q = 0; q < n; ++q) std::copy_n(B + q * k + at, int64_t{K}, Y + q * K);
     lower_.solve_pair(Y, K, inverse_d_.data(), threads);
     for (int64_t q = 0; q < n; ++q) std::copy_n(Y + q * K, int64_t{K}, X + q * k + at);
   });
 }
 
-// Memory for a group of k columns.
+// Workspace for a group of right-hand sides out of k.
 template <class T>
-double* Inverse<T>::room(Buffer<double>& work, int64_t k) const {
+double* Inverse<T>::workspace(Buffer<double>& work, int64_t k) const {
   const int64_t size = static_cast<int64_t>(pivots_.D.size()) * std::min(k, trisolve::largest_group);
   if (work.size() < size) work = Buffer<double>(size);
   return work.data();

@@ -1,8 +1,8 @@
-// Where the sampled edges of many vertices are kept.
-// Lists (of a given order): four edges to a node, which is a cache line, so that a list is read with a miss per four edges and
-// not per edge. Nodes lie in chunks that never move, so that one thread may walk a list while another takes new nodes. Every
-// worker keeps the nodes it was given back and takes those first: what was read last is in its cache.
-// Rows (of the rounds): blocks of edges, for rows that have outgrown the first place they were given.
+// Storage of the sampled edges.
+// Lists (for a given order): linked lists with four edges per node, which is a cache line, so there is one cache miss per four
+// edges. Nodes lie in chunks that never move, so one thread may read a list while another allocates nodes. Each worker reuses its
+// freed nodes first, since they are in its cache.
+// Rows (for the rounds): blocks of edges, for rows that have outgrown their first storage.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -20,14 +20,14 @@
 namespace ms::parac {
 
 struct alignas(64) Node {
-  static constexpr int32_t room = 4;
-  double w[room];
-  int32_t to[room];
+  static constexpr int32_t capacity = 4;
+  double w[capacity];
+  int32_t to[capacity];
   uint32_t next;
   int32_t count;
 };
 
-constexpr uint32_t no_node = ~uint32_t{0}, held = no_node - 1;       // held: the head of a list that a thread is changing
+constexpr uint32_t no_node = ~uint32_t{0}, locked = no_node - 1;     // locked: head of a list that a thread is changing
 
 class Nodes {
  public:
@@ -36,12 +36,12 @@ class Nodes {
   }
   Nodes(const Nodes&) = delete;
   ~Nodes() {
-    for (uint32_t c = 0; c < made_.load(std::memory_order_relaxed); ++c) free_block(chunks_[c]);      // some may be null
+    for (uint32_t c = 0; c < made_.load(std::memory_order_relaxed); ++c) free_block(chunks_[c]);  // null if the allocation failed
     std::free(chunks_);
   }
   Node& operator[](uint32_t i) const { return chunks_[i >> bits][i & (size - 1)]; }
 
-  // The first node of a fresh chunk of `size` nodes.
+  // Allocates a chunk of `size` nodes. Returns its first node.
   uint32_t grow() {
     const uint32_t c = used_.fetch_add(1, std::memory_order_relaxed);
     if (c >= most - 1) throw std::length_error("more than 16 billion sampled edges at a time: the graph is too large");
@@ -54,25 +54,25 @@ class Nodes {
 
  private:
   static constexpr uint32_t most = 1u << (32 - bits);
-  Node** chunks_;                       // (most) of which the first made_ may be there
+  Node** chunks_;                       // (most) the first made_ may be allocated
   std::atomic<uint32_t> used_{0}, made_{0};
 };
 
-class NodeKeeper {                      // of one worker
+class NodePool {                        // allocator of one worker
  public:
-  explicit NodeKeeper(Nodes& nodes) : nodes_(&nodes) {}
+  explicit NodePool(Nodes& nodes) : nodes_(&nodes) {}
 
-  // Puts an edge into the list that starts with node `head`; returns where the list starts now.
-  uint32_t put(uint32_t head, double w, int32_t to) {
+  // Adds an edge to the list that starts with node `head`. Returns its new first node.
+  uint32_t push(uint32_t head, double w, int32_t to) {
     if (head != no_node) {
       Node& node = (*nodes_)[head];
-      if (node.count < Node::room) {
+      if (node.count < Node::capacity) {
         node.w[node.count] = w;
         node.to[node.count++] = to;
         return head;
       }
     }
-    const uint32_t i = take();
+    const uint32_t i = allocate();
     Node& node = (*nodes_)[i];
     node.w[0] = w;
     node.to[0] = to;
@@ -80,13 +80,13 @@ class NodeKeeper {                      // of one worker
     node.next = head;
     return i;
   }
-  void give(uint32_t i) {
+  void release(uint32_t i) {
     (*nodes_)[i].next = free_;
     free_ = i;
   }
 
  private:
-  uint32_t take() {
+  uint32_t allocate() {
     if (free_ != no_node) {
       const uint32_t i = free_;
       free_ = (*nodes_)[i].next;
@@ -103,9 +103,9 @@ class NodeKeeper {                      // of one worker
   uint32_t free_ = no_node, next_ = 0, end_ = 0;
 };
 
-class Rows {                            // of one worker
+class RowStorage {                      // of one worker
  public:
-  Edge* take(int64_t entries) {
+  Edge* allocate(int64_t entries) {
     if (entries > left_) {
       const int64_t size = entries > block ? entries : block;
       blocks_.emplace_back(size);
@@ -127,28 +127,28 @@ class Rows {                            // of one worker
   int64_t left_ = 0;
 };
 
-// What several threads add to, a list by its head or a row by its lock, is held while one of them does; the others wait for a
-// few stores. They wait for an exception too: `value` goes back as it then is.
+// Spin lock of a list (its head) or of a row (its lock word), which other threads hold for a few stores. The destructor writes
+// `value` back, also after an exception.
 template <bool shared>
-class Hold {
+class SpinLock {
  public:
-  explicit Hold(uint32_t& head) : value(shared ? take(head) : head), head_(head) {}
-  ~Hold() {
+  explicit SpinLock(uint32_t& head) : value(shared ? acquire(head) : head), head_(head) {}
+  ~SpinLock() {
     if constexpr (shared)
       AtomicRef(head_).store(value, std::memory_order_release);
     else
       head_ = value;
   }
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
 
   uint32_t value;
 
  private:
-  static uint32_t take(uint32_t& head) {
+  static uint32_t acquire(uint32_t& head) {
     for (int spin = 0;; ++spin) {
-      const uint32_t found = AtomicRef(head).exchange(held, std::memory_order_acquire);
-      if (found != held) return found;
+      const uint32_t found = AtomicRef(head).exchange(locked, std::memory_order_acquire);
+      if (found != locked) return found;
       if (spin > 200) std::this_thread::yield();
     }
   }

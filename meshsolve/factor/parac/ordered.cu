@@ -1,33 +1,36 @@
-// ParAC in a given order on the GPU: the factor of parac.cpp, bit for bit. One persistent kernel eliminates right-looking: a
-// vertex is ready when no entry of its row leads to an earlier one (raw entries are counted), and waits in a queue then. Its
-// edges are those of the matrix and the samples that earlier pivots left for it in a hash table.
-//   warps     take a ticket for the queue each and wait for its place to be filled; who makes a vertex ready goes on with it
-//   blocks    a pivot of many edges calls the warps of its block together, which answer when they are through with their own
-//   table     open addressing, linear probing from a hash of the earlier end and of a number that the sample has among its samples.
-//             A slot's word names both ends and is taken by compare-and-swap of a free one; only the pivot it belongs to reads it,
-//             when no more will come, looks for each number, and frees it. So no thread waits for a slot, and a search may pass free
-//             slots. Samples of a hub lie in groups all over the table: in one row they would be in the way of all others.
-//   room      what a pivot needs of the table, the columns and the scratch is reserved before it changes anything. Where that
-//             fails the kernel halts, the host grows the workspace, queues what is ready, and launches again.
-// A ticket is only held by a warp that runs, so progress never depends on how many blocks are resident. A wait in which nothing
-// is eliminated anywhere ends, halts the kernel and is reported. Nothing depends on the schedule: a pivot sorts what it gathers.
-// Cost: a read of the matrix, twice; a compare-and-swap per sample; a handful of atomics per pivot.
-// Source: Liang et al. 2025, "ParAC", Algorithm 4. There a slot that is being written is waited for, and places in the queue
-// belong to blocks, all of which have to be resident.
+// ParAC in a given order on the GPU: the factor of parac.cpp, bit for bit. One persistent kernel eliminates right-looking. A
+// vertex is ready when no entry of its row leads to an earlier vertex (entries are counted separately); then it enters a queue.
+// Its edges are those of the matrix and the samples of earlier pivots, which are stored in a hash table.
+//   warps     each draws a ticket (an index of the queue) and waits until that entry is filled. A warp that makes a vertex
+//             ready eliminates it next
+//   blocks    for a pivot of many edges, a warp requests its whole thread block; the other warps join after their current pivot
+//   table     open addressing with linear probing from a hash of the earlier end and of the index among its samples. The word of
+//             a slot holds both ends; a free slot is claimed by compare-and-swap. Only the pivot at the earlier end reads its
+//             samples, after the last one is inserted: it searches each index and frees the slot. So no thread waits for a slot,
+//             and a search may skip free slots. Samples of a dense row are spread over the table in groups: as one run they would
+//             slow down all other searches
+//   capacity  a pivot reserves its part of the table, the columns and the scratch before it changes anything. If that fails, the
+//             kernel halts, the host grows the workspace, enqueues the ready vertices and launches again
+// Only a running warp holds a ticket, so progress does not depend on the number of resident thread blocks. If no vertex is
+// eliminated during a long wait, the kernel halts and reports a stall. The result does not depend on the schedule: a pivot sorts
+// its edges.
+// Cost: two reads of the matrix, a compare-and-swap per sample, a few atomics per pivot.
+// Source: Liang et al. 2025, "ParAC", Algorithm 4. In the paper threads wait for slots that are being written, and entries of the
+// queue belong to thread blocks, which must all be resident.
 #include "factor/parac/ordered.cuh"
 
 namespace ms::parac {
 
 // ---- waiting
 
-// Ends what would wait for ever: as long as anything is eliminated anywhere, there is hope.
-struct Hope {
+// Ends a wait that would never end: halts the kernel if no vertex is eliminated during `patience` polls.
+struct StallTimer {
   unsigned long long seen;
   long long left;
-  __device__ explicit Hope(const Ordered& F) : seen(F.look(eliminated)), left(F.patience) {}
+  __device__ explicit StallTimer(const Ordered& F) : seen(F.read(eliminated)), left(F.patience) {}
   __device__ void wait(const Ordered& F, unsigned nanoseconds) {
     if (--left < 0) {
-      const unsigned long long now = F.look(eliminated);
+      const unsigned long long now = F.read(eliminated);
       if (now == seen) F.stop(stalled);
       seen = now;
       left = F.patience;
@@ -36,116 +39,118 @@ struct Hope {
   }
 };
 
-// ---- many edges: the whole block
+// ---- pivots of many edges, by the whole thread block
 
-// Scratch in global memory for a block to have alone, or nobody if the kernel halts. Who has one waits for nothing.
-__device__ __forceinline__ int take_slab(const Ordered& F, int edges) {
+// Acquires a slab of scratch for this thread block, or returns `none` if the kernel halts. A block that owns a slab does not wait
+// for anything else.
+__device__ __forceinline__ int acquire_slab(const Ordered& F, int edges) {
   if (edges > F.slab_room) {
     atomicMax(F.state + need_scratch, static_cast<unsigned long long>(edges));
     F.stop(scratch_small);
-    return nobody;
+    return none;
   }
-  Hope hope(F);
-  for (int i = static_cast<int>(blockIdx.x) % F.slab_count; !F.look(halt); i = (i + 1) % F.slab_count) {
+  StallTimer timer(F);
+  for (int i = static_cast<int>(blockIdx.x) % F.slab_count; !F.read(halt); i = (i + 1) % F.slab_count) {
     if (atomicCAS(F.slab_taken + i, 0, 1) == 0) {
       __threadfence();
       return i;
     }
-    hope.wait(F, 512);
+    timer.wait(F, 512);
   }
-  return nobody;
+  return none;
 }
 
-// `shared` is that of all warps, which have answered the call.
-__device__ __forceinline__ void eliminate_together(const Ordered& F, int k, double* shared) {
+// Eliminates pivot k by the whole thread block. It uses the shared memory of all its warps, which have joined.
+__device__ __forceinline__ void eliminate_by_block(const Ordered& F, int k, double* shared) {
   const Block block;
   const int edges = F.edges(k);
   long long room = (blockDim.x / 32 * scratch_words(light) - 2) / 4 & ~1ll;
   double* memory = shared;
-  int slab = nobody;
+  int slab = none;
   if (edges > room) {
-    if (block.rank == 0) slab = take_slab(F, edges);
+    if (block.rank == 0) slab = acquire_slab(F, edges);
     slab = static_cast<int>(block.from_first(static_cast<unsigned long long>(slab)));
-    if (slab == nobody) return;
+    if (slab == none) return;
     room = F.slab_room;
     memory = F.slabs + slab * scratch_words(room);
   }
   eliminate(F, block, k, Scratch(memory, room));
-  if (slab == nobody || block.rank != 0) return;
+  if (slab == none || block.rank != 0) return;
   __threadfence();
   atomicExch(F.slab_taken + slab, 0);
 }
 
 // ---- work
 
-// What one lane waits for: the vertex of its ticket. nobody: the block is called together, or is to leave.
-__device__ __forceinline__ int await(const Ordered& F, int* call, int& ticket) {
-  Hope hope(F);
+// Waits, by one lane, for the vertex of its ticket. Returns `none` if there is a request for the block.
+__device__ __forceinline__ int wait_for_ticket(const Ordered& F, int* request, int& ticket) {
+  StallTimer timer(F);
   unsigned sleep = 32;
-  for (unsigned looks = 1;; ++looks) {
-    const int k = ticket < F.n ? static_cast<volatile int*>(F.queue)[ticket] : nobody;
-    if (k != nobody) {
-      ticket = nobody;
+  for (unsigned polls = 1;; ++polls) {
+    const int k = ticket < F.n ? static_cast<volatile int*>(F.queue)[ticket] : none;
+    if (k != none) {
+      ticket = none;
       __threadfence();
       return k;
     }
-    if (*static_cast<volatile int*>(call) != nobody) return nobody;
-    if (looks % 8 == 0 && F.look(halt)) {
-      atomicCAS(call, nobody, leave);
-      return nobody;
+    if (*static_cast<volatile int*>(request) != none) return none;
+    if (polls % 8 == 0 && F.read(halt)) {
+      atomicCAS(request, none, quit);
+      return none;
     }
-    hope.wait(F, sleep);
+    timer.wait(F, sleep);
     if (sleep < 1024) sleep *= 2;
   }
 }
 
-__device__ __forceinline__ int seek(const Ordered& F, int* call, int& ticket, int next) {
-  if (*static_cast<volatile int*>(call) != nobody) return nobody;
-  if (F.look(halt)) {
-    atomicCAS(call, nobody, leave);
-    return nobody;
+// The next pivot of a warp, or `none` if there is a request for the block.
+__device__ __forceinline__ int next_pivot(const Ordered& F, int* request, int& ticket, int next) {
+  if (*static_cast<volatile int*>(request) != none) return none;
+  if (F.read(halt)) {
+    atomicCAS(request, none, quit);
+    return none;
   }
-  if (next != nobody) return next;
-  if (ticket == nobody) {
+  if (next != none) return next;
+  if (ticket == none) {
     const unsigned long long drawn = atomicAdd(F.state + head, 1ull);
     ticket = drawn < static_cast<unsigned long long>(F.n) ? static_cast<int>(drawn) : F.n;
   }
-  return await(F, call, ticket);
+  return wait_for_ticket(F, request, ticket);
 }
 
-// All warps of the block come here once one has called; false: they are to leave.
-__device__ __forceinline__ bool answer(const Ordered& F, int* call, double* shared) {
+// Serves the request of the block, by all its warps. Returns false if the request is to exit.
+__device__ __forceinline__ bool serve_request(const Ordered& F, int* request, double* shared) {
   __syncthreads();
-  const int called = *call;
+  const int requested = *request;
   __syncthreads();
-  if (called == leave) return false;
-  if (threadIdx.x == 0) *static_cast<volatile int*>(call) = nobody;
+  if (requested == quit) return false;
+  if (threadIdx.x == 0) *static_cast<volatile int*>(request) = none;
   __syncthreads();
-  eliminate_together(F, called, shared);
+  eliminate_by_block(F, requested, shared);
   __syncthreads();
   return true;
 }
 
-__device__ __forceinline__ void work(const Ordered& F, int* call, double* shared) {
+__device__ __forceinline__ void work(const Ordered& F, int* request, double* shared) {
   const Warp warp;
-  const Scratch mine(shared + threadIdx.x / 32 * scratch_words(light), light);
-  int ticket = nobody, next = nobody;
+  const Scratch scratch(shared + threadIdx.x / 32 * scratch_words(light), light);
+  int ticket = none, next = none;
   for (;;) {
-    int k = nobody;
-    if (warp.rank == 0) k = seek(F, call, ticket, next);
+    int k = none;
+    if (warp.rank == 0) k = next_pivot(F, request, ticket, next);
     k = __shfl_sync(full_warp, k, 0);
     warp.sync();
-    if (k != nobody) {
-      next = nobody;
+    if (k != none) {
+      next = none;
       if (F.edges(k) <= light) {
-        next = eliminate(F, warp, k, mine);
+        next = eliminate(F, warp, k, scratch);
         continue;
       }
-      int before = nobody;
-      if (warp.rank == 0) before = atomicCAS(call, nobody, k);
-      if (__shfl_sync(full_warp, before, 0) != nobody) next = k;        // after what the block was called for first
+      int before = none;
+      if (warp.rank == 0) before = atomicCAS(request, none, k);
+      if (__shfl_sync(full_warp, before, 0) != none) next = k;        // after the earlier request
     }
-    if (!answer(F, call, shared)) return;
+    if (!serve_request(F, request, shared)) return;
   }
 }
 
@@ -154,28 +159,28 @@ __device__ __forceinline__ void work(const Ordered& F, int* call, double* shared
 using namespace ms;
 using namespace ms::parac;
 
-// Three blocks a multiprocessor at least.
+// At least three thread blocks per multiprocessor.
 extern "C" __global__ void __launch_bounds__(256, 3)
 k_ordered(int n, int samples, unsigned long long seed, double floor, unsigned long long pause, long long patience,
           unsigned long long* state, const long long* ptr, const int* to, const double* w, const double* ground,
-          const int* order, const int* position, const int* later, int* waits, int* fills, int* level, int* queue,
+          const int* order, const int* position, const int* later, int* pending, int* num_samples, int* level, int* queue,
           unsigned long long* table, double* table_sample, long long table_room, long long* column_start,
           int* column_length, int* column_row, double* column_value, double* D, long long columns_room, double* slabs, int* slab_taken,
           int slab_count, int slab_room) {
   extern __shared__ double shared[];
-  __shared__ int call;                                      // a vertex that needs the whole block, nobody or leave
-  const Ordered F{n, samples, seed, floor, pause, patience, state, ptr, to, w, ground, order, position, later, waits, fills,
-                  level, queue, table, reinterpret_cast<Sample*>(table_sample), table_room, column_start, column_length, column_row, column_value, D,
-                  columns_room, slabs, slab_taken, slab_count, slab_room};
-  if (threadIdx.x == 0) call = nobody;
+  __shared__ int request;                                   // a vertex for the whole block, none or quit
+  const Ordered F{n, samples, seed, floor, pause, patience, state, ptr, to, w, ground, order, position, later, pending, num_samples,
+                  level, queue, table, reinterpret_cast<Sample*>(table_sample), table_room, column_start, column_length,
+                  column_row, column_value, D, columns_room, slabs, slab_taken, slab_count, slab_room};
+  if (threadIdx.x == 0) request = none;
   __syncthreads();
-  work(F, &call, shared);
+  work(F, &request, shared);
 }
 
-// Edges to earlier and to later vertices of each position, a warp each.
+// Counts the edges to earlier and to later vertices at each position, one warp per row.
 extern "C" __global__ void __launch_bounds__(256)
 k_count_edges(int n, int samples, const long long* ptr, const int* to, const double* ground, const int* order,
-              const int* position, int* waits, int* later) {
+              const int* position, int* pending, int* later) {
   const Warp warp;
   for (long long k = grid_begin() / 32; k < n; k += grid_step() / 32) {
     const int v = order[k];
@@ -188,12 +193,12 @@ k_count_edges(int n, int samples, const long long* ptr, const int* to, const dou
       earlier += total;
     }
     if (warp.rank != 0) continue;
-    waits[k] = earlier;
+    pending[k] = earlier;
     later[k] = static_cast<int>(end - ptr[v]) - earlier + (ground && ground[v] > 0 ? samples : 0);
   }
 }
 
-// What is in a table into a larger one that is empty.
+// Copies the table to a larger, empty one.
 extern "C" __global__ void __launch_bounds__(256)
 k_rehash(long long old_room, const unsigned long long* old_table, const double* old_samples, long long room,
          unsigned long long* table, double* table_samples) {
@@ -204,13 +209,13 @@ k_rehash(long long old_room, const unsigned long long* old_table, const double* 
     const unsigned long long word = old_table[i];
     if (word == vacant) continue;
     long long at = F.slot(static_cast<int>(word >> 32), static_cast<int>(from[i].number));
-    while (atomicCAS(table + at, vacant, word) != vacant)   // ends: there is more room than words
+    while (atomicCAS(table + at, vacant, word) != vacant)   // ends: the new table has free slots
       if (++at == room) at = 0;
     reinterpret_cast<Sample*>(table_samples)[at] = from[i];
   }
 }
 
-// Columns one after the other, a warp each.
+// Copies the columns to contiguous storage, one warp per column.
 extern "C" __global__ void __launch_bounds__(256)
 k_pack(int n, const long long* start, const int* row, const double* value, const long long* ptr, int* new_row,
        double* new_value) {

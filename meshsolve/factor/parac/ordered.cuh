@@ -1,54 +1,54 @@
-// What ParAC in a given order works on on the GPU, and the elimination of one pivot by a warp or a block. See ordered.cu.
+// Data of ParAC in a given order on the GPU, and the elimination of one pivot by a warp or a thread block. See ordered.cu.
 #pragma once
 #include "factor/parac/team.cuh"
 
 namespace ms::parac {
 
 constexpr unsigned long long vacant = ~0ull;                            // word of a free slot
-constexpr int light = 64;                                               // most edges that one warp eliminates
-constexpr int together = 8;                                             // samples of a vertex that lie next to each other
-constexpr int nobody = -1, leave = -2;                                  // besides vertices, what a block may be called for
+constexpr int light = 64;                                               // most edges of a pivot that one warp eliminates
+constexpr int together = 8;                                             // consecutive samples of a vertex in adjacent slots
+constexpr int none = -1, quit = -2;                                  // requests of a block other than a vertex: none, and exit
 
-// What `state` holds, each hot counter in a cache line of its own; ordered_cuda.py knows the same numbers.
+// Entries of `state`; counters that many threads change have a cache line each. ordered_cuda.py uses the same numbers.
 enum State { halt = 0, head = 16, tail = 32, eliminated = 48, columns_used = 64, table_used = 80, need_table = 96, need_scratch,
              lost };
 enum Halt { done = 1, paused = 2, columns_full = 4, table_full = 8, scratch_small = 16, stalled = 32 };
 
-struct Sample {                          // 16 bytes: one array, since registers are short
+struct Sample {                          // one array of structures: two arrays would need more registers
   double w;
-  long long number;                      // among the samples of its earlier end
+  long long number;                      // index among the samples of its earlier end
 };
 
 struct Ordered {
   int n, samples;
   unsigned long long seed;
   double floor;
-  unsigned long long pause;             // eliminated vertices at which the host is to look
-  long long patience;                   // looks without progress until a stall
+  unsigned long long pause;             // number of eliminated vertices at which the kernel pauses for the host
+  long long patience;                   // number of polls without progress until a stall is reported
   unsigned long long* state;
   const long long* ptr;                 // the graph, numbered as in the matrix
   const int* to;
   const double *w, *ground;
-  const int *order, *position;          // (n) vertex of each position, and the inverse; all below are by position
-  const int* later;                     // (n) edges of the graph to later vertices, the ground included
-  int *waits, *fills, *level;           // (n) entries that lead to earlier vertices; samples in the table; level, from 1
-  int* queue;                           // (n) ready vertices in the order in which they became so
-  unsigned long long* table;            // (table_room) earlier end << 32 | later end
-  Sample* table_sample;                 // (table_room) what each slot holds beside its word
-  long long table_room;                 // below 2^32
+  const int *order, *position;          // (n) vertex of each position, and the inverse; all arrays below are by position
+  const int* later;                     // (n) number of graph edges to later vertices, including the ground
+  int *pending, *num_samples, *level;           // (n) entries to earlier vertices; samples in the table; level, from 1
+  int* queue;                           // (n) vertices in the order in which they became ready
+  unsigned long long* table;            // (table_room) word of each slot: earlier end << 32 | later end
+  Sample* table_sample;                 // (table_room) sample of each slot
+  long long table_room;                 // < 2^32
   long long* column_start;              // (n)
   int* column_length;                   // (n) -1: not eliminated
   int* column_row;
   double *column_value, *D;
   long long columns_room;
-  double* slabs;                        // scratch of pivots that are too long for shared memory, one at a time in each
+  double* slabs;                        // scratch of pivots that exceed shared memory; one pivot at a time uses each slab
   int* slab_taken;
   int slab_count, slab_room;
 
-  __device__ unsigned long long look(int what) const { return static_cast<volatile unsigned long long*>(state)[what]; }
+  __device__ unsigned long long read(int what) const { return static_cast<volatile unsigned long long*>(state)[what]; }
   __device__ void stop(Halt why) const { atomicOr(state + halt, static_cast<unsigned long long>(why)); }
-  __device__ int edges(int k) const { return later[k] + fills[k]; }
-  __device__ unsigned slot(int k, int number) const {                   // where the sample of that number is looked for first
+  __device__ int edges(int k) const { return later[k] + num_samples[k]; }
+  __device__ unsigned slot(int k, int number) const {                   // first slot of the probe sequence of a sample
     const unsigned long long group = static_cast<unsigned long long>(k) << 32 | static_cast<unsigned>(number / together);
     const unsigned room = static_cast<unsigned>(table_room), within = static_cast<unsigned>(number % together);
     const unsigned at = static_cast<unsigned>((mix64(group) >> 32) * room >> 32);
@@ -60,7 +60,7 @@ struct Ordered {
     const unsigned long long word = this->word(at);
     return word != vacant && static_cast<int>(word >> 32) == k && static_cast<volatile Sample*>(table_sample)[at].number == number;
   }
-  __device__ __noinline__ long long find(int k, int number) const {     // where it is, or -1; inlined it would spill registers
+  __device__ __noinline__ long long find(int k, int number) const {     // slot of a sample, or -1; inlining would spill registers
     const unsigned begin = slot(k, number);
     unsigned at = begin;
     while (!holds(at, k, number))
@@ -69,14 +69,14 @@ struct Ordered {
   }
 };
 
-// Words of scratch for `room` edges, `room` even.
+// Words of scratch for `room` edges; `room` must be even.
 __device__ __forceinline__ constexpr long long scratch_words(long long room) { return 4 * room + 2; }
 
 struct Scratch {
   Edge* edges;                          // (room)
   double* suffix;                       // (room + 1)
-  int* entries;                         // (room) how many each edge was before they were merged
-  unsigned* slots;                      // (room) that the samples were found in
+  int* entries;                         // (room) number of entries that were merged into each edge
+  unsigned* slots;                      // (room) slots of the gathered samples
   __device__ Scratch(double* memory, long long room)
       : edges(reinterpret_cast<Edge*>(memory)), suffix(memory + 2 * room), entries(reinterpret_cast<int*>(suffix + room + 2)),
         slots(reinterpret_cast<unsigned*>(entries + room)) {}
@@ -84,10 +84,10 @@ struct Scratch {
 
 // ---- one pivot
 
-// Its samples behind the `d` edges of the matrix, -1 if not all are there.
+// Appends the samples of pivot k to its `d` matrix edges. Returns the number of edges, or -1 if a sample is missing.
 template <class Team>
 __device__ __forceinline__ int find_samples(const Ordered& F, const Team& team, int k, const Scratch& s, int d) {
-  const int expected = F.fills[k];
+  const int expected = F.num_samples[k];
   bool all = true;
   for (int i = team.rank; i < expected; i += team.size) {
     const long long found = F.find(k, i);
@@ -95,7 +95,7 @@ __device__ __forceinline__ int find_samples(const Ordered& F, const Team& team, 
       all = false;
       break;
     }
-    const unsigned at = static_cast<unsigned>(found);       // others may still try to take the slot
+    const unsigned at = static_cast<unsigned>(found);       // other threads may still probe the slot
     s.edges[d + i] = {F.table_sample[at].w, static_cast<int>(F.word(at) & 0xffffffffu), 1};
     s.slots[i] = at;
   }
@@ -127,8 +127,8 @@ template <class Team> __device__ __forceinline__ int gather(const Ordered& F, co
   return d;
 }
 
-// How many different neighbours the sorted edges have.
-template <class Team> __device__ __forceinline__ int count_neighbours(const Team& team, const Edge* e, int d) {
+// Number of distinct neighbors of the sorted edges.
+template <class Team> __device__ __forceinline__ int count_neighbors(const Team& team, const Edge* e, int d) {
   int count = 0;
   for (int base = 0; base < d; base += team.size) {
     const int i = base + team.rank;
@@ -139,11 +139,12 @@ template <class Team> __device__ __forceinline__ int count_neighbours(const Team
   return count;
 }
 
-__device__ __forceinline__ void give_back(const Ordered& F, long long slots) {
+__device__ __forceinline__ void release_slots(const Ordered& F, long long slots) {
   atomicAdd(F.state + table_used, static_cast<unsigned long long>(-slots));
 }
 
-// Room for `kept` entries of a column and `draws` samples: the first entry's place, or `vacant` and the kernel halts.
+// Reserves `kept` column entries and `draws` table slots. Returns the position of the first entry, or `vacant` and halts the
+// kernel.
 template <class Team>
 __device__ __forceinline__ unsigned long long reserve(const Ordered& F, const Team& team, int kept, unsigned long long draws) {
   unsigned long long column = vacant;
@@ -160,12 +161,12 @@ __device__ __forceinline__ unsigned long long reserve(const Ordered& F, const Te
       atomicMax(F.state + need_table, used);
       F.stop(table_full);
     }
-    if (column == vacant && draws) give_back(F, static_cast<long long>(draws));
+    if (column == vacant && draws) release_slots(F, static_cast<long long>(draws));
   }
   return team.from_first(column);
 }
 
-// A sample joins those of its earlier end, and the later end waits for one more. A slot is free, as room was reserved.
+// Inserts a sample into the table. Its later end depends on one more entry. There is a free slot, because it was reserved.
 __device__ __forceinline__ void insert(const Ordered& F, int a, int b, double w) {
   if (a > b) {
     const int c = a;
@@ -173,19 +174,19 @@ __device__ __forceinline__ void insert(const Ordered& F, int a, int b, double w)
     b = c;
   }
   const unsigned long long word = static_cast<unsigned long long>(a) << 32 | static_cast<unsigned>(b);
-  const int number = atomicAdd(F.fills + a, 1);
-  unsigned at = F.slot(a, number), left = 2 * static_cast<unsigned>(F.table_room);      // two rounds; of the largest tables, one
+  const int number = atomicAdd(F.num_samples + a, 1);
+  unsigned at = F.slot(a, number), left = 2 * static_cast<unsigned>(F.table_room);  // 2 passes, 1 over the largest tables
   for (; atomicCAS(F.table + at, vacant, word) != vacant; at = F.after(at))
     if (left-- == 0) {
       F.stop(stalled);
       return;
     }
-  __threadfence();                                          // whoever freed the slot has read it
+  __threadfence();                                          // the thread that freed the slot has read its sample
   F.table_sample[at] = {w, number};
-  if (b != F.n) atomicAdd(F.waits + b, 1);
+  if (b != F.n) atomicAdd(F.pending + b, 1);
 }
 
-// Returns how many draws there were.
+// Draws the samples of a pivot and inserts them. Returns the number of draws.
 template <class Team>
 __device__ __forceinline__ long long sample(const Ordered& F, const Team& team, int k, const Scratch& s, int d) {
   const unsigned long long stream = stream_of(F.seed, F.order[k]);
@@ -194,11 +195,11 @@ __device__ __forceinline__ long long sample(const Ordered& F, const Team& team, 
     const int i = base + team.rank;
     int total;
     const long long first = drawn + team.exclusive_sum(i + 1 < d ? s.edges[i].copies : 0, total);
-    const long long none = sample_edge(s.edges, i, d, s.suffix, stream, static_cast<unsigned long long>(first),
+    const long long underflowed = sample_edge(s.edges, i, d, s.suffix, stream, static_cast<unsigned long long>(first),
                                        [&](int a, int b, double w, unsigned long long) { insert(F, a, b, w); });
-    if (none) {
-      atomicAdd(F.state + lost, static_cast<unsigned long long>(none));
-      give_back(F, none);
+    if (underflowed) {
+      atomicAdd(F.state + lost, static_cast<unsigned long long>(underflowed));
+      release_slots(F, underflowed);
     }
     drawn += total;
   }
@@ -207,29 +208,29 @@ __device__ __forceinline__ long long sample(const Ordered& F, const Team& team, 
 
 __device__ __forceinline__ void enqueue(const Ordered& F, int k) { atomicExch(F.queue + atomicAdd(F.state + tail, 1ull), k); }
 
-// Of the vertices that became ready a warp keeps one to go on with, the others are queued.
-__device__ __forceinline__ int hand_on(const Ordered& F, const Warp& warp, bool ready, int k, int kept) {
+// Enqueues the vertices that became ready. A warp keeps one of them as its next pivot.
+__device__ __forceinline__ int enqueue_ready(const Ordered& F, const Warp& warp, bool ready, int k, int kept) {
   const unsigned all = __ballot_sync(full_warp, ready);
   if (all == 0) return kept;
   const int first = __ffs(static_cast<int>(all)) - 1, other = __shfl_sync(full_warp, k, first);
-  const bool take = kept == nobody;
-  if (ready && !(take && warp.rank == first)) enqueue(F, k);
-  return take ? other : kept;
+  const bool keep = kept == none;
+  if (ready && !(keep && warp.rank == first)) enqueue(F, k);
+  return keep ? other : kept;
 }
-__device__ __forceinline__ int hand_on(const Ordered& F, const Block&, bool ready, int k, int kept) {
+__device__ __forceinline__ int enqueue_ready(const Ordered& F, const Block&, bool ready, int k, int kept) {
   if (ready) enqueue(F, k);
   return kept;
 }
 
-// Neighbours wait for k no more. Returns one that is ready for this team, or nobody.
+// Removes the dependencies of the neighbors on k. Returns the next pivot of this team, or `none`.
 template <class Team>
 __device__ __forceinline__ int release(const Ordered& F, const Team& team, const Scratch& s, const int* rows, int kept) {
-  int next = nobody;
+  int next = none;
   for (int base = 0; base < kept; base += team.size) {
     const int i = base + team.rank, j = i < kept ? rows[i] : 0;
-    const bool ready = i < kept && atomicSub(F.waits + j, s.entries[i]) == s.entries[i];
-    if (ready) __threadfence();                             // what others left for j is seen by whoever takes it over
-    next = hand_on(F, team, ready, j, next);
+    const bool ready = i < kept && atomicSub(F.pending + j, s.entries[i]) == s.entries[i];
+    if (ready) __threadfence();                             // makes the samples of j visible to the team that eliminates it
+    next = enqueue_ready(F, team, ready, j, next);
   }
   return next;
 }
@@ -240,7 +241,7 @@ __device__ __forceinline__ void count_eliminated(const Ordered& F) {
   else if (now >= F.pause) F.stop(paused);
 }
 
-// Column k of G from its merged edges, in the order of their rows; sorts them by weight then.
+// Writes column k of G from its merged edges, rows ascending. Then sorts the edges by weight.
 template <class Team>
 __device__ __forceinline__ void make_column(const Ordered& F, const Team& team, int k, const Scratch& s, int d, int kept,
                                             long long column) {
@@ -261,24 +262,24 @@ __device__ __forceinline__ void make_column(const Ordered& F, const Team& team, 
   }
 }
 
-// Returns a vertex that is ready now for this team to go on with, or nobody; what finds no room leaves all as it was.
+// Eliminates pivot k. Returns the next pivot of this team, or `none`. If a reservation fails, nothing is changed.
 template <class Team> __device__ __forceinline__ int eliminate(const Ordered& F, const Team& team, int k, const Scratch& s) {
-  const int samples_in = F.fills[k], gathered = gather(F, team, k, s);
-  if (gathered < 0) return nobody;
+  const int samples_in = F.num_samples[k], gathered = gather(F, team, k, s);
+  if (gathered < 0) return none;
   sort_edges(team, s.edges, gathered, nearer);
-  const int d = count_neighbours(team, s.edges, gathered), kept = d - (d > 0 && s.edges[gathered - 1].to == F.n);
-  const long long draws = d > 0 ? (d - 1) * static_cast<long long>(F.samples) : 0;        // at most
+  const int d = count_neighbors(team, s.edges, gathered), kept = d - (d > 0 && s.edges[gathered - 1].to == F.n);
+  const long long draws = d > 0 ? (d - 1) * static_cast<long long>(F.samples) : 0;        // upper bound
   const unsigned long long column = reserve(F, team, kept, static_cast<unsigned long long>(draws));
-  if (column == vacant) return nobody;
+  if (column == vacant) return none;
   merge(team, s.edges, gathered, F.samples, F.floor, s.entries);
   make_column(F, team, k, s, d, kept, static_cast<long long>(column));
   const long long drawn = sample(F, team, k, s, d);
   team.sync();
-  __threadfence();                                          // samples are there before they are waited for no more, old ones read
+  __threadfence();                                          // new samples written, old ones read, before the release
   for (int i = team.rank; i < samples_in; i += team.size) F.word(s.slots[i]) = vacant;
   const int next = release(F, team, s, F.column_row + column, kept);
   if (team.rank == 0) {
-    if (draws - drawn + samples_in) give_back(F, draws - drawn + samples_in);
+    if (draws - drawn + samples_in) release_slots(F, draws - drawn + samples_in);
     count_eliminated(F);
   }
   team.sync();

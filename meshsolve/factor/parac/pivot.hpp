@@ -1,26 +1,26 @@
-// The arithmetic of one elimination, for the CPU and the CUDA kernels alike: merge the copies of each edge, sort by weight,
-// sample later neighbours. All sums run in a fixed order, so that the factor depends on (graph, order, copies, seed) alone.
-// Source: Liang et al. 2025, "ParAC", Algorithm 1; Kyng and Sachdeva 2016, Gao, Kyng and Spielman 2023 for the sampling.
+// Arithmetic of one elimination, shared by the CPU code and the CUDA kernels: merge the copies of each edge, sort by weight,
+// sample later neighbors. All sums have a fixed order, so the factor depends only on (graph, order, samples, seed).
+// Source: Liang et al. 2025, "ParAC", Algorithm 1; sampling: Kyng, Sachdeva 2016 and Gao, Kyng, Spielman 2023.
 #pragma once
 #include "native/rng.hpp"
 
 namespace ms::parac {
 
 struct Edge {
-  double w;                         // weight, of all copies together
-  int to;                           // neighbour
-  int copies;                       // that were joined in it
+  double w;                         // total weight of the copies
+  int to;                           // neighbor
+  int copies;                       // number of copies
 };
 
-// How many samples an edge draws.
+// Number of samples that an edge draws.
 MS_HD inline int draws(const Edge& e, int most) { return e.copies < most ? e.copies : most; }
 
 MS_HD inline bool nearer(const Edge& a, const Edge& b) { return (a.to < b.to) | ((a.to == b.to) & (a.w < b.w)); }
 MS_HD inline bool lighter(const Edge& a, const Edge& b) { return (a.w < b.w) | ((a.w == b.w) & (a.to < b.to)); }
 
-// Joins the entries of one neighbour, from e[i] on, in a list sorted by nearer(): lightest first, so that the sum is the same in
-// any schedule. At most `most` copies are counted. Returns where the next neighbour begins.
-MS_HD inline long long join_copies(const Edge* e, long long i, long long d, int most, Edge& sum) {
+// Merges the entries of one neighbor, from e[i] on, in a list sorted by nearer(). The lightest come first, so the sum is the same
+// for any schedule. At most `most` copies are counted. Returns the first entry of the next neighbor.
+MS_HD inline long long merge_entries(const Edge* e, long long i, long long d, int most, Edge& sum) {
   sum = e[i++];
   for (; i < d && e[i].to == sum.to; ++i) {
     sum.w += e[i].w;
@@ -30,7 +30,7 @@ MS_HD inline long long join_copies(const Edge* e, long long i, long long d, int 
   return i;
 }
 
-// suffix[i] = w_i + ... + w_{d-1}, added from the end: monotone in floating point, where total - prefix cancels to zero.
+// suffix[i] = w_i + ... + w_{d-1}, summed from the end, which is monotone in floating point. total - prefix could cancel to zero.
 MS_HD inline void suffix_sums(const Edge* e, long long d, double* suffix) {
   suffix[d] = 0;
   for (long long i = d - 1; i >= 0; --i) suffix[i] = suffix[i + 1] + e[i].w;
@@ -47,13 +47,13 @@ MS_HD inline double uniform(unsigned long long stream, unsigned long long i) {
 
 // The last j in (i, d) with suffix[j] >= r, for 0 < r <= suffix[i + 1]: j is drawn in proportion to w_j.
 MS_HD inline long long draw(const double* suffix, long long i, long long d, double r) {
-  if (d - i <= 16) {                    // suffixes descend: counting takes no branch that could be mispredicted
+  if (d - i <= 16) {                    // suffixes descend: counting needs no branch
     long long count = 0;
     for (long long j = i + 1; j < d; ++j) count += suffix[j] >= r;
     return i + count;
   }
   long long low = i + 1;
-  for (int left = static_cast<int>(d - low); left > 1;) {        // neighbours have 32 bits
+  for (int left = static_cast<int>(d - low); left > 1;) {        // positions have 32 bits
     const int half = left >> 1;
     low += suffix[low + half] >= r ? half : 0;
     left -= half;
@@ -61,9 +61,9 @@ MS_HD inline long long draw(const double* suffix, long long i, long long d, doub
   return low;
 }
 
-// Samples of edge i of a pivot whose edges are sorted by lighter(): every copy, `most` at most, draws one later edge j and gives
-// emit(i, j, w_i S_{i+1} / S_0 / copies, number of the draw). `drawn` is the number of the first; the last edge draws nothing.
-// Returns how many weights underflowed to zero.
+// Samples of edge i of a pivot whose edges are sorted by lighter(). Each of at most `most` copies draws one later edge j and
+// calls emit(i, j, w_i S_{i+1} / S_0 / copies, number of the draw); S is the suffix sum, `drawn` the number of the first draw.
+// The last edge draws nothing. Returns the number of samples whose weight underflowed to zero.
 template <class Emit>
 MS_HD inline long long draw_later(const Edge* e, long long i, long long d, const double* suffix, unsigned long long stream,
                                   unsigned long long drawn, int most, Emit&& emit) {
@@ -75,7 +75,7 @@ MS_HD inline long long draw_later(const Edge* e, long long i, long long d, const
   return 0;
 }
 
-// The same with the neighbours in place of the edges, emit(a, b, w, draw), where copies were counted up to the most already.
+// The same with neighbors instead of edge indices, emit(a, b, w, draw). The copies must be limited already.
 template <class Emit>
 MS_HD inline long long sample_edge(const Edge* e, long long i, long long d, const double* suffix, unsigned long long stream,
                                    unsigned long long drawn, Emit&& emit) {
@@ -83,7 +83,7 @@ MS_HD inline long long sample_edge(const Edge* e, long long i, long long d, cons
                     [&](long long a, long long b, double w, unsigned long long draw) { emit(e[a].to, e[b].to, w, draw); });
 }
 
-// draw_later() for all edges, emit(i, j, w).
+// draw_later() for all edges: emit(i, j, w).
 template <class Emit>
 MS_HD inline long long sample_clique(const Edge* e, long long d, const double* suffix, unsigned long long stream, int most,
                                      Emit&& emit) {

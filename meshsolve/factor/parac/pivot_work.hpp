@@ -1,4 +1,5 @@
-// What one worker eliminates with: the gathered edges of the pivot, their samples, and the columns of G it has made so far.
+// State of one worker of the elimination: the gathered edges of the current pivot, their samples, and its columns of G.
+// Cost of a pivot of d edges: O(d log d) for two sorts, O(samples d) for the samples.
 #pragma once
 #include <algorithm>
 #include <span>
@@ -10,11 +11,11 @@
 
 namespace ms::parac {
 
-// ---- sorting the edges of a pivot, by neighbour and by weight: stable ---------------------------------------------------
+// ---- stable sorts of the edges of a pivot, by neighbor and by weight -----------------------------------------------------
 
-constexpr int64_t few = 12;             // edges; most pivots have no more
+constexpr int64_t few = 12;             // most edges that are sorted by ranks; most pivots have no more
 
-// Few edges are sorted by counting, for each, those before it: no branch depends on the values.
+// Sorts few edges by their ranks. No branch depends on the values.
 template <class Less>
 inline void rank_edges(const Edge* from, Edge* to, int64_t d, Less&& less) {
   int rank[few] = {};
@@ -29,7 +30,7 @@ inline void rank_edges(const Edge* from, Edge* to, int64_t d, Less&& less) {
 
 template <class Less>
 inline void merge_runs(const Edge* a, const Edge* a_end, const Edge* b, const Edge* b_end, Edge* to, Less&& less) {
-  while (a < a_end && b < b_end) {      // a choice of pointers, not a branch
+  while (a < a_end && b < b_end) {      // conditional moves, no branch
     const bool second = less(*b, *a);
     *to++ = second ? *b : *a;
     a += !second;
@@ -38,8 +39,8 @@ inline void merge_runs(const Edge* a, const Edge* a_end, const Edge* b, const Ed
   std::copy(b, b_end, std::copy(a, a_end, to));
 }
 
-// Sorts from[0 .. d) into to[0 .. d), edges that are equal as they come; both have room for d edges, and what is in `from` is
-// lost. More edges: runs that double.
+// Stable sort of from[0 .. d) into to[0 .. d). The content of `from` is destroyed. More than `few` edges: merge sort from runs of
+// 8.
 template <class Less>
 inline void sort_edges(Edge* from, Edge* to, int64_t d, Less&& less) {
   if (d <= few) return rank_edges(from, to, d, less);
@@ -53,9 +54,9 @@ inline void sort_edges(Edge* from, Edge* to, int64_t d, Less&& less) {
   if (source != to) std::copy(source, source + d, to);
 }
 
-// Sorts from[0 .. d) by neighbour into to[0 .. d) and joins the copies of each there, the lightest first: their sum is the same
-// however they came here. Returns the number of neighbours. Of few edges, one number is compared, and weights are where there
-// are more than two copies: two have one sum.
+// Sorts from[0 .. d) by neighbor into to[0 .. d) and merges the copies of each neighbor, lightest first, so the sum does not
+// depend on their order in `from`. Returns the number of neighbors. If there are few edges, weights are compared only if a
+// neighbor has more than two copies: a sum of two does not depend on the order.
 inline int64_t merge_copies(Edge* from, Edge* to, int64_t d) {
   if (d <= few)
     rank_edges(from, to, d, [](const Edge& a, const Edge& b) { return a.to < b.to; });
@@ -83,48 +84,48 @@ inline int64_t merge_copies(Edge* from, Edge* to, int64_t d) {
 template <class T>
 class PivotWork {
  public:
-  // Room for columns of so many entries: of address space, not of memory, until they are written.
+  // Reserves address space for `entries` column entries; pages are allocated when they are written.
   void reserve(int64_t entries) {
     store_.rows.reserve(entries);
     store_.values.reserve(entries);
   }
 
-  int64_t entries() const { return made_; }          // of the columns made so far
-  // These, one after the other.
+  int64_t entries() const { return made_; }          // of all columns so far
+  // Moves the columns out, one after the other.
   trisolve::Store<T> take_columns() {
     store_.rows.resize(made_);
     store_.values.resize(made_);
     return std::move(store_);
   }
 
-  // Gathers a new pivot; add_if() may then be called `entries` times without a check.
+  // Starts a new pivot; add_if() may then be called `entries` times.
   void begin(int64_t entries) {
     count_ = 0;
-    if (room() <= entries) grow(2 * entries + 64);
+    if (capacity() <= entries) grow(2 * entries + 64);
   }
-  void add_if(bool wanted, const Edge& e) {       // no branch: whether a neighbour is still there is as good as random
+  void add_if(bool wanted, const Edge& e) {       // no branch: whether a neighbor is live is hard to predict
     edges_[count_] = e;
     count_ += wanted;
   }
-  void more(int64_t entries) {          // and so many times more
-    if (room() <= count_ + entries) grow(2 * (count_ + entries) + 64);
+  void more(int64_t entries) {          // allows `entries` further calls of add_if()
+    if (capacity() <= count_ + entries) grow(2 * (count_ + entries) + 64);
   }
 
-  // Merges the gathered edges, none lighter than `floor` then, and appends the column, without its entry for the ground and with
-  // rows named by name(number); returns its pivot D, 0 where no neighbour is left.
+  // Merges the gathered edges and raises their weights to at least `floor`. Appends the column, without the ground, with rows
+  // name(number). Returns the pivot D, which is 0 if no neighbor is left.
   template <class Name> double make_column(int32_t ground, double floor, Name&& name) {
     if (count_ == 0) return 0;
     Edge *const near = sorted_.data(), *const light = edges_.data();
     const int64_t d = count_ = merge_copies(light, near, count_);
     for (int64_t i = 0; i < d && floor > 0; ++i) near[i].w = std::max(near[i].w, floor);
     const int64_t kept = d - (near[d - 1].to == ground), at = made_;
-    make_room(kept);
+    extend_store(kept);
     int32_t* const row = store_.rows.data() + at;
     for (int64_t i = 0; i < kept; ++i) {
       row[i] = name(near[i].to);
       weights_[i] = near[i].w;
     }
-    sort_edges(near, light, d, [](const Edge& a, const Edge& b) { return a.w < b.w; });       // of equal weight by neighbour
+    sort_edges(near, light, d, [](const Edge& a, const Edge& b) { return a.w < b.w; });       // ties by neighbor
     suffix_sums(light, d, suffix_.data());
     const double total = suffix_[0];
     T* const value = store_.values.data() + at;
@@ -132,17 +133,17 @@ class PivotWork {
     return total;
   }
 
-  // After make_column(): the neighbours, each once, by ascending weight; `copies` says how many edges to it are gone.
+  // After make_column(): the neighbors by ascending weight, with the number of copies that were merged.
   std::span<const Edge> edges() const { return {edges_.data(), static_cast<size_t>(count_)}; }
 
-  // After make_column(): emit(a, b, w) for each sample, an edge between the neighbours a and b of edges().
+  // After make_column(): emit(a, b, w) for each sample, an edge between the neighbors edges()[a] and edges()[b].
   template <class Emit>
   int64_t sample(uint64_t stream, int samples, Emit&& emit) const {
     return sample_clique(edges_.data(), count_, suffix_.data(), stream, samples, emit);
   }
 
-  // After make_column(): draws the samples and sorts their ends by neighbour, see joining().
-  int64_t sample_by_neighbour(uint64_t stream, int samples) {
+  // After make_column(): draws the samples and sorts their ends by neighbor, see joining().
+  int64_t sample_by_neighbor(uint64_t stream, int samples) {
     samples_.clear();
     std::fill_n(begin_.begin(), count_ + 2, 0);
     const int64_t lost = sample(stream, samples, [&](int64_t a, int64_t b, double w) {
@@ -158,7 +159,7 @@ class PivotWork {
     }
     return lost;
   }
-  // After sample_by_neighbour(): the sampled edges that edges()[i].to gets.
+  // After sample_by_neighbor(): the sampled edges that neighbor edges()[i].to receives.
   std::span<const Edge> joining(int64_t i) const {
     return {joining_.data() + begin_[i], static_cast<size_t>(begin_[i + 1] - begin_[i])};
   }
@@ -169,8 +170,8 @@ class PivotWork {
     int a, b;
   };
 
-  // For a column; many at a time, and their pages before they are written.
-  void make_room(int64_t kept) {
+  // Extends the store by a column. It grows in large steps, and new pages are touched at once.
+  void extend_store(int64_t kept) {
     made_ += kept;
     if (made_ <= static_cast<int64_t>(store_.rows.size())) return;
     const int64_t size = made_ + std::max<int64_t>(1 << 12, made_ / 16);
@@ -182,7 +183,7 @@ class PivotWork {
     if (static_cast<size_t>(size) <= all.capacity()) make_pages_of(all, all.size(), size);
     all.resize(size);
   }
-  int64_t room() const { return static_cast<int64_t>(edges_.size()); }
+  int64_t capacity() const { return static_cast<int64_t>(edges_.size()); }
   void grow(int64_t entries) {
     edges_.resize(entries);
     sorted_.resize(entries);
@@ -191,8 +192,8 @@ class PivotWork {
     begin_.resize(entries + 3);
   }
 
-  trisolve::Store<T> store_;            // the columns made so far, and room for more
-  std::vector<Edge> edges_, sorted_, joining_;       // the first count_ of edges_ are those of the pivot
+  trisolve::Store<T> store_;            // columns so far: the first made_ entries
+  std::vector<Edge> edges_, sorted_, joining_;       // the first count_ of edges_ belong to the pivot
   int64_t count_ = 0, made_ = 0;
   std::vector<double> suffix_, weights_;
   std::vector<Sample> samples_;

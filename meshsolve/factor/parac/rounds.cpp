@@ -1,20 +1,23 @@
-// The round-synchronous dynamic order: each round eliminates every vertex whose key (number of edges now, hash, number) is
-// smaller than those of all its live neighbours. These form an independent set, so nothing depends on the schedule, no
-// ordering has to be found first, and rounds are level sets of G.
-// Every other vertex remembers one neighbour with a smaller key, its blocker, and is looked at again only when that one is
-// eliminated or has become larger: three or four looks per vertex. A round has two steps, each parallel in itself:
-//   select     live vertices whose blocker is gone look for a new one; those that find none are chosen
-//   eliminate  columns of the chosen; their samples join the lists of both ends, which get new keys
-// Rows lie in the order of the vertices, with room for two more edges, so that a round sweeps through memory. A pivot visits each
-// of its neighbours once, with all that it gains and loses. A short row drops the pivot there and then, a long one drops its dead
-// entries when it is full; after that it moves to where there is more room. Once half of the vertices is gone, the graph that is
-// left is written anew, rows and vertices close together (an epoch): the work stays in ever smaller memory. Vertices have
-// numbers of the epoch in the order of their numbers in the graph; the ground comes last.
-// A long row is written again, dead entries left out, only after as many new entries as a quarter of it: the neighbors of a hub that go
-// in one round leave it a sample each.
-// Cost: O(samples) and one comparison per live vertex and round, 3 to 6 rounds' worth of all vertices on meshes, 35 at hubs. The number
-// of rounds may grow like sqrt(m), as in a clique, but a vertex of d neighbors waits for about d log n of them. Pivots::visits counts
-// all that: at most 0.5 m log2(m)^2 for m edges, on stars, complete multipartite, random and power-law graphs alike.
+// The round-synchronous dynamic order. Each round eliminates every vertex whose key (current number of edges, hash, number) is
+// smaller than the keys of all its live neighbors. These vertices form an independent set. So the result does not depend on the
+// schedule, no ordering is computed in advance, and the rounds are level sets of G.
+//
+// Every other vertex stores one neighbor with a smaller key, its blocker. It is tested again only when the blocker is eliminated
+// or its key has become larger: three or four tests per vertex. A round has two parallel steps:
+//   select     live vertices without a valid blocker search for a new one; those that find none are chosen
+//   eliminate  computes the columns of the chosen vertices; their samples are added to the rows of both ends, which get new keys
+//
+// Rows are stored in vertex order, with capacity for two more edges, so a round sweeps through memory. A pivot updates each
+// neighbor once. A short row deletes the pivot at once; a long row deletes its dead entries when it is full, and then moves to
+// larger storage. A long row is compacted only after new entries of a quarter of its length, since each neighbor that is
+// eliminated in a round adds a sample to it. Once half of the vertices are eliminated, the remaining graph is copied to
+// contiguous memory (a new epoch). The numbers of an epoch have the order of the numbers in the graph; the ground comes last.
+//
+// Cost: O(samples), and one comparison per live vertex and round: 3 to 6 per vertex on meshes, 35 in graphs with dense rows. The
+// number of rounds may grow like sqrt(m), as in a clique, but a vertex of d neighbors takes part in about d log n of them.
+// Pivots::visits counts all of this: at most 0.5 m log2(m)^2 for m edges, on stars, complete multipartite, random and power-law
+// graphs.
+// Source: Liang et al. 2025, "ParAC", Algorithm 1.
 #include <algorithm>
 #include <atomic>
 #include <stdexcept>
@@ -31,10 +34,10 @@ namespace ms::parac {
 namespace {
 
 constexpr uint64_t dead = ~uint64_t{0}, never = dead - 1;       // keys of eliminated vertices and of the ground
-constexpr uint64_t tie_bits = (uint64_t{1} << 40) - 1;          // of a key: the hash, which stays; the degree is above
-constexpr int64_t parallel_work = 1500;                         // edges in a round from which threads pay
-constexpr int32_t short_row = 24;                               // entries up to which a row drops a pivot at once
-constexpr int64_t fetched = 16;                                 // pivots that are fetched together
+constexpr uint64_t tie_bits = (uint64_t{1} << 40) - 1;          // lower bits of a key: the hash, which is fixed; upper: degree
+constexpr int64_t parallel_work = 1500;                         // edges of a round from which several threads are faster
+constexpr int32_t short_row = 24;                               // most entries of a row that deletes pivots at once
+constexpr int64_t fetched = 16;                                 // number of pivots that are prefetched together
 
 template <bool shared, class T> T load(const T& x) {
   if constexpr (shared) return AtomicRef(const_cast<T&>(x)).load(std::memory_order_relaxed);
@@ -52,7 +55,7 @@ inline uint64_t degree_bits(int32_t degree) {
   return std::min<uint64_t>(static_cast<uint64_t>(degree), (1u << 23) - 1) << 40;
 }
 
-// m vertices in pieces, on one thread too: what a piece finds is counted for itself. Few vertices have long rows.
+// m vertices in pieces, also on one thread; each piece has its own results. Small graphs have small pieces: their rows are long.
 struct Pieces {
   Pieces(int64_t vertices, int threads)
       : m(vertices), grain(std::clamp<int64_t>(m / (16 * threads), 128, 4096)), count((m + grain - 1) / grain) {}
@@ -72,45 +75,45 @@ class Rounds {
   Rounds(Graph&& graph, const Options& options, Buffer<Edge>&& rows);
   Factor<T> run();
 
-  // Entries that the rows of the graph have room for at the start, in any order of its vertices.
-  static int64_t first_room(const Graph& g, int samples) {
+  // Initial capacity of all rows, independent of the numbering.
+  static int64_t initial_capacity(const Graph& g, int samples) {
     const int64_t grounded = std::count_if(g.ground.begin(), g.ground.end(), [](double w) { return w > 0; });
-    return g.ptr[g.n] + grounded * samples + int64_t{g.n} * room_for(0);
+    return g.ptr[g.n] + grounded * samples + int64_t{g.n} * capacity_for(0);
   }
 
  private:
   struct alignas(32) Vertex {
-    Edge* row;                          // dead neighbours too
-    int32_t used, room;                 // entries of the row; most
-    int32_t degree;                     // copies of edges to live vertices
+    Edge* row;                          // includes dead neighbors
+    int32_t used, capacity;             // entries of the row; limit
+    int32_t degree;                     // number of copies of edges to live vertices
     int32_t origin;                     // number in the graph
-    uint32_t lock;                      // held by the thread that changes the row
+    uint32_t lock;                      // SpinLock of the row
   };
   struct alignas(cache_line) Worker {
     PivotWork<T> pivot;
-    Rows rows;
+    RowStorage rows;
     int64_t lost = 0, visits = 0;
   };
-  struct Found {                        // in a piece of the vertices
+  struct Found {                        // results of select() for a piece of the vertices
     std::vector<int32_t> chosen;
     int64_t visits = 0;
   };
-  struct Epoch {                        // the graph that is left, m vertices
+  struct Epoch {                        // the remaining graph, m vertices
     explicit Epoch(int32_t m) : m(m), vertex(m), key(m + int64_t{1}), blocker(m) { key.back() = never; }
     int32_t m;
     RawVector<Vertex> vertex;           // (m)
     RawVector<uint64_t> key;            // (m + 1)
-    RawVector<int32_t> blocker;         // (m) neighbour that was smaller when last looked at, or -1
-    Buffer<Edge> rows;                  // as they were at the start of the epoch
+    RawVector<int32_t> blocker;         // (m) neighbor whose key was smaller at the last test, or -1
+    Buffer<Edge> rows;                  // storage of the rows at the start of the epoch
   };
-  struct Blocker {                      // the largest of the smaller neighbours met so far: likely the one that stays longest
+  struct Blocker {                      // the largest of the smaller neighbors tested so far, which likely stays longest
     const uint64_t* key;
     int32_t vertex, found = -1;
     uint64_t most = 0;
-    bool alive = false;                 // any of the neighbours
-    void meet(int32_t v) {
-      const uint64_t mine = key[vertex], k = key[v];
-      const bool better = ((k < mine) | ((k == mine) & (v < vertex))) & (k >= most);
+    bool alive = false;                 // true if any tested neighbor is live
+    void test(int32_t v) {
+      const uint64_t own = key[vertex], k = key[v];
+      const bool better = ((k < own) | ((k == own) & (v < vertex))) & (k >= most);
       found = better ? v : found;
       most = better ? k : most;
       alive |= k != dead;
@@ -119,8 +122,9 @@ class Rounds {
 
   bool smaller(int32_t a, int32_t b) const { return at_.key[a] < at_.key[b] || (at_.key[a] == at_.key[b] && a < b); }
   int32_t number(int32_t origin) const { return graph_.origin.empty() ? origin : graph_.origin[origin]; }
-  static int32_t room_for(int64_t entries) { return static_cast<int32_t>(entries + 2); }
-  static int32_t room_at(const Vertex& from) { return room_for(std::min(from.used, from.degree)); }      // in the next epoch
+  static int32_t capacity_for(int64_t entries) { return static_cast<int32_t>(entries + 2); }
+  // Capacity of a row in the next epoch.
+  static int32_t next_capacity(const Vertex& from) { return capacity_for(std::min(from.used, from.degree)); }
   int32_t ground_edges(int32_t v) const { return !graph_.ground.empty() && graph_.ground[v] > 0 ? options_.samples : 0; }
   void write_row(int32_t v, Edge* row);
   int32_t find_blocker(int32_t u, int64_t& visits);
@@ -128,8 +132,8 @@ class Rounds {
   template <bool shared> void gather(int32_t v, Worker& worker);
   template <bool shared> void eliminate(int32_t v, int64_t position, int32_t worker);
   template <bool shared> void join(int32_t u, int32_t pivot, std::span<const Edge> sampled, int32_t copies, Worker& worker);
-  // Keeps the entries of a row whose neighbour is wanted; no branch depends on them.
-  template <class Wanted> static void drop(Vertex& at, Wanted&& wanted) {
+  // Keeps the entries of a row with wanted(neighbor). Branch-free.
+  template <class Wanted> static void filter(Vertex& at, Wanted&& wanted) {
     int32_t kept = 0;
     for (int32_t i = 0; i < at.used; ++i) {
       const Edge e = at.row[i];
@@ -138,7 +142,7 @@ class Rounds {
     }
     at.used = kept;
   }
-  template <bool shared> void make_room(Vertex& at, int32_t entries, Worker& worker);
+  template <bool shared> void reserve(Vertex& at, int32_t entries, Worker& worker);
   void select(bool wide);
   bool choose_wide() const;
   void eliminate_chosen(bool wide);
@@ -153,12 +157,12 @@ class Rounds {
   std::vector<Worker> workers_;
   Epoch at_;
   Buffer<Edge> spare_;
-  std::vector<int32_t> chosen_;         // of this round, ascending
-  std::vector<Found> found_;            // the same by pieces
-  int64_t done_ = 0;                    // vertices that are eliminated
-  RawVector<int32_t> perm_;             // (n) of which these are there, as numbers in the graph
-  RawVector<trisolve::Place> place_;    // (n) of its column, by position
-  RawVector<int32_t> length_;           // (n)
+  std::vector<int32_t> chosen_;         // vertices of this round, ascending
+  std::vector<Found> found_;            // the same, by pieces
+  int64_t done_ = 0;                    // number of eliminated vertices
+  RawVector<int32_t> perm_;             // (n) eliminated vertices in order, numbered as in the graph; the first done_ are set
+  RawVector<trisolve::Place> place_;    // (n) location of each column
+  RawVector<int32_t> length_;           // (n) length of each column
   RawVector<double> D_;
 };
 
@@ -170,13 +174,13 @@ Rounds<T>::Rounds(Graph&& graph, const Options& options, Buffer<Edge>&& rows)
   const Pieces pieces(n_, options.threads);
   std::vector<int64_t> start(pieces.count + 1, 0);
   pieces.each(options.threads, [&](int64_t piece, int64_t from, int64_t to) {
-    for (int64_t v = from; v < to; ++v) start[piece + 1] += room_for(graph_.degree(v) + ground_edges(v));
+    for (int64_t v = from; v < to; ++v) start[piece + 1] += capacity_for(graph_.degree(v) + ground_edges(v));
   });
   for (size_t p = 1; p < start.size(); ++p) start[p] += start[p - 1];
   at_.rows = std::move(rows);
   pieces.each(options.threads, [&](int64_t piece, int64_t from, int64_t to) {
     Edge* row = at_.rows.data() + start[piece];
-    for (int64_t v = from; v < to; row += at_.vertex[v++].room) write_row(static_cast<int32_t>(v), row);
+    for (int64_t v = from; v < to; row += at_.vertex[v++].capacity) write_row(static_cast<int32_t>(v), row);
   });
 }
 
@@ -185,7 +189,7 @@ void Rounds<T>::write_row(int32_t v, Edge* row) {
   const int32_t to_ground = ground_edges(v);
   const int64_t degree = graph_.degree(v);
   Vertex& at = at_.vertex[v];
-  at = {row, 0, room_for(degree + to_ground), static_cast<int32_t>(degree) * options_.samples + to_ground, v, 0};
+  at = {row, 0, capacity_for(degree + to_ground), static_cast<int32_t>(degree) * options_.samples + to_ground, v, 0};
   for (int64_t p = graph_.ptr[v]; p < graph_.ptr[v + 1]; ++p) row[at.used++] = {graph_.w[p], graph_.to[p], options_.samples};
   for (int32_t c = 0; c < to_ground; ++c) row[at.used++] = {graph_.ground[v] / options_.samples, n_, 1};
   at_.key[v] = degree_bits(at.degree) | hash_key(options_.seed, static_cast<uint64_t>(number(v)), 1) >> 24;
@@ -194,8 +198,8 @@ void Rounds<T>::write_row(int32_t v, Edge* row) {
 
 // ---- select -------------------------------------------------------------------------------------------------------------
 
-// A live neighbour with a smaller key, or -1. Rows are read in pieces, so that a hub stops at the first piece that has one, and
-// does not come again to pieces at the front where all are dead.
+// A live neighbor with a smaller key, or -1. Rows are read in pieces. A search of a long row ends after the first piece with such
+// a neighbor, and leading pieces without live neighbors are removed.
 template <class T>
 int32_t Rounds<T>::find_blocker(int32_t u, int64_t& visits) {
   constexpr int32_t piece = 32;
@@ -204,12 +208,12 @@ int32_t Rounds<T>::find_blocker(int32_t u, int64_t& visits) {
   for (int32_t i = 0; i < at.used;) {
     const int32_t end = std::min(at.used, i + piece);
     visits += end - i;
-    for (; i < end; ++i) blocker.meet(at.row[i].to);
+    for (; i < end; ++i) blocker.test(at.row[i].to);
     if (blocker.found >= 0) break;
     if (blocker.alive) continue;
     at.row += end;
     at.used -= end;
-    at.room -= end;
+    at.capacity -= end;
     i = 0;
   }
   return blocker.found;
@@ -218,7 +222,7 @@ int32_t Rounds<T>::find_blocker(int32_t u, int64_t& visits) {
 template <class T>
 bool Rounds<T>::is_minimum(int32_t u, int64_t& visits) {
   const int32_t blocker = at_.blocker[u];
-  if (blocker >= 0 && smaller(blocker, u)) return false;        // a dead one has the largest key
+  if (blocker >= 0 && smaller(blocker, u)) return false;        // a dead vertex has the largest key
   return (at_.blocker[u] = find_blocker(u, visits)) < 0;
 }
 
@@ -261,23 +265,23 @@ void Rounds<T>::eliminate(int32_t v, int64_t position, int32_t id) {
   place_[position] = {offset, id};
   length_[position] = static_cast<int32_t>(pivot.entries() - offset);
   const uint64_t stream = stream_of(options_.seed, number(at_.vertex[v].origin));
-  worker.lost += pivot.sample_by_neighbour(stream, options_.samples);
+  worker.lost += pivot.sample_by_neighbor(stream, options_.samples);
   const std::span<const Edge> edges = pivot.edges();
   for (size_t i = 0; i < edges.size(); ++i)
     if (edges[i].to != at_.m) join<shared>(edges[i].to, v, pivot.joining(static_cast<int64_t>(i)), edges[i].copies, worker);
-  store<shared>(at_.key[v], dead);      // who drops dead entries of a long row may look at it
+  store<shared>(at_.key[v], dead);      // other threads that compact long rows may read it
 }
 
-// A neighbour of a pivot gets its samples and loses the edges to the pivot.
+// Adds the samples of a pivot to its neighbor u, and removes the edges to the pivot.
 template <class T>
 template <bool shared>
 void Rounds<T>::join(int32_t u, int32_t pivot, std::span<const Edge> sampled, int32_t copies, Worker& worker) {
   Vertex& at = at_.vertex[u];
-  const Hold<shared> hold(at.lock);
+  const SpinLock<shared> lock(at.lock);
   const int32_t count = static_cast<int32_t>(sampled.size());
   worker.visits += count + 1;
-  if (at.used <= short_row) drop(at, [pivot](int32_t to) { return to != pivot; });
-  if (at.used + count > at.room) make_room<shared>(at, count, worker);
+  if (at.used <= short_row) filter(at, [pivot](int32_t to) { return to != pivot; });
+  if (at.used + count > at.capacity) reserve<shared>(at, count, worker);
   for (int32_t i = 0; i < count; ++i) at.row[at.used + i] = sampled[i];
   at.used += count;
   at.degree += count - copies;
@@ -286,23 +290,23 @@ void Rounds<T>::join(int32_t u, int32_t pivot, std::span<const Edge> sampled, in
 
 template <class T>
 template <bool shared>
-void Rounds<T>::make_room(Vertex& at, int32_t entries, Worker& worker) {
+void Rounds<T>::reserve(Vertex& at, int32_t entries, Worker& worker) {
   worker.visits += at.used;
-  if (at.used > short_row) drop(at, [this](int32_t to) { return load<shared>(at_.key[to]) != dead; });
-  if (at.used + entries + at.used / 4 <= at.room) return;       // as many entries again pay for the next time
-  const int32_t room = room_for(at.used + entries + at.used / 2);
-  Edge* const row = worker.rows.take(room);                            // or it throws, and others see the row as it was
+  if (at.used > short_row) filter(at, [this](int32_t to) { return load<shared>(at_.key[to]) != dead; });
+  if (at.used + entries + at.used / 4 <= at.capacity) return;       // amortizes the next compaction
+  const int32_t capacity = capacity_for(at.used + entries + at.used / 2);
+  Edge* const row = worker.rows.allocate(capacity);                    // if it throws, the row is unchanged
   std::copy_n(at.row, at.used, row);
   store<shared>(at.row, row);
-  at.room = room;
+  at.capacity = capacity;
 }
 
-// Chosen vertices lie far apart, and so do their neighbours: asks for all that their elimination reads. Others may be
-// moving the rows of neighbours.
+// Prefetches the data that the elimination of the chosen vertices reads, which is scattered in memory. Other threads may be
+// moving the rows of neighbors.
 template <class T>
 template <bool shared>
 void Rounds<T>::fetch_rows(int64_t from, int64_t to) const {
-  const auto neighbours = [&](auto&& f) {
+  const auto neighbors = [&](auto&& f) {
     for (int64_t i = from; i < to; ++i) {
       const Vertex& at = at_.vertex[chosen_[i]];
       for (int32_t e = 0, last = std::min(at.used, 12); e < last; ++e) f(at.row[e].to);
@@ -314,11 +318,11 @@ void Rounds<T>::fetch_rows(int64_t from, int64_t to) const {
     fetch(row);
     fetch(row + 4);
   }
-  neighbours([&](int32_t u) {
+  neighbors([&](int32_t u) {
     fetch_to_write(&at_.key[u]);
     fetch_to_write(at_.vertex.data() + u);
   });
-  neighbours([&](int32_t u) {
+  neighbors([&](int32_t u) {
     if (u == at_.m) return;
     Edge* const row = load<shared>(at_.vertex[u].row);
     fetch_to_write(row);
@@ -357,7 +361,7 @@ void Rounds<T>::next_epoch(bool wide) {
       const bool alive = old.key[u] != dead;
       name[u] = alive ? count : -1;
       count += alive;
-      if (alive) start[piece + 1] += room_at(old.vertex[u]);
+      if (alive) start[piece + 1] += next_capacity(old.vertex[u]);
     }
     live[piece + 1] = count;
   });
@@ -376,10 +380,10 @@ void Rounds<T>::next_epoch(bool wide) {
     for (int64_t u = from; u < to; ++u)
       if (name[u] >= 0) {
         move_vertex(old, static_cast<int32_t>(u), name, row);
-        row += at_.vertex[name[u]].room;
+        row += at_.vertex[name[u]].capacity;
       }
   });
-  spare_ = std::move(old.rows);         // for the next epoch: pages that are there already
+  spare_ = std::move(old.rows);         // for the next epoch: its pages are allocated
   for (Worker& worker : workers_) worker.rows.clear();
   workers_.front().visits += old.m + start.back();
 }
@@ -389,7 +393,7 @@ void Rounds<T>::move_vertex(const Epoch& old, int32_t u, const RawVector<int32_t
   const int32_t v = name[u];
   const Vertex& from = old.vertex[u];
   Vertex& at = at_.vertex[v];
-  at = {row, 0, room_at(from), from.degree, from.origin, 0};
+  at = {row, 0, next_capacity(from), from.degree, from.origin, 0};
   for (int32_t i = 0; i < from.used; ++i) {
     const Edge e = from.row[i];
     if (const int32_t to = name[e.to]; to >= 0) row[at.used++] = {e.w, to, e.copies};
@@ -426,7 +430,7 @@ Factor<T> Rounds<T>::run() {
   return factor;
 }
 
-// Columns in the order of elimination, rows as positions.
+// The columns in elimination order, with rows as positions.
 template <class T>
 Factor<T> Rounds<T>::collect() {
   Factor<T> out;
@@ -441,7 +445,7 @@ Factor<T> Rounds<T>::collect() {
       perm_[k] = number(perm_[k]);
     }
   });
-  if (workers_.size() > 1) columns.place = std::move(place_);           // else one worker made them all, in order
+  if (workers_.size() > 1) columns.place = std::move(place_);           // else one worker computed them in order
   for (Worker& worker : workers_) {
     columns.stores.push_back(worker.pivot.take_columns());
     out.pivots.lost += worker.lost;
@@ -455,15 +459,15 @@ Factor<T> Rounds<T>::collect() {
 
 }  // namespace
 
-// One thread gathers neighbours, another one makes the pages of the rows meanwhile.
+// One thread renumbers the graph while another one allocates the pages of the rows.
 template <class T>
 Factor<T> factor_rounds(Graph&& graph, const Options& options) {
   const bool apart = graph.origin.empty() && is_scattered(graph, near_enough, options.threads);
   Buffer<Edge> rows;
   for_range(apart ? options.threads : 1, 2, 1, [&](int64_t from, int64_t to, int) {
     for (int64_t part = from; part < to; ++part) {
-      if (part == 1) rows = Buffer<Edge>(Rounds<T>::first_room(graph, options.samples), options.threads);
-      if (part == 0 && apart) gather_neighbours(graph);
+      if (part == 1) rows = Buffer<Edge>(Rounds<T>::initial_capacity(graph, options.samples), options.threads);
+      if (part == 0 && apart) gather_neighbors(graph);
     }
   });
   return Rounds<T>(std::move(graph), options, std::move(rows)).run();

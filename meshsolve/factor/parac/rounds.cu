@@ -1,16 +1,17 @@
 // The rounds of ParAC on the GPU: the same factor as rounds.cpp, bit for bit. Each round eliminates all vertices whose key is
-// smaller than those of their live neighbours; in a given order the key is the position, and rounds are level sets of G.
-//   select     live vertices with no smaller neighbour are chosen; the others keep the one they met, their blocker, and are looked
-//              at again once it is dead or has become larger. Each gets room among the columns and the samples of the round
-//   plan       the last block of select: is there so much room?
-//   eliminate  a warp or, for many edges, a block per chosen vertex: column, samples, new degrees of its neighbours
-//   room       neighbours whose row is too short for its new samples get a longer one, without its dead entries
+// smaller than the keys of their live neighbors. In a given order the key is the position, and the rounds are level sets of G.
+//   select     live vertices without a smaller neighbor are chosen. The others store one, their blocker, and are tested again when
+//              it is dead or its key has become larger. Storage for columns and samples of the round is reserved
+//   plan       by the last thread block of select: tests if the workspace is large enough
+//   eliminate  one warp or, for many edges, one thread block per chosen vertex: column, samples, new degrees of its neighbors
+//   room       neighbors whose row cannot hold the new samples get a longer row, without dead entries
 //   scatter    samples are written into the rows of both ends; new keys
-// Counters that all vertices share are asked for once a warp, in `select`: one that a million pivots ask costs a nanosecond each.
-// Nothing depends on the schedule: entries of a row stand in any order, but a pivot sorts them before it adds. A phase that finds
-// its workspace too small halts before it has changed anything that a second try would not find (`room` may be repeated), all
-// later phases return at once, and the host grows the workspace and goes on from there. Many narrow rounds run in one block.
-// Source: Liang et al. 2025, "ParAC", Algorithm 1; the rounds are described in rounds.cpp.
+// Shared counters are changed once per warp, in `select`: an atomic of each of a million pivots on one counter costs a
+// nanosecond. The result does not depend on the schedule: the entries of a row have no fixed order, but a pivot sorts them before
+// it sums. If the workspace is too small, a phase halts before it changes anything, except that `room` can be repeated. All later
+// phases return at once. The host grows the workspace and continues with the same phase. Many narrow rounds run in one thread
+// block.
+// Source: Liang et al. 2025, "ParAC", Algorithm 1. The rounds are described in rounds.cpp.
 #include "factor/parac/rounds.cuh"
 
 namespace ms::parac {
@@ -38,23 +39,24 @@ __device__ __forceinline__ void plan(const Rounds& R) {
 
 // ---- eliminate
 
-struct Scratch {                        // of `room` edges
+struct Scratch {                        // for `room` edges
   Edge* edges;                          // (room)
   double *suffix, *weight;              // (room + 1), (room)
-  int* drawn;                           // (room) number of the first draw of each edge
+  int* drawn;                           // (room) index of the first draw of each edge
   __device__ Scratch(double* memory, long long room)
       : edges(reinterpret_cast<Edge*>(memory)), suffix(memory + 2 * room), weight(suffix + room + 1),
         drawn(reinterpret_cast<int*>(weight + room)) {}
 };
 
-// The live edges of v; its neighbours lose them, and are listed by the first who meets them. Returns how many there are.
+// Gathers the live edges of v, and subtracts them from the degrees of its neighbors. A neighbor is added to `touched` once per
+// round. Returns the number of edges.
 template <class Team> __device__ __forceinline__ int gather(const Rounds& R, const Team& team, int v, Edge* e) {
   const Vertex at = R.vertex[v];
   const long long start = R.start[v];
   int* const touched = R.touched + R.reserved[v];
   int d = 0;
   for (int base = at.first; base < at.used; base += team.size) {
-    const int i = base + team.rank, raw = i < at.used ? R.to[start + i] : 0, to = neighbour(raw);
+    const int i = base + team.rank, raw = i < at.used ? R.to[start + i] : 0, to = neighbor_of(raw);
     const bool alive = i < at.used && R.key[to] != dead;
     int total;
     const int before = team.exclusive_count(alive, total);
@@ -71,7 +73,7 @@ template <class Team> __device__ __forceinline__ int gather(const Rounds& R, con
   return d;
 }
 
-// The number of the first draw of each edge.
+// Computes the index of the first draw of each edge.
 template <class Team> __device__ __forceinline__ void number_draws(const Team& team, const Scratch& s, int d) {
   for (int base = 0, drawn = 0, total; base < d; base += team.size, drawn += total) {
     const int i = base + team.rank, before = team.exclusive_sum(i < d ? s.edges[i].copies : 0, total);
@@ -86,12 +88,13 @@ __device__ __forceinline__ void expect(const Rounds& R, int end) {
   atomicAdd(&R.vertex[end].incoming, 1);
 }
 
-// Samples go to the list of the round, without weight where there are fewer than was foreseen; their ends know how many will come.
+// Draws the samples of v into the list of the round. Unused reserved entries get the weight 0. The ends count their incoming
+// samples.
 template <class Team> __device__ __forceinline__ void sample(const Rounds& R, const Team& team, int v, const Scratch& s, int d) {
   const long long first = R.reserved[v];
   for (int i = s.drawn[d - 1] + team.rank; i < R.vertex[v].degree; i += team.size) R.sample_w[first + i] = 0;
   for (int i = team.rank; i + 1 < d; i += team.size) {
-    const long long none = sample_edge(s.edges, i, d, s.suffix, stream_of(R.seed, R.origin[v]), s.drawn[i],
+    const long long underflowed = sample_edge(s.edges, i, d, s.suffix, stream_of(R.seed, R.origin[v]), s.drawn[i],
                                        [&](int a, int b, double w, unsigned long long drawn) {
       R.sample_ends[2 * (first + drawn)] = a;
       R.sample_ends[2 * (first + drawn) + 1] = b;
@@ -99,8 +102,8 @@ template <class Team> __device__ __forceinline__ void sample(const Rounds& R, co
       expect(R, a);
       expect(R, b);
     });
-    for (long long c = 0; c < none; ++c) R.sample_w[first + s.drawn[i] + c] = 0;
-    if (none) atomicAdd(R.state + lost, static_cast<unsigned long long>(none));
+    for (long long c = 0; c < underflowed; ++c) R.sample_w[first + s.drawn[i] + c] = 0;
+    if (underflowed) atomicAdd(R.state + lost, static_cast<unsigned long long>(underflowed));
   }
 }
 
@@ -120,7 +123,7 @@ template <class Team> __device__ __forceinline__ void eliminate(const Rounds& R,
   number_draws(team, s, d);
   for (int i = team.rank; i < kept; i += team.size) R.column_value[column + i] = s.weight[i] / s.suffix[0];
   if (d > 0) sample(R, team, v, s, d);
-  team.sync();                                              // all have read where the column begins
+  team.sync();                                              // all threads have read column_start[v]
   if (team.rank == 0) {
     R.D[v] = s.suffix[0];
     R.column_start[v] = column;
@@ -128,16 +131,16 @@ template <class Team> __device__ __forceinline__ void eliminate(const Rounds& R,
     R.vertex[v].round = static_cast<int>(R.state[round_number]);
     R.key[v] = dead;
   }
-  team.sync();                                              // the next pivot takes the same scratch
+  team.sync();                                              // the next pivot uses the same scratch
 }
 
-// `shared` holds one Scratch of `light` edges for each warp; that of heavy vertices is in global memory.
+// `shared`: one Scratch of `light` edges per warp. The scratch of heavy vertices is in global memory.
 __device__ __forceinline__ void eliminate_chosen(const Rounds& R, double* shared) {
   const int warps = static_cast<int>(blockDim.x) / 32, warp = static_cast<int>(threadIdx.x) / 32;
   const long long lights = static_cast<long long>(R.state[chosen_light]), heavies = static_cast<long long>(R.state[chosen_heavy]);
-  const Scratch mine(shared + warp * (scratch_words * light), light);
+  const Scratch scratch(shared + warp * (scratch_words * light), light);
   for (long long i = static_cast<long long>(blockIdx.x) * warps + warp; i < lights; i += static_cast<long long>(gridDim.x) * warps)
-    eliminate(R, Warp{}, R.chosen[i], mine);
+    eliminate(R, Warp{}, R.chosen[i], scratch);
   for (long long i = blockIdx.x; i < heavies; i += gridDim.x) {
     const Block block;
     const int v = R.chosen[R.n - 1 - i];
@@ -151,32 +154,32 @@ __device__ __forceinline__ void eliminate_chosen(const Rounds& R, double* shared
 
 // ---- room
 
-// Calls work(team, i) for each i < count, by a warp each; where is_long(i), by the whole block after the others.
+// Calls work(team, i) for each i < count, by one warp each; items with is_long(i) follow, by the whole thread block.
 template <class IsLong, class Work> __device__ __forceinline__ void by_warps(long long count, IsLong is_long, Work work) {
-  __shared__ int waiting;
+  __shared__ int num_long;
   __shared__ long long left[32];
   const Warp warp;
   const long long warps = blockDim.x / 32;
   for (long long first = blockIdx.x * warps; first < count; first += gridDim.x * warps) {
-    if (threadIdx.x == 0) waiting = 0;
+    if (threadIdx.x == 0) num_long = 0;
     __syncthreads();
     const long long i = first + threadIdx.x / 32;
     if (i < count && !is_long(i)) work(warp, i);
-    else if (i < count && warp.rank == 0) left[atomicAdd(&waiting, 1)] = i;
+    else if (i < count && warp.rank == 0) left[atomicAdd(&num_long, 1)] = i;
     __syncthreads();
-    for (int w = 0; w < waiting; ++w) work(Block{}, left[w]);
+    for (int w = 0; w < num_long; ++w) work(Block{}, left[w]);
     __syncthreads();
   }
 }
 
-// Entries of a row that are not dead, from `source` to `target`; returns how many.
+// Copies the live entries of a row from `source` to `target`. Returns their number.
 template <class Team>
 __device__ __forceinline__ int copy_row(const Rounds& R, const Team& team, const Vertex& at, const int* to, const double* w,
                                         long long source, long long target) {
   int kept = 0;
   for (int base = at.first; base < at.used; base += team.size) {
     const int i = base + team.rank, raw = i < at.used ? to[source + i] : 0;
-    const bool alive = i < at.used && R.key[neighbour(raw)] != dead;
+    const bool alive = i < at.used && R.key[neighbor_of(raw)] != dead;
     int total;
     const int before = team.exclusive_count(alive, total);
     if (alive) {
@@ -207,21 +210,21 @@ template <class Team> __device__ __forceinline__ void make_room(const Rounds& R,
   R.vertex[u].first = 0;
 }
 
-// A thread looks at a neighbour; its warp writes a full row anew, or the block where that is long.
+// Each thread tests one neighbor. Its warp moves a full row to longer storage, or the thread block if the row is long.
 __device__ __forceinline__ void make_room(const Rounds& R) {
-  __shared__ int waiting;
+  __shared__ int num_long;
   __shared__ int left[256];
   const long long count = static_cast<long long>(R.state[samples_used]);
   for (long long first = static_cast<long long>(blockIdx.x) * blockDim.x; first < count; first += grid_step()) {
-    if (threadIdx.x == 0) waiting = 0;
+    if (threadIdx.x == 0) num_long = 0;
     __syncthreads();
     const int u = first + threadIdx.x < count ? R.touched[first + threadIdx.x] : -1;
     const bool full = u >= 0 && R.vertex[u].is_full(), is_long = full && R.vertex[u].is_long();
-    if (is_long) left[atomicAdd(&waiting, 1)] = u;
+    if (is_long) left[atomicAdd(&num_long, 1)] = u;
     for (unsigned some = __ballot_sync(full_warp, full && !is_long); some; some &= some - 1)
       make_room(R, Warp{}, __shfl_sync(full_warp, u, __ffs(static_cast<int>(some)) - 1));
     __syncthreads();
-    for (int w = 0; w < waiting; ++w) make_room(R, Block{}, left[w]);
+    for (int w = 0; w < num_long; ++w) make_room(R, Block{}, left[w]);
     __syncthreads();
   }
 }
@@ -260,7 +263,8 @@ template <int phase> __device__ __forceinline__ void run(const Rounds& R, double
   if (phase == scatter_phase) scatter(R);
 }
 
-// One answer for the block, as other blocks may halt at any time; returns whether it went on.
+// Runs a phase unless the kernel has halted. The whole block uses one reading of the flag, since other blocks may halt at any
+// time.
 template <int phase> __device__ __forceinline__ bool run_unless_halted(const Rounds& R, double* shared) {
   __shared__ int stopped;
   if (threadIdx.x == 0) stopped = R.halted();
@@ -276,7 +280,8 @@ template <int phase> __device__ __forceinline__ bool run_unless_halted(const Rou
 using namespace ms;
 using namespace ms::parac;
 
-// `numbers` are n, samples, by_degree, the length of the list of live vertices, then the room of columns, samples, scratch, rows.
+// `numbers`: n, samples, by_degree, length of the list of live vertices, then the capacities of columns, samples, scratch and
+// rows.
 #define MS_ROUNDS_ARGUMENTS                                                                                                        \
   const long long *numbers, unsigned long long seed, double floor, unsigned long long *state, unsigned long long *key,             \
       const int *origin, int *vertex, long long *start, int *to, double *w, const int *live, int *chosen, int *touched,            \
@@ -288,7 +293,8 @@ using namespace ms::parac;
    static_cast<int>(numbers[3]), chosen, touched, reserved, column_start, column_length, column_row, column_value, D,              \
    sample_ends, sample_w, scratch}
 
-// One phase by the whole grid. Each has a kernel: those that wait for memory want more threads than `eliminate` has registers for.
+// One phase by the whole grid. Each phase has a kernel: memory-bound phases run with more threads than the registers of
+// `eliminate` allow.
 extern "C" __global__ void __launch_bounds__(256, 4) k_select(MS_ROUNDS_ARGUMENTS) {
   run_unless_halted<select_phase>(MS_ROUNDS, nullptr);
 }
@@ -297,7 +303,7 @@ extern "C" __global__ void __launch_bounds__(256) k_plan(MS_ROUNDS_ARGUMENTS) {
   run_unless_halted<plan_phase>(MS_ROUNDS, nullptr);
 }
 
-// Two blocks a multiprocessor at least: with the compiler's own choice it spills.
+// At least two thread blocks per multiprocessor: with its default the compiler spills registers.
 extern "C" __global__ void __launch_bounds__(256, 2) k_eliminate(MS_ROUNDS_ARGUMENTS) {
   extern __shared__ double shared[];
   run_unless_halted<eliminate_phase>(MS_ROUNDS, shared);
@@ -311,7 +317,7 @@ extern "C" __global__ void __launch_bounds__(256) k_scatter(MS_ROUNDS_ARGUMENTS)
   run_unless_halted<scatter_phase>(MS_ROUNDS, nullptr);
 }
 
-// As many whole rounds by one block, until one has more than `widest` edges.
+// Up to `rounds` whole rounds by one thread block, until one has more than `widest` edges.
 extern "C" __global__ void __launch_bounds__(256, 2) k_rounds(int rounds, int widest, MS_ROUNDS_ARGUMENTS) {
   extern __shared__ double shared[];
   const Rounds R MS_ROUNDS;
@@ -323,7 +329,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_rounds(int rounds, int wi
   }
 }
 
-// Every live row anew, without dead entries, in rows whose starts and rooms are given; the old ones are `to`, `w` at `old_start`.
+// Copies every live row, without dead entries, to new storage with the given starts and capacities. Old rows: `to`, `w` at
+// `old_start`.
 extern "C" __global__ void __launch_bounds__(256)
 k_rewrite(const int* live, int count, const unsigned long long* key, const long long* old_start, const int* to, const double* w,
           const long long* new_start, const int* new_room, int* vertex, int* new_to, double* new_w) {
@@ -343,7 +350,7 @@ k_rewrite(const int* live, int count, const unsigned long long* key, const long 
   });
 }
 
-// The rows before the first round, a warp each: edges of the matrix, then `samples` edges to the ground where there is one.
+// Initial rows, one warp per row: the edges of the matrix, then `samples` edges to the ground if there is one.
 extern "C" __global__ void __launch_bounds__(256)
 k_fill(int n, int samples, const long long* ptr, const int* to, const double* w, const double* ground, const int* perm,
        const int* iperm, const long long* start, int* vertex, int* new_to, double* new_w) {
@@ -381,7 +388,7 @@ k_keys(int n, int by_degree, unsigned long long seed, const int* origin, const i
   }
 }
 
-// Columns in their final order, a warp each: rows become positions.
+// Copies the columns in their final order, one warp per column. Row indices become positions.
 extern "C" __global__ void __launch_bounds__(256)
 k_collect(int n, const int* order, const int* position, const long long* start, const int* row, const double* value,
           const long long* ptr, int* new_row, double* new_value) {

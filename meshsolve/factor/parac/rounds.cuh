@@ -1,27 +1,27 @@
-// What the rounds of ParAC on the GPU work on, and their first phase: the vertices of a round are selected. See rounds.cu.
+// Data of the rounds of ParAC on the GPU, and their first phase, the selection of the vertices of a round. See rounds.cu.
 #pragma once
 #include "factor/parac/team.cuh"
 
 namespace ms::parac {
 
 constexpr unsigned long long dead = ~0ull, never = dead - 1;            // keys of eliminated vertices and of the ground
-constexpr int light = 64;                                               // most edges that one warp eliminates
-constexpr int scratch_words = 5;                                        // doubles of scratch per edge: struct Scratch
-constexpr int longest = 4096;                                           // entries of a row that one warp copies
-constexpr int few = 8;                                                  // that one thread looks at
+constexpr int light = 64;                                               // most edges of a pivot that one warp eliminates
+constexpr int scratch_words = 5;                                        // doubles of scratch per edge, see Scratch
+constexpr int longest = 4096;                                           // most entries of a row that one warp copies
+constexpr int few = 8;                                                  // entries of a row that one thread tests
 
-// What `state` holds; cuda.py knows the same numbers.
+// Entries of `state`; cuda.py uses the same numbers.
 enum State { halt, chosen_light, chosen_heavy, need, need_heavy, round_number, live_count, columns_used, samples_used, scratch_used,
              need_columns, rows_used, lost, work, columns_before, arrived, state_size };
 enum Halt { go_on, done, stalled, full, rows_full };
 enum Phase { select_phase, plan_phase, eliminate_phase, room_phase, scatter_phase, phases };
 
 struct Vertex {
-  int used, room, first;                // entries of its row, dead ones too; most; where those that are not known to be dead begin
-  int degree;                           // copies of live edges
-  int blocker;                          // a neighbour that was smaller when last looked at, or -1
-  int incoming, touched;                // samples of this round; whether it is on the list
-  int round;                            // in which it was eliminated
+  int used, room, first;                // entries of its row, including dead ones; capacity; all entries before `first` are dead
+  int degree;                           // number of copies of live edges
+  int blocker;                          // neighbor whose key was smaller at the last test, or -1
+  int incoming, touched;                // samples of this round; 1 if the vertex is in the list `touched`
+  int round;                            // round in which it was eliminated
 
   __device__ bool is_long() const { return used - first > longest; }
   __device__ bool is_full() const { return used + incoming > room; }
@@ -32,20 +32,21 @@ struct Rounds {
   unsigned long long seed;
   double floor;
   long long columns_room, samples_room, scratch_room, rows_room;
-  unsigned long long *state, *key;      // (n + 1) keys, the ground's last
-  const int* origin;                    // (n) number in the matrix: names its random stream
+  unsigned long long *state, *key;      // key: (n + 1), the ground's last
+  const int* origin;                    // (n) row of the matrix, which keys the random stream
   Vertex* vertex;                       // (n)
   long long* start;                     // (n) first entry of each row
-  int* to;                              // entries: neighbours, ~neighbour for a sampled edge (one copy, not `samples`)
+  int* to;                              // entries: the neighbor, or ~neighbor for a sampled edge (one copy, not `samples`)
   double* w;
-  const int* live;                      // vertices that may be live
+  const int* live;                      // superset of the live vertices
   int live_size;
-  int *chosen, *touched;                // (n) light ones from the front, heavy ones from the back; (samples_room) their neighbours
-  long long* reserved;                  // (n) first of the samples, and of `touched`, of a chosen vertex: as many as its degree
-  long long* column_start;              // (n) columns of G, rows by vertex; of a chosen vertex counted within the round
-  int *column_length, *column_row;
+  int* chosen;                          // (n) vertices of the round: light ones from the front, heavy ones from the back
+  int* touched;                         // (samples_room) their neighbors, once each
+  long long* reserved;                  // (n) first sample, and first entry of `touched`, of a chosen vertex: `degree` each
+  long long* column_start;              // (n) columns of G; during its round relative to the columns of the round
+  int *column_length, *column_row;      // rows are vertices
   double *column_value, *D;
-  int* sample_ends;                     // pairs
+  int* sample_ends;                     // two per sample
   double *sample_w, *scratch;
 
   __device__ bool smaller(int a, int b) const { return key[a] < key[b] || (key[a] == key[b] && a < b); }
@@ -57,11 +58,12 @@ __device__ __forceinline__ unsigned long long key_of(int degree, unsigned long l
   return (few < most ? few : most) << 40 | hash_key(seed, static_cast<unsigned long long>(origin), 1) >> 24;
 }
 
-__device__ __forceinline__ int neighbour(int to) { return to < 0 ? ~to : to; }
+__device__ __forceinline__ int neighbor_of(int to) { return to < 0 ? ~to : to; }
 
 // ---- select
 
-// Moves the start of u's row over dead entries and looks for a smaller live neighbour, by a warp; -1: there is none.
+// Searches, by a warp, for a live neighbor of u with a smaller key; -1 if there is none. Later searches skip the leading dead
+// entries.
 __device__ __forceinline__ int find_blocker(const Rounds& R, int u) {
   Vertex& at = R.vertex[u];
   const Warp warp;
@@ -70,7 +72,7 @@ __device__ __forceinline__ int find_blocker(const Rounds& R, int u) {
   int first = at.first, found = -1;
   bool only_dead = true;
   for (int base = first; base < used && found < 0; base += 32) {
-    const int i = base + warp.rank, v = i < used ? neighbour(R.to[start + i]) : u;
+    const int i = base + warp.rank, v = i < used ? neighbor_of(R.to[start + i]) : u;
     const unsigned alive = __ballot_sync(full_warp, i < used && R.key[v] != dead);
     const unsigned less = __ballot_sync(full_warp, i < used && R.key[v] != dead && R.smaller(v, u));
     if (only_dead) first = alive ? base + __ffs(static_cast<int>(alive)) - 1 : base + 32 < used ? base + 32 : used;
@@ -85,15 +87,15 @@ __device__ __forceinline__ int find_blocker(const Rounds& R, int u) {
   return found;
 }
 
-// find_blocker() by one thread in the first entries of a row; whether there are more to look at.
-__device__ __forceinline__ bool find_near(const Rounds& R, int u, int& found) {
+// find_blocker() by one thread in the first entries of a row. Returns true if the rest of the row must be searched.
+__device__ __forceinline__ bool search_front(const Rounds& R, int u, int& found) {
   Vertex& at = R.vertex[u];
   const long long start = R.start[u];
   const int used = at.used, end = min(used, at.first + few);
   int first = at.first;
   found = -1;
   for (int i = first; i < end && found < 0; ++i) {
-    const int v = neighbour(R.to[start + i]);
+    const int v = neighbor_of(R.to[start + i]);
     if (R.key[v] == dead) first += first == i;
     else if (R.smaller(v, u)) found = v;
   }
@@ -102,7 +104,7 @@ __device__ __forceinline__ bool find_near(const Rounds& R, int u, int& found) {
   return found < 0 && end < used;
 }
 
-// Vertices of a warp that are chosen: places in the list, and room for what their elimination brings.
+// Lists the chosen vertices of a warp, and reserves storage for their columns and samples.
 __device__ __forceinline__ void choose(const Rounds& R, int u, bool chosen) {
   const int lane = threadIdx.x & 31;
   const long long degree = chosen ? R.vertex[u].degree : 0, row = chosen ? R.vertex[u].used - R.vertex[u].first : 0;
@@ -141,7 +143,7 @@ __device__ __forceinline__ void select(const Rounds& R) {
       open = blocker < 0 || R.key[blocker] == dead || !R.smaller(blocker, u);
     }
     int found = -1;
-    const bool more = open && find_near(R, u, found);
+    const bool more = open && search_front(R, u, found);
     unsigned chosen = __ballot_sync(full_warp, open && !more && found < 0);
     __syncwarp(full_warp);
     for (unsigned left = __ballot_sync(full_warp, more); left; left &= left - 1) {
@@ -153,7 +155,7 @@ __device__ __forceinline__ void select(const Rounds& R) {
   }
 }
 
-// Whether this block is the last to come here, known to its first thread; what the others have written is seen then.
+// True in the first thread of the last thread block that arrives. The writes of the other blocks are then visible.
 __device__ __forceinline__ bool is_last(const Rounds& R) {
   __syncthreads();
   if (threadIdx.x != 0) return false;

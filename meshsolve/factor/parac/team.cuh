@@ -1,5 +1,5 @@
-// A warp or a block as one worker, and what such a team does with the edges of a pivot: sort, merge, add up. Every sum has the
-// order of the CPU's (pivot.hpp), whatever the size of the team.
+// A warp or a thread block as a team that works on one pivot, and the operations of a team on its edges: sort, merge, sum. Every
+// sum has the order of the CPU code (pivot.hpp), for any size of the team.
 #pragma once
 #include "device/common.cuh"
 #include "factor/parac/pivot.hpp"
@@ -38,21 +38,21 @@ struct Block {
 
 // ---- sorting
 
-// Few edges, by one warp: each lane counts those before its own. Equal ones keep their order.
+// Stable sort of at most 32 edges by one warp: each lane counts the edges before its own.
 template <class Less> __device__ __forceinline__ void sort_few(Edge* e, int count, Less less) {
   const int lane = static_cast<int>(threadIdx.x & 31);
-  Edge mine{0, 0, 0};
+  Edge own{0, 0, 0};
   int before = 0;
   if (lane < count) {
-    mine = e[lane];
-    for (int j = 0; j < count; ++j) before += j < lane ? !less(mine, e[j]) : less(e[j], mine);
+    own = e[lane];
+    for (int j = 0; j < count; ++j) before += j < lane ? !less(own, e[j]) : less(e[j], own);
   }
   __syncwarp(full_warp);
-  if (lane < count) e[before] = mine;
+  if (lane < count) e[before] = own;
   __syncwarp(full_warp);
 }
 
-// Odd-even merge sort (Batcher 1968) by the whole team, any count.
+// Odd-even merge sort (Batcher 1968) by the whole team, for any count.
 template <class Team, class Less> __device__ __forceinline__ void sort_edges(const Team& team, Edge* e, int count, Less less) {
   if (team.size == 32 && count <= 32) {
     sort_few(e, count, less);
@@ -75,8 +75,8 @@ template <class Team, class Less> __device__ __forceinline__ void sort_edges(con
 
 // ---- merging
 
-// merge_copies() by the team, none lighter than `floor` then; `entries`, where given, gets how many each had been. What is
-// written stands before what is still to be read.
+// Merges the entries of each neighbor in a list sorted by nearer(), in place, and raises the weights to at least `floor`.
+// entries[], if given, receives the number of merged entries. Returns the number of neighbors.
 template <class Team>
 __device__ __forceinline__ int merge(const Team& team, Edge* e, int d, int samples, double floor, int* entries = nullptr) {
   int kept = 0;
@@ -84,7 +84,7 @@ __device__ __forceinline__ int merge(const Team& team, Edge* e, int d, int sampl
     const int i = base + team.rank;
     const bool head = i < d && (i == 0 || e[i - 1].to != e[i].to);
     Edge sum{0, 0, 0};
-    const int next = head ? static_cast<int>(join_copies(e, i, d, samples, sum)) : i;
+    const int next = head ? static_cast<int>(merge_entries(e, i, d, samples, sum)) : i;
     if (head && floor > 0 && sum.w < floor) sum.w = floor;
     int total;
     const int before = team.exclusive_count(head, total);
@@ -99,14 +99,14 @@ __device__ __forceinline__ int merge(const Team& team, Edge* e, int d, int sampl
   return kept;
 }
 
-// ---- sums that have one order only, each by one thread: suffix sums from the end, draws from the front
+// ---- sums in a fixed order, each by one thread
 
 __device__ __forceinline__ void suffix_sums(const Warp& warp, const Edge* e, int d, double* suffix) {
   if (warp.rank == 0) suffix_sums(e, d, suffix);
   warp.sync();
 }
 
-// Long rows lie in global memory: the block brings them into shared memory for the one thread that adds.
+// Long rows are in global memory: the block copies them to shared memory, tile by tile, for the one thread that sums.
 __device__ __forceinline__ void suffix_sums(const Block& block, const Edge* e, int d, double* suffix) {
   constexpr int tile = 256;
   __shared__ double part[256];

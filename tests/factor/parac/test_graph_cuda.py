@@ -53,7 +53,7 @@ def test_the_graph_of_the_cpu(cuda, name):
     here, there = of_both(MATRICES[name])
     check(here, there)
     for graph in (here, there):
-        graph.gather_neighbours(0)
+        graph.gather_neighbors(0)
     check(here, there)
 
 
@@ -61,7 +61,7 @@ def test_the_graph_of_the_cpu(cuda, name):
 def test_numbers_do_not_depend_on_the_schedule(varied):
     here, there = of_both(MATRICES["shuffled"])
     for graph in (here, there):
-        graph.gather_neighbours(0)
+        graph.gather_neighbors(0)
     assert len(there.origin) == ISLANDS.shape[0]
     check(here, there)
 
@@ -71,13 +71,13 @@ def test_many_levels_are_the_cpus(cuda):
     far = np.arange(0, 40000, 2)
     here, there = of_both(shuffled(laplacian(40000, far, far + 1, np.linspace(1, 2, len(far)))))
     for graph in (here, there):
-        graph.gather_neighbours(0)
+        graph.gather_neighbors(0)
     check(here, there)
 
 
 def test_near_neighbours_keep_their_numbers(cuda):
     there = of_both(GRID)[1]
-    there.gather_neighbours()
+    there.gather_neighbors()
     assert len(there.origin) == 0
 
 

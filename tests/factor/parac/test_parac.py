@@ -171,9 +171,9 @@ def test_neighbours_that_lie_far_apart_get_numbers_close_together(grounded):
     shuffle = rng.permutation(1200)
     M = sp.csr_array(L[shuffle][:, shuffle])
     graph = _core.ParacGraph(M.indptr.astype(np.int64), M.indices.astype(np.int32), M.data)
-    graph.gather_neighbours()
+    graph.gather_neighbors()
     assert len(graph.arrays()[4]) == 0                      # 400 apart on average is near enough
-    graph.gather_neighbours(100)
+    graph.gather_neighbors(100)
     ptr, to, w, ground, origin = graph.arrays()
     assert np.array_equal(np.sort(origin), np.arange(1200))
     assert abs(np.repeat(np.arange(1200), np.diff(ptr)) - to).mean() < 100

@@ -83,7 +83,7 @@ def test_vertices_that_were_renumbered_are_those_of_the_cpu(cuda):
     L.sort_indices()
     graphs = [_core.ParacGraph(L.indptr.astype(np.int64), L.indices.astype(np.int32), L.data) for _ in range(2)]
     for graph in graphs:
-        graph.gather_neighbours(0)
+        graph.gather_neighbors(0)
     on_device = factor_on_device(graphs[0], None, 2, 5, np.dtype(np.float64))
     P = _core.ParacDouble(graphs[1], None, False, 2, 5, 1)
     assert np.array_equal(device.to_host(on_device.perm), P.perm()) and np.array_equal(device.to_host(on_device.D), P.pivots())
