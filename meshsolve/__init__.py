@@ -6,12 +6,12 @@
     F = ms.cholesky(M + 1e-3 * L, mesh=mesh)          # order, analyze, factor
     x = F.solve(M @ mesh.vertices)                    # one or many right-hand sides
     F.refactor(M + 2e-3 * L)                          # new values, same pattern
-    x, info = ms.cg(L, b, M=ms.parac(L))              # large graphs: an approximate factor, and iterations
+    x, info = ms.cg(L, b, M=ms.parac(L))              # large graphs: CG with an approximate factor
 """
 
 from pkgutil import extend_path
 
-# Python started in a checkout finds this folder before the installed package, and the compiled core lies only there.
+# Python started in a checkout imports this folder, but the compiled core is only in the installed package: search both.
 __path__ = extend_path(__path__, __name__)
 
 from meshsolve import apps, datasets, operators, order, torch

@@ -1,4 +1,4 @@
-"""``python -m meshsolve`` is the command line."""
+"""Run the command line: ``python -m meshsolve``."""
 
 import sys
 

@@ -220,7 +220,7 @@ def test_a_sparse_npz_with_damaged_indices_is_refused(tmp_path, which, value):
     held = dict(np.load(tmp_path / "A.npz"))
     held[which][5] = value
     np.savez(tmp_path / "A.npz", **held)
-    with pytest.raises(InvalidInputError, match="A.npz: not a readable matrix: "):
+    with pytest.raises(InvalidInputError, match="A.npz: cannot be read as a matrix: "):
         ds.load_matrix(tmp_path / "A.npz")
 
 

@@ -331,7 +331,7 @@ def test_a_demo_runs_when_it_is_copied_alone(name, tmp_path):
 @pytest.mark.slow
 def test_from_a_shell_a_demo_ends_in_one_line(tmp_path):
     for arguments, says in ((["--source", "-99999"], "error: "), (["-o", str(tmp_path / "none" / "a.png")], "error: "),
-                            ([str(tmp_path / "none.obj")], "there is no such file")):
+                            ([str(tmp_path / "none.obj")], "no such file")):
         done = subprocess.run([sys.executable, DEMOS / "geodesics.py", *arguments], capture_output=True, text=True)
         assert done.returncode == 1 and says in done.stderr and "Traceback" not in done.stderr, done.stderr
 

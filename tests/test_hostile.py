@@ -1,6 +1,6 @@
-"""Bad input: each row of ``hostile/*.py`` is one line of docs/errors.md and one test. Nothing that the caller owns may change.
+"""Bad input: each row of ``hostile/*.py`` is one line of docs/errors.md and one test. The caller's data must not change.
 
-``python tests/test_hostile.py`` writes the table into the document; a test compares the two, so neither can drift.
+``python tests/test_hostile.py`` writes the table into the document; a test compares the two.
 """
 
 import pathlib
@@ -27,11 +27,11 @@ def table():
     return "| function | given | answer | the message says, or what happens |\n|---|---|---|---|\n" + "\n".join(lines) + "\n"
 
 
-# ---- what holds for every row -----------------------------------------------------------------------------------------
+# ---- every row --------------------------------------------------------------------------------------------------------
 
 
 def contents(thing):
-    """Every array inside an argument, copied."""
+    """Copies of all arrays in an argument."""
     if isinstance(thing, np.ndarray):
         return [np.array(thing, copy=True, subok=True)]
     if sp.issparse(thing):
@@ -78,7 +78,7 @@ def test_table(row, tmp_path):
     check(row, tmp_path)
 
 
-def test_the_document_holds_this_table():
+def test_the_document_has_this_table():
     text = DOCUMENT.read_text()
     assert text[text.index(BEGIN) + len(BEGIN):text.index(END)] == table(), "run python tests/test_hostile.py"
 
@@ -86,8 +86,8 @@ def test_the_document_holds_this_table():
 def test_every_class_of_error_is_in_the_table():
     raised = {row.error for row, _ in EXPANDED} | {row.error for row in ROWS}
     promised = {getattr(ms, name) for name in ms.__all__ if isinstance(getattr(ms, name), type) and issubclass(getattr(ms, name), ms.MeshsolveError)}
-    later = {ms.MeshsolveError}                             # the class of them all
-    assert promised - later <= raised
+    base = {ms.MeshsolveError}
+    assert promised - base <= raised
 
 
 # ---- memory, files ------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_every_class_of_error_is_in_the_table():
 @pytest.mark.filterwarnings("ignore:.*collapsed")
 @pytest.mark.parametrize("call", [lambda: ms.cholesky(spd(400)), lambda: ms.analyze(spd(400)).factor(spd(400)),
                                   lambda: ms.solve(spd(400), np.ones(400)), lambda: ms.parac(spd(400)), lambda: ms.apps.mcf(sphere()), lambda: ms.datasets.delaunay(50)])
-def test_too_little_memory_is_said_before_it_is_taken(call, monkeypatch):
+def test_too_little_memory_is_reported_before_allocation(call, monkeypatch):
     monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
     monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(ms.OutOfMemoryError, match="GiB are available"):

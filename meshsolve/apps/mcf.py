@@ -15,7 +15,7 @@ from meshsolve import api, order
 from meshsolve import device as _device
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.memory import ensure_memory
-from meshsolve.mesh import Mesh, MeshLike, placed_mesh
+from meshsolve.mesh import Mesh, MeshLike, checked_mesh
 from meshsolve.operators import FLATTEST, assembler, edge_lengths, face_areas
 from meshsolve.options import as_integer, as_number, is_auto, one_of, thread_count
 from meshsolve.report import Report, warn
@@ -90,7 +90,7 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     Desbrun, Meyer, Schroeder, Barr 1999, "Implicit fairing of irregular meshes", sections 2 and 5. Kazhdan, Solomon, Ben-Chen
     2012, "Can mean-curvature flow be modified to be non-singular?", section 4 (conformalized).
     """
-    mesh = placed_mesh(mesh)
+    mesh = checked_mesh(mesh)
     steps = as_integer(steps, "steps")
     given = None if is_auto(dt) else as_number(dt, "dt", above=True)
     if callback is not None and not callable(callback):
@@ -154,7 +154,7 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
     Desbrun, Meyer, Schroeder, Barr 1999, "Implicit fairing of irregular meshes using diffusion and curvature flow",
     sections 2.2 to 2.4.
     """
-    mesh = placed_mesh(mesh)
+    mesh = checked_mesh(mesh)
     one_of(order, "order", (1, 2))
     strength = as_number(strength, "strength")
     report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=strength)

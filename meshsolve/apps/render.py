@@ -13,7 +13,7 @@ import numpy as np
 
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
-from meshsolve.mesh import MeshLike, placed_mesh
+from meshsolve.mesh import MeshLike, checked_mesh
 from meshsolve.options import as_integer, as_number, counted, one_of
 from meshsolve.sparse.columns import as_array
 from meshsolve.types import ArrayLike, Path
@@ -66,7 +66,7 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
     target = as_path(path)
     if target.suffix.lower() != ".png":
         raise InvalidInputError(f"{path}: pictures are written as .png")
-    meshes = [placed_mesh(m) for m in ((mesh,) if after is None else (mesh, after))]
+    meshes = [checked_mesh(m) for m in ((mesh,) if after is None else (mesh, after))]
     if not all(len(m.faces) for m in meshes):
         raise InvalidInputError("a mesh without faces cannot be drawn")
     size = as_integer(size, "size", 300, 4000)

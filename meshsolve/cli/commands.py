@@ -1,4 +1,4 @@
-"""What each command does. Heavy imports stand inside the functions, so that --help is there at once."""
+"""The commands. Heavy imports are inside the functions, so that --help is fast."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from meshsolve.errors import ConvergenceWarning, MeshsolveError
 from meshsolve.files import written_whole
 from meshsolve.report import without_warnings
 
-RTOL = 1e-10                # relative residual of a solution
+RTOL = 1e-10                # largest relative residual of a solution
 
 
 def run_mcf(args):
     """Smooth a mesh by mean curvature flow.
 
-    Each step solves the equations (M + dt L) x' = M x for the new positions x' of the vertices; M is the mass matrix of the mesh,
-    L its Laplacian. The flow shrinks the surface, thin parts first; to remove noise and keep the shape, use meshsolve smooth
+    Each step solves the equations (M + dt L) x' = M x for the new positions x' of the vertices. M is the mass matrix of the mesh,
+    L its Laplacian. The flow shrinks the surface, thin parts first. To remove noise and keep the shape, use meshsolve smooth
     --order 2.
     """
     from meshsolve import apps, device
 
     mesh = _load_mesh(args)
-    place = device.choose(args.device, len(mesh.vertices))
-    counts = args.label and args.steps > 1 and place == "cpu"          # a callback would bring each step's mesh back from a GPU
+    chosen = device.choose(args.device, len(mesh.vertices))
+    counts = args.label and args.steps > 1 and chosen == "cpu"         # on a GPU a callback copies the mesh to the host each time
     with files.naming(args.mesh):
         out, report = apps.mcf(mesh, steps=args.steps, dt=args.dt, conformal=args.conformal, precision=args.precision,
                                callback=(lambda step, _: args.label(f"step {step + 1}/{args.steps} ")) if counts else None,
-                               device=place, threads=args.threads)
+                               device=chosen, threads=args.threads)
     flow = "conformalized mean curvature flow" if args.conformal else "mean curvature flow"
     _finish(args, mesh, out, report, f"{flow}, {args.steps} step{'s' * (args.steps > 1)}")
 
@@ -39,7 +39,7 @@ def run_mcf(args):
 def run_smooth(args):
     """Smooth a mesh in one step.
 
-    The strength does not depend on the units of the file. Vertices that belong to no face stay where they are.
+    The strength does not depend on the units of the file. Vertices without faces do not move.
     """
     from meshsolve import apps
 
@@ -54,8 +54,8 @@ def run_smooth(args):
 def run_solve(args):
     """Solve the linear equations A x = b.
 
-    If the relative residual |b - A x| / |b| of the solution stays above 1e-10, the file is written all the same, and the exit
-    code is 1. Messages count rows and columns from 0.
+    If the relative residual |b - A x| / |b| of the solution is above 1e-10, the file is written, and the exit code is 1. Messages
+    count rows and columns from 0.
     """
     from meshsolve import api
 
@@ -63,7 +63,7 @@ def run_solve(args):
     files.check_vector_format(args.output)
     files.refuse_netlist(args.matrix)
     A, b = load_matrix(args.matrix), files.read_vector(args.rhs)
-    with without_warnings(ConvergenceWarning), files.naming(args.matrix, args.rhs):            # it is the error below
+    with without_warnings(ConvergenceWarning), files.naming(args.matrix, args.rhs):            # reported as the error below
         x, info = api.solve(A, b, method=args.method, rtol=RTOL, threads=args.threads, device=args.device)
     if info.iterations:
         info.report.facts["iterations"] = info.iterations
@@ -71,18 +71,18 @@ def run_solve(args):
     with _outputs(args.output, args.report) as (x_part, report_part):
         files.write_vector(x_part, x)
         files.write_report(report_part, info.report)
-    _tell(args, str(info.report))
+    _print(args, str(info.report))
     if not info.converged:
         reason = f"b may not be in the range of A ({info.reason})" if info.method == "ildl" else info.reason
-        raise MeshsolveError(f"{args.output}: this solution was written, but its relative residual is "
+        raise MeshsolveError(f"{args.output}: the solution was written, but its relative residual is "
                              f"{info.relative_residual:.3g}, above {RTOL:g}: {reason}")
 
 
 def run_order(args):
     """Order the rows of a matrix or the vertices of a mesh, so that its Cholesky factor has few entries.
 
-    Prints how many entries the factor will have and how many operations it will take. Rows are counted from 0: line k of the file
-    of --perm is the old number of the row that becomes row k, as in A[perm][:, perm].
+    Prints the number of entries of the factor and the operations of the factorization. Rows count from 0. Line k of the file of
+    --perm is the old index of the row that becomes row k, as in A[perm][:, perm].
     """
     from meshsolve import api
 
@@ -92,12 +92,12 @@ def run_order(args):
         files.check_matrix_format(args.input, "--blocks")
     with files.naming(args.input, call="the matrix"):
         sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads, device="cpu")
-        table = _block_table(args) if args.blocks else None         # before anything is written: not every matrix has one
+        table = _block_table(args) if args.blocks else None         # may fail, so before anything is written
     sym.report.facts.update(supernodes=len(sym.supernodes) - 1, longest_column=int(sym.colcount.max()))
     with _outputs(args.perm, args.report) as (perm_part, report_part):
         files.write_perm(perm_part, sym.ordering.perm)
         files.write_report(report_part, sym.report)
-    _tell(args, f"{args.method}: nnz(L) {sym.nnz:,}, flops {sym.flops:.4g}")
+    _print(args, f"{args.method}: nnz(L) {sym.nnz:,}, flops {sym.flops:.4g}")
     if args.stats:
         print(sym.report)
     if table:
@@ -105,7 +105,7 @@ def run_order(args):
 
 
 def _block_table(args):
-    """Nonzero blocks and level sets of incomplete factors with tiles of ``--blocks`` rows, pairs of rows kept together."""
+    """Format the numbers of nonzero blocks and level sets of incomplete factors with tiles of ``--blocks`` rows."""
     from meshsolve.factor.ildl import blocks
 
     rows = blocks(load_matrix(args.input), args.blocks, args.threads)
@@ -117,8 +117,8 @@ def _block_table(args):
 def run_circuit(args):
     """Simulate a circuit of linear elements and diodes, given as a SPICE netlist, and print or write the results as a table.
 
-    Runs the .tran, .ac, .dc or .op line of the netlist: the first of these that it has, or the operating point if it has none.
-    The columns of the table are what its .print line names, or every node. There are no transistors, switches and transformers.
+    Runs the first of the .tran, .ac, .dc or .op lines of the netlist, or the operating point if it has none of them. The columns
+    of the table are the names of its .print line, or all nodes. Transistors, switches and transformers are not supported.
     """
     from meshsolve import apps
 
@@ -136,11 +136,11 @@ def run_circuit(args):
             result.plot(picture_part, names, title=circuit.title.strip("* ") or None)
         files.write_report(report_part, result.report)
     if args.output:
-        _tell(args, str(result.report))
+        _print(args, str(result.report))
 
 
 def _print_table(result, names):
-    """Write a result to standard output as to_csv writes it to a file."""
+    """Write a result to standard output in the format of to_csv."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "table.csv"
         result.to_csv(path, names)
@@ -150,10 +150,10 @@ def _print_table(result, names):
 
 
 def run_view(args):
-    """Show a mesh in a window, or write pictures of it without one.
+    """Show a mesh in a window, or write pictures of it without a window.
 
-    The window shows how the solver divides and orders the mesh, runs flows while you watch, and lets you pin and drag vertices.
-    It needs polyscope: pip install polyscope
+    The window shows patches and orderings of the mesh, runs flows, and lets you pin and drag vertices. It needs polyscope: pip
+    install polyscope
     """
     from meshsolve import apps
 
@@ -164,17 +164,17 @@ def run_view(args):
     facts, plain = model.facts(), sizes(model.mesh) | {"view": args.show}
     coloring = model.show() if args.screenshot or args.turntable else None
     if coloring:
-        facts["colours"] = plain["colours"] = coloring.caption
+        facts["colors"] = plain["colors"] = coloring.caption
     with _outputs(args.report) as (report_part,):
         files.write_report(report_part, plain)
-    _tell(args, "\n".join(f"{name:<11} {value}" for name, value in facts.items()))
+    _print(args, "\n".join(f"{name:<11} {value}" for name, value in facts.items()))
 
 
 def run_info(args):
-    """Tell what a mesh or a matrix is and how it would be solved; without a file, what is installed.
+    """Print properties of a mesh or a matrix and the method that would be chosen; without a file, properties of the installation.
 
-    Sizes, components, symmetry, whether a matrix is positive definite (found by factoring it, if that does not take long), the
-    method and the ordering that would be chosen, and the size of the factor. Messages count rows and columns from 0.
+    Prints sizes, components, symmetry, definiteness (by factorization, if that does not take long), the chosen method and ordering,
+    and the size of the factor. Messages count rows and columns from 0.
     """
     files.check_outputs(args.report, inputs=(args.input,) if args.input else ())
     if args.input:
@@ -188,14 +188,14 @@ def run_info(args):
     print("\n".join(f"{row.name:<{width}}  {row.text}" for row in rows))
 
 
-# ---- what several of them do ----------------------------------------------------------------------------------------------
+# ---- shared steps ---------------------------------------------------------------------------------------------------------
 
 
 def _load_mesh(args):
     from meshsolve.mesh import load_mesh
 
     files.check_outputs(args.output, args.render, args.report)
-    files.check_outputs(args.render, args.report, inputs=(args.mesh,))          # which may be the output: a mesh takes its place
+    files.check_outputs(args.render, args.report, inputs=(args.mesh,))          # only args.output may replace args.mesh
     files.check_mesh_format(args.output)
     files.check_picture_format(args.render)
     files.refuse_netlist(args.mesh)
@@ -210,16 +210,16 @@ def _finish(args, before, after, report, title):
 
             render(picture_part, before, after, title=title)
         files.write_report(report_part, report)
-    _tell(args, str(report))
+    _print(args, str(report))
 
 
 @contextlib.contextmanager
 def _outputs(*paths):
-    """Temporary files that take the places of ``paths`` together when the block ends well; None stays None."""
+    """Yield temporary files that replace ``paths`` together if the block succeeds; None stays None."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(written_whole(path)) if path else None for path in paths]
 
 
-def _tell(args, text):
+def _print(args, text):
     if not args.quiet:
         print(text)

@@ -1,7 +1,7 @@
-"""The problems of the papers, as generators: grids, graphs, circuits, indefinite systems, meshes; and a loader of matrix files.
+"""Generators of test problems: grids, graphs, circuits, indefinite systems, meshes; and a loader of matrix files.
 
-Matrices come as ``csr_array`` of float64 with sorted rows, surfaces as :class:`meshsolve.Mesh`. The same arguments give the
-same bits. Sizes that are no positive integers, and unknown kinds, raise InvalidInputError.
+Generators return a ``csr_array`` of float64 with sorted rows, or a :class:`meshsolve.Mesh`. The same arguments give the same bits.
+Invalid arguments raise InvalidInputError. Problems that do not fit into memory raise OutOfMemoryError.
 """
 
 from meshsolve.datasets.circuits import ladder, power_grid, rlc_mesh

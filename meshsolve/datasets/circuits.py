@@ -1,4 +1,4 @@
-"""Circuits: one backward Euler step of modified nodal analysis (Ho, Ruehli, Brennan 1975)."""
+"""Circuit matrices: one backward Euler step of modified nodal analysis (Ho, Ruehli, Brennan 1975)."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from meshsolve.types import Sparse
 
 
 def power_grid(n: int, controlled: bool = False, step: float = 1.0, seed: int = 3) -> Sparse:
-    """An on-chip power grid of n x n nodes: resistors along rows, resistors and resistor-inductors along columns,
-    a capacitor from each node to ground, ideal voltage sources at a thousandth of the nodes.
+    """Generate the matrix of an on-chip power grid with n x n nodes.
+
+    Wires along rows are resistors. Wires along columns are resistors or resistors with inductors. Each node has a capacitor to
+    ground, and one in a thousand an ideal voltage source.
 
     Parameters
     ----------
     n : int
         At least 4. The matrix has about 1.5 n^2 rows.
     controlled : bool
-        Adds voltage-controlled current sources (transistors) at a twentieth of the nodes; unsymmetric pattern.
+        Add voltage-controlled current sources (transistors) at one in twenty nodes; they make the pattern unsymmetric.
     step : float
         Time step in units of 10 ps. It changes values, never the pattern.
     seed : int
-        Of the element values and places.
+        Random seed for element values and positions.
 
     Returns
     -------
     csr_array
-        Symmetric indefinite without controlled sources; the rows of the voltage sources have a zero diagonal.
+        Symmetric indefinite without controlled sources. Rows of voltage sources have a zero diagonal.
 
     Raises
     ------
     InvalidInputError
-        ``n`` is below 4 or no integer, ``step`` not positive, ``seed`` negative or no integer.
+        ``n`` is not an integer of at least 4; ``step`` is not positive; ``seed`` is not an integer of at least 0.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The matrix would not fit into memory.
 
     Notes
     -----
@@ -54,8 +56,10 @@ def power_grid(n: int, controlled: bool = False, step: float = 1.0, seed: int = 
 
 
 def rlc_mesh(n: int, step: float = 1.0, seed: int = 3) -> Sparse:
-    """A mesh of n x n nodes whose every wire is a resistor and an inductor in series, with a capacitor at each node and
-    ideal voltage sources at a thousandth of them.
+    """Generate the matrix of an RLC mesh with n x n nodes.
+
+    Each wire is a resistor and an inductor in series. Each node has a capacitor to ground, and one in a thousand an ideal voltage
+    source.
 
     Parameters
     ----------
@@ -73,7 +77,7 @@ def rlc_mesh(n: int, step: float = 1.0, seed: int = 3) -> Sparse:
     InvalidInputError
         As in :func:`power_grid`.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The matrix would not fit into memory.
 
     Notes
     -----
@@ -88,14 +92,14 @@ def rlc_mesh(n: int, step: float = 1.0, seed: int = 3) -> Sparse:
 
 
 def ladder(n: int, sections: int = 16, step: float = 1.0, seed: int = 3) -> Sparse:
-    """A grid of n x n nodes whose wires are RLC ladders: three entries a row, hardly any fill.
+    """Generate the matrix of a grid of n x n nodes whose wires are RLC ladders: three entries per row, little fill.
 
     Parameters
     ----------
     n : int
         At least 4. The matrix has about 4 n^2 ``sections`` rows (n = 18, 56, 125: 20k, 200k, 1M).
     sections : int
-        Sections of a resistor, an inductor and a capacitor in each wire.
+        Number of sections (resistor, inductor, capacitor) per wire.
     step, seed
         As in :func:`power_grid`.
 
@@ -106,9 +110,9 @@ def ladder(n: int, sections: int = 16, step: float = 1.0, seed: int = 3) -> Spar
     Raises
     ------
     InvalidInputError
-        As in :func:`power_grid`; ``sections`` is no positive integer.
+        As in :func:`power_grid`, or ``sections`` is not a positive integer.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The matrix would not fit into memory.
 
     Notes
     -----
@@ -130,14 +134,14 @@ def ladder(n: int, sections: int = 16, step: float = 1.0, seed: int = 3) -> Spar
 
 
 class _Mna:
-    """Triplets of a modified nodal analysis matrix; element values are drawn in the order in which elements are added."""
+    """Triplets of a modified nodal analysis matrix. Random values are drawn in the order in which elements are added."""
 
     def __init__(self, nodes, step, seed):
         self.n, self.h, self.rng = nodes, 1e-11 * step, generator(seed)
         self._rows, self._columns, self._values = [], [], []
 
     def unknowns(self, count):
-        """Numbers of ``count`` further unknowns."""
+        """Add ``count`` unknowns and return their indices."""
         self.n += count
         return np.arange(self.n - count, self.n)
 
@@ -155,7 +159,7 @@ class _Mna:
             self._add(a, b, value)
 
     def inductors(self, i, j):
-        """A resistor and an inductor in series, with their current as an unknown."""
+        """Add resistors and inductors in series, with their currents as unknowns."""
         current = self.unknowns(len(i))
         for a, b, value in ((i, current, 1.0), (j, current, -1.0), (current, i, 1.0), (current, j, -1.0)):
             self._add(a, b, value)
@@ -171,7 +175,10 @@ class _Mna:
         self._add(current, at, 1.0)
 
     def transistors(self, side):
-        """Drain, gate and source at a node, its right and its lower neighbour: a transconductance and an output conductance."""
+        """Add transistors: drain, gate and source are a node, its right and its lower neighbor.
+
+        Each has a transconductance and an output conductance.
+        """
         drain = self.rng.choice(side * side - side - 1, side * side // 20, replace=False)
         gate, source = drain + 1, drain + side
         gm = self._draw(len(drain), 1e-4, 1e-1)
@@ -182,12 +189,12 @@ class _Mna:
             self._add(node, drain, sign * out)
 
     def matrix(self):
-        place = np.concatenate(self._rows), np.concatenate(self._columns)
-        return sorted_rows(sp.coo_array((np.concatenate(self._values), place), shape=(self.n, self.n)))
+        index = np.concatenate(self._rows), np.concatenate(self._columns)
+        return sorted_rows(sp.coo_array((np.concatenate(self._values), index), shape=(self.n, self.n)))
 
 
 def _nodal_grid(n, step, seed, rows=3):
-    """The empty analysis of n x n nodes and the (2, k) ends of the wires along rows and along columns."""
+    """Return an empty matrix for n x n nodes, and the end nodes (2, k) of the wires along rows and along columns."""
     n = as_integer(n, "n", 4)
     step = as_number(step, "step", above=True)
     check_size(rows * n * n)

@@ -1,4 +1,4 @@
-"""What the generators share: Laplacians of edge lists, sorted rows, random numbers."""
+"""Helpers of the generators: Laplacians of edge lists, canonical matrices, random numbers, checks of sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshsolve.sparse.matrix import LARGEST_SIZE
 
 
 def laplacian(n, i, j, weights=None, ground=None):
-    """Laplacian of the edges (i, j); without weights an edge given several times counts once. Loops are left out."""
+    """Return the Laplacian of the edges (i, j). Without weights, repeated edges count once. Loops are ignored."""
     kept = i != j
     low, high = np.minimum(i, j)[kept], np.maximum(i, j)[kept]
     upper = sp.coo_array((np.ones(len(low)) if weights is None else weights[kept], (low, high)), shape=(n, n)).tocsr()
@@ -24,7 +24,7 @@ def laplacian(n, i, j, weights=None, ground=None):
 
 
 def sorted_rows(A):
-    """A as a canonical csr_array, indices in 32 bits where they fit."""
+    """Return A as a canonical csr_array, with 32-bit indices if they fit."""
     A = sp.csr_array(A)
     A.sum_duplicates()
     if max(A.nnz, *A.shape) <= np.iinfo(np.int32).max:
@@ -33,12 +33,12 @@ def sorted_rows(A):
 
 
 def generator(seed):
-    """numpy's random numbers from a checked seed."""
+    """Return numpy's random generator for a seed, which is checked."""
     return np.random.default_rng(as_seed(seed))
 
 
 def check_size(rows, entries=None):
-    """Refuse what has too many rows, or so many entries (default: six a row) that making them would exceed the memory."""
+    """Raise if there are too many rows, or if the entries (default: six per row) would not fit into memory."""
     if rows > LARGEST_SIZE:
-        raise InvalidInputError(f"{counted(rows, 'row')}; at most {LARGEST_SIZE} are supported")
+        raise InvalidInputError(f"the problem has {counted(rows, 'row')}; at most {LARGEST_SIZE:,} are supported")
     ensure_memory(60 * (6 * rows if entries is None else entries), f"a problem of {counted(rows, 'row')}")

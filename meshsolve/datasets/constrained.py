@@ -1,4 +1,4 @@
-"""Saddle points of mesh processing: smoothing that keeps lengths or areas, and conformal maps with positions held."""
+"""Saddle-point systems of mesh processing: smoothing under constraints, conformal maps with fixed vertices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from meshsolve.datasets.common import generator, sorted_rows
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import MeshLike, placed_mesh
+from meshsolve.mesh import MeshLike, checked_mesh
 from meshsolve.operators import cotan_laplacian, mass_matrix
 from meshsolve.options import as_number, one_of
 from meshsolve.types import Sparse
@@ -15,42 +15,42 @@ from meshsolve.types import Sparse
 
 def constrained_smoothing(mesh: MeshLike, strength: float = 1.0, kind: str = "length", share: float = 0.1,
                           seed: int = 1) -> Sparse:
-    """One Newton step of implicit smoothing under which some edges keep their lengths, or some faces their areas.
+    """Generate one Newton step of implicit smoothing that preserves the lengths of some edges, or the areas of some faces.
 
     Parameters
     ----------
     mesh : Mesh
     strength : float
-        Time step over the squared mean edge length.
+        Time step divided by the squared mean edge length.
     kind : {"length", "area"}
+        Preserved quantity.
     share : float
-        Of the edges or faces that are held, chosen at random; no two faces share an edge or two edges a vertex, so that the
-        constraints are independent.
+        Fraction of edges or faces with a constraint. They are chosen at random and share no vertices, so the constraints are
+        independent.
     seed : int
 
     Returns
     -------
     (3 n + m, 3 n + m) csr_array
-        ``[[I3 x (M + t L), J^T], [J, 0]]``: coordinates by axes, then the m multipliers; J holds the gradients of the lengths or
+        ``[[I3 x (M + t L), J^T], [J, 0]]``: x, y and z of all vertices, then m multipliers. J has the gradients of the lengths or
         areas. 3 n positive and m negative eigenvalues.
 
     Raises
     ------
     InvalidInputError
-        Not a mesh, or one without edges or faces to hold; unknown ``kind``; ``strength`` or ``share`` not positive; a bad
-        ``seed``.
+        Not a mesh, or no edges or faces; unknown ``kind``; ``strength`` or ``share`` not positive; invalid ``seed``.
 
     Notes
     -----
     Source: fairing with constraints as in Botsch et al. 2010, "Polygon mesh processing", section 4.3.
     """
-    mesh, strength = placed_mesh(mesh), as_number(strength, "strength", above=True)
+    mesh, strength = checked_mesh(mesh), as_number(strength, "strength", above=True)
     share = as_number(share, "share", above=True)
     parts = mesh.edges if one_of(kind, "kind", ("length", "area")) == "length" else mesh.faces
     rng = generator(seed)
-    chosen = _apart(parts[rng.permutation(len(parts))], len(mesh.vertices))[:max(1, int(share * len(parts)))]
+    chosen = _independent(parts[rng.permutation(len(parts))], len(mesh.vertices))[:max(1, int(share * len(parts)))]
     if not len(chosen):
-        raise InvalidInputError(f"the mesh has no {'edge' if kind == 'length' else 'face'} to hold")
+        raise InvalidInputError(f"the mesh has no {'edges' if kind == 'length' else 'faces'} to constrain")
     ends = mesh.vertices[mesh.edges]
     t = strength * np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1).mean() ** 2
     J = _gradients(mesh.vertices, chosen)
@@ -59,50 +59,50 @@ def constrained_smoothing(mesh: MeshLike, strength: float = 1.0, kind: str = "le
 
 
 def conformal_map(mesh: MeshLike, share: float = 0.02, seed: int = 1) -> Sparse:
-    """The least-squares conformal map of a mesh into the plane with some vertices held in place.
+    """Generate the system of the least-squares conformal map of a mesh into the plane with some fixed vertices.
 
     Parameters
     ----------
     mesh : Mesh
     share : float
-        Of the vertices that are held (at least two), chosen at random.
+        Fraction of vertices that are fixed (at least two), chosen at random.
     seed : int
 
     Returns
     -------
     (2 n + 2 m, 2 n + 2 m) csr_array
-        ``[[L2 - A, C^T], [C, 0]]``: u and v of the n vertices, then the multipliers of the m held ones. L2 is two cotan Laplacians,
-        A twice the form of the signed area, so that the energy vanishes for conformal maps.
+        ``[[L2 - A, C^T], [C, 0]]``: u and v of the n vertices, then the multipliers of the m fixed ones. L2 has two cotangent
+        Laplacians; A is twice the quadratic form of the signed area. The energy is 0 for conformal maps.
 
     Raises
     ------
     InvalidInputError
-        Not a mesh, or fewer than two vertices; ``share`` not positive; a bad ``seed``.
+        Not a mesh, or fewer than two vertices; ``share`` not positive; invalid ``seed``.
 
     Notes
     -----
-    Source: Levy et al. 2002, "Least squares conformal maps"; the form by boundary edges as in Mullen et al. 2008, "Spectral conformal
-    parameterization", section 2.
+    Source: Levy et al. 2002, "Least squares conformal maps"; the area form by boundary edges as in Mullen et al. 2008, "Spectral
+    conformal parameterization", section 2.
     """
-    mesh, share, rng = placed_mesh(mesh), as_number(share, "share", above=True), generator(seed)
+    mesh, share, rng = checked_mesh(mesh), as_number(share, "share", above=True), generator(seed)
     n = len(mesh.vertices)
     if n < 2:
-        raise InvalidInputError("a map needs at least two vertices")
-    held = np.sort(rng.permutation(n)[:min(n, max(2, int(share * n)))])
-    C = sp.coo_array((np.ones(len(held)), (np.arange(len(held)), held)), shape=(len(held), n))
+        raise InvalidInputError(f"a conformal map needs at least two vertices, the mesh has {n}")
+    fixed = np.sort(rng.permutation(n)[:min(n, max(2, int(share * n)))])
+    C = sp.coo_array((np.ones(len(fixed)), (np.arange(len(fixed)), fixed)), shape=(len(fixed), n))
     energy = sp.block_diag([cotan_laplacian(mesh)] * 2) - _area_form(mesh)
     return sorted_rows(sp.block_array([[energy, sp.block_diag([C, C]).T], [sp.block_diag([C, C]), None]]))
 
 
-def _apart(parts, n):
-    """Rows of ``parts`` (edges or faces) that share no vertex with an earlier one that was taken."""
+def _independent(parts, n):
+    """Select rows of ``parts`` (edges or faces) that share no vertex with an earlier row."""
     first = np.full(n, len(parts))
     np.minimum.at(first, parts.reshape(-1), np.repeat(np.arange(len(parts)), parts.shape[1]))
     return parts[(first[parts] == np.arange(len(parts))[:, None]).all(axis=1)]
 
 
 def _gradients(x, parts):
-    """One row for each edge or face: the gradient of its length or area, columns x, y and z of all vertices."""
+    """Gradients of the lengths of edges or areas of faces: one row each, columns x, then y, then z of all vertices."""
     if parts.shape[1] == 2:
         d = x[parts[:, 0]] - x[parts[:, 1]]
         d /= np.maximum(np.linalg.norm(d, axis=1), 1e-300)[:, None]
@@ -119,7 +119,7 @@ def _gradients(x, parts):
 
 
 def _area_form(mesh):
-    """A with ``[u v] A [u v]^T`` = twice the signed area of the map (u, v): a sum over the sides, inner ones cancel."""
+    """Matrix A with ``[u v] A [u v]^T`` = twice the signed area of the map (u, v). Terms of interior edges cancel."""
     n = len(mesh.vertices)
     sides = np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]])
     S = sp.csr_array(sp.coo_array((np.full(len(sides), 0.5), (sides[:, 0], sides[:, 1])), shape=(n, n)))

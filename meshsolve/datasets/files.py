@@ -1,4 +1,4 @@
-"""Matrices of others, from their files."""
+"""Read matrix files: Matrix Market, scipy's .npz, numpy's .npy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEGINNINGS = {".npy": b"\x93NUMPY", ".npz": b"PK"}
 
 
 def load_matrix(path: Path) -> Sparse | Array:
-    """A matrix from a Matrix Market file, as the SuiteSparse collection has them, from scipy's .npz, or a dense one from numpy's .npy.
+    """Read a matrix: Matrix Market (the format of the SuiteSparse collection), scipy's sparse .npz, or numpy's dense .npy.
 
     Parameters
     ----------
@@ -25,19 +25,19 @@ def load_matrix(path: Path) -> Sparse | Array:
 
     Returns
     -------
-    (m, n) csr_array, rows sorted, duplicates summed; an (m, n) array where the file holds a dense one
-        float64, or complex128. Both triangles of what is symmetric; ones where the file holds a pattern alone.
+    (m, n) csr_array with sorted rows and summed duplicates; an (m, n) array if the file has a dense matrix
+        float64 or complex128. Both triangles of a symmetric matrix are stored. Entries of a pattern file are ones.
 
     Raises
     ------
     InvalidInputError
-        There is no such file, its suffix is another, or ``FILE:LINE:`` and what is wrong there.
+        No such file; unknown suffix; invalid contents (the message begins with ``FILE:LINE:`` for Matrix Market).
     OutOfMemoryError
-        It has more rows than fit, however few entries.
+        Row pointers would not fit into memory.
 
     Notes
     -----
-    About 0.2 us an entry. Source: Boisvert, Pozo, Remington 1996, "The Matrix Market exchange formats: initial design".
+    About 0.2 us per entry. Source: Boisvert, Pozo, Remington 1996, "The Matrix Market exchange formats: initial design".
 
     Examples
     --------
@@ -50,15 +50,15 @@ def load_matrix(path: Path) -> Sparse | Array:
     """
     file = existing(path)
     if not is_matrix(file):
-        raise InvalidInputError(f"{path}: unknown matrix format; known are .mtx, .mtx.gz, .npz and .npy")
+        raise InvalidInputError(f"{path}: unknown matrix format; use .mtx, .mtx.gz, .npz or .npy")
     try:
         A = _of_numpy(file) if file.suffix.lower() in BEGINNINGS else io.read(file)
     except InvalidInputError:
         raise
-    except Exception as e:              # scipy raises whatever zip and gzip meet
-        raise InvalidInputError(f"{path}: not a readable matrix: {str(e) or type(e).__name__}") from e
+    except Exception as e:              # zip, gzip and scipy raise many types
+        raise InvalidInputError(f"{path}: cannot be read as a matrix: {str(e) or type(e).__name__}") from e
     if A.dtype.kind not in "fiubc":
-        raise InvalidInputError(f"{path}: not a readable matrix: it holds {A.dtype}, not numbers")
+        raise InvalidInputError(f"{path}: cannot be read as a matrix: it has {A.dtype}, not numbers")
     dtype = np.complex128 if A.dtype.kind == "c" else np.float64
     if not sp.issparse(A):
         return np.asarray(A, dtype)
@@ -74,12 +74,12 @@ def _of_numpy(file):
 
 
 def load_npz(file):
-    """The sparse matrix of scipy's .npz, whose index arrays scipy follows without a look at them.
+    """Read scipy's sparse .npz and check its index arrays, which scipy does not do.
 
     Raises
     ------
     ValueError
-        They point outside the matrix; or what else scipy raises.
+        Indices are outside the matrix. Scipy's errors pass through.
     """
     A = sp.load_npz(file)
     if A.format in ("csr", "csc", "bsr"):
@@ -88,14 +88,14 @@ def load_npz(file):
 
 
 def check_beginning(file):
-    """Refuse what is no file of numpy's: numpy takes it for pickled objects and says how to trust it."""
+    """Check the first bytes of a .npy or .npz file. Numpy treats any other file as pickled objects, with a misleading error."""
     suffix = file.suffix.lower()
     with open(file, "rb") as f:
         begins = f.read(len(BEGINNINGS[suffix]))
     if begins != BEGINNINGS[suffix]:
-        raise InvalidInputError(f"{file}: " + (f"this is no {suffix} file" if begins else "the file is empty"))
+        raise InvalidInputError(f"{file}: " + (f"this is not a {suffix} file" if begins else "the file is empty"))
 
 
 def is_matrix(path: Path) -> bool:
-    """Whether the name says Matrix Market, scipy's .npz or numpy's .npy (the first may be packed with gzip)."""
+    """True if the suffix is .mtx, .mtx.gz, .npz or .npy."""
     return str(path).lower().removesuffix(".gz").endswith(MATRIX_SUFFIXES)

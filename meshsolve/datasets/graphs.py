@@ -1,4 +1,4 @@
-"""Unit-weight Laplacians of graphs: triangulations, roads, hubs."""
+"""Unit-weight Laplacians of graphs: triangulations, road networks, power-law graphs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from meshsolve.types import Sparse
 
 
 def delaunay(n: int, seed: int = 1) -> Sparse:
-    """The unit-weight Laplacian of the Delaunay triangulation of random points of the unit square.
+    """Generate the unit-weight Laplacian of the Delaunay triangulation of random points in the unit square.
 
     Parameters
     ----------
     n : int
-        Points, at least 4.
+        Number of points, at least 4.
     seed : int
 
     Returns
@@ -28,9 +28,9 @@ def delaunay(n: int, seed: int = 1) -> Sparse:
     Raises
     ------
     InvalidInputError
-        ``n`` is below 4 or no integer; ``seed`` is negative or no integer.
+        ``n`` is not an integer of at least 4; ``seed`` is not an integer of at least 0.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The problem would not fit into memory.
 
     Notes
     -----
@@ -40,19 +40,19 @@ def delaunay(n: int, seed: int = 1) -> Sparse:
 
 
 def road_like(n: int, seed: int = 1, degree: float = 2.5) -> Sparse:
-    """The unit-weight Laplacian of a road-like graph: nearly a tree, planar, long paths.
+    """Generate the unit-weight Laplacian of a road-like graph: nearly a tree, planar, with long paths.
 
-    The shortest spanning tree of the Delaunay triangulation of random points, and random further edges of the
+    The graph is the minimum spanning tree of the Delaunay triangulation of random points, with further random edges of the
     triangulation.
 
     Parameters
     ----------
     n : int
-        Points, at least 4.
+        Number of points, at least 4.
     seed : int
     degree : float
-        Aimed at; a third of the further edges fall on the tree, so the average degree is about 2 + 2 / 3 (``degree`` - 2), 2.33
-        by default; never below that of a tree, 2, or above that of the triangulation, 6.
+        Target for the average degree. A third of the further edges are already in the tree, so the average degree is about
+        2 + 2 / 3 (``degree`` - 2), by default 2.33. It is between 2 (a tree) and 6 (the triangulation).
 
     Returns
     -------
@@ -61,9 +61,9 @@ def road_like(n: int, seed: int = 1, degree: float = 2.5) -> Sparse:
     Raises
     ------
     InvalidInputError
-        ``n`` is below 4 or no integer, ``degree`` no number, ``seed`` negative or no integer.
+        ``n`` is not an integer of at least 4; ``degree`` is not a number; ``seed`` is not an integer of at least 0.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The problem would not fit into memory.
 
     Notes
     -----
@@ -79,16 +79,16 @@ def road_like(n: int, seed: int = 1, degree: float = 2.5) -> Sparse:
 
 
 def rmat(k: int, seed: int = 3, edges_per_vertex: int = 16) -> Sparse:
-    """The unit-weight Laplacian of the largest component of an R-MAT graph with 2^k vertices: hubs, no locality.
+    """Generate the unit-weight Laplacian of the largest component of an R-MAT graph with 2^k vertices.
 
-    Probabilities 0.57, 0.19, 0.19, 0.05 (Graph 500).
+    The probabilities are 0.57, 0.19, 0.19, 0.05 (Graph 500). The graph has vertices of very high degree and no locality.
 
     Parameters
     ----------
     k : int
     seed : int
     edges_per_vertex : int
-        Edges drawn; fewer remain, as some are drawn twice.
+        Number of edges drawn per vertex. Repeated edges count once, so fewer remain.
 
     Returns
     -------
@@ -97,9 +97,9 @@ def rmat(k: int, seed: int = 3, edges_per_vertex: int = 16) -> Sparse:
     Raises
     ------
     InvalidInputError
-        ``k`` is not in 1..30, ``edges_per_vertex`` no positive integer, ``seed`` negative or no integer.
+        ``k`` is not in 1..30; ``edges_per_vertex`` is not a positive integer; ``seed`` is not an integer of at least 0.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The problem would not fit into memory.
 
     Notes
     -----
@@ -122,15 +122,17 @@ def rmat(k: int, seed: int = 3, edges_per_vertex: int = 16) -> Sparse:
 
 
 def preferential(n: int, d: int = 8, seed: int = 4) -> Sparse:
-    """The unit-weight Laplacian of a preferential-attachment graph: each new vertex takes edges to old ones, chosen by
-    degree, by copying an end of a random earlier edge.
+    """Generate the unit-weight Laplacian of a preferential-attachment graph.
+
+    Each new vertex gets edges to earlier vertices with probability proportional to their degree, by copying an end of a random
+    earlier edge.
 
     Parameters
     ----------
     n : int
-        Vertices, at least 2.
+        Number of vertices, at least 2.
     d : int
-        Edges of each new vertex.
+        Number of edges of each new vertex.
     seed : int
 
     Returns
@@ -140,9 +142,9 @@ def preferential(n: int, d: int = 8, seed: int = 4) -> Sparse:
     Raises
     ------
     InvalidInputError
-        ``n`` is below 2, ``d`` no positive integer, ``seed`` negative or no integer.
+        ``n`` is not an integer of at least 2; ``d`` is not a positive integer; ``seed`` is not an integer of at least 0.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The problem would not fit into memory.
 
     Notes
     -----
@@ -164,7 +166,7 @@ def preferential(n: int, d: int = 8, seed: int = 4) -> Sparse:
 
 
 def _largest_component(n, i, j):
-    """Laplacian of the largest component of a graph, vertices in their order."""
+    """Laplacian of the largest component of a graph; the vertices keep their order."""
     L = laplacian(n, i, j)
     label = connected_components(L, directed=False)[1]
     kept = np.flatnonzero(label == np.argmax(np.bincount(label)))
@@ -172,7 +174,7 @@ def _largest_component(n, i, j):
 
 
 def _delaunay_edges(n, seed):
-    """Edges (e, 2) of the Delaunay triangulation of n random points of the unit square, and the points."""
+    """Edges (e, 2) of the Delaunay triangulation of n random points in the unit square, and the points (n, 2)."""
     from scipy.spatial import Delaunay
 
     check_size(n)

@@ -13,14 +13,14 @@ from meshsolve.types import Boundary, Sparse
 
 
 def grid2d(nx: int, ny: int, boundary: Boundary = "neumann") -> Sparse:
-    """The 5-point Laplacian of an nx x ny grid; row ``x * ny + y`` is point (x, y).
+    """Generate the 5-point Laplacian of an nx x ny grid; row ``x * ny + y`` is point (x, y).
 
     Parameters
     ----------
     nx, ny : int
     boundary : {"neumann", "dirichlet"}
-        Neumann: a graph Laplacian, singular. Dirichlet: each boundary point also has an edge to a grounded neighbour for
-        every side that is missing, so the matrix is positive definite.
+        Neumann: a graph Laplacian, singular. Dirichlet: grid points outside the boundary have the value 0, so the matrix is
+        positive definite.
 
     Returns
     -------
@@ -29,9 +29,9 @@ def grid2d(nx: int, ny: int, boundary: Boundary = "neumann") -> Sparse:
     Raises
     ------
     InvalidInputError
-        ``nx`` or ``ny`` is no positive integer; unknown ``boundary``; more rows than 2^31 - 2.
+        ``nx`` or ``ny`` is not a positive integer; unknown ``boundary``; more than 2^31 - 2 rows.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The matrix would not fit into memory.
 
     Notes
     -----
@@ -42,19 +42,19 @@ def grid2d(nx: int, ny: int, boundary: Boundary = "neumann") -> Sparse:
 
 def grid3d(n: int, kind: Literal["uniform", "weighted", "log-uniform", "checkerboard"] = "uniform",
            boundary: Boundary = "neumann", seed: int = 0) -> Sparse:
-    """The 7-point Laplacian of an n x n x n grid.
+    """Generate the 7-point Laplacian of an n x n x n grid.
 
     Parameters
     ----------
     n : int
     kind : {"uniform", "weighted", "log-uniform", "checkerboard"}
-        ``"weighted"``: weights 1, 1, 100 along the three axes. ``"log-uniform"``: each cell has a conductivity, log-uniform
-        in 1..1e6, and an edge the harmonic mean of its two cells. ``"checkerboard"``: the same with conductivities 1 and 1e7
-        in alternating blocks of ``max(n // 8, 1)`` cells along each axis: eight of them where 8 divides n.
+        ``"weighted"``: weights 1, 1, 100 along the three axes. ``"log-uniform"``: cell conductivities are log-uniform in 1..1e6,
+        and an edge has the harmonic mean of its two cells. ``"checkerboard"``: likewise with conductivities 1 and 1e7 in
+        alternating blocks of ``max(n // 8, 1)`` cells along each axis.
     boundary : {"neumann", "dirichlet"}
         As in :func:`grid2d`.
     seed : int
-        For ``"log-uniform"``.
+        Random seed for ``"log-uniform"``.
 
     Returns
     -------
@@ -63,9 +63,9 @@ def grid3d(n: int, kind: Literal["uniform", "weighted", "log-uniform", "checkerb
     Raises
     ------
     InvalidInputError
-        ``n`` is no positive integer; unknown ``kind`` or ``boundary``; more rows than 2^31 - 2; a bad ``seed``.
+        ``n`` is not a positive integer; unknown ``kind`` or ``boundary``; more than 2^31 - 2 rows; invalid ``seed``.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The matrix would not fit into memory.
 
     Notes
     -----
@@ -85,7 +85,7 @@ def grid3d(n: int, kind: Literal["uniform", "weighted", "log-uniform", "checkerb
 
 
 def grid_laplacian(shape, boundary, axis_weights=None, cells=None):
-    """Laplacian of a grid of any dimension; the weight of an edge is its axis' times the harmonic mean of its two cells."""
+    """Laplacian of a grid of any dimension. An edge has its axis' weight times the harmonic mean of its two cells."""
     one_of(boundary, "boundary", ("neumann", "dirichlet"))
     check_size(math.prod(shape))
     node = np.arange(np.prod(shape)).reshape(shape)

@@ -1,4 +1,4 @@
-"""Symmetric indefinite systems: saddle points, Stokes flow, waves."""
+"""Symmetric indefinite systems: saddle points, Stokes equations, Helmholtz equation."""
 
 from __future__ import annotations
 
@@ -13,31 +13,34 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.types import Sparse
 
-LEAST_POINTS = 1e-100       # per wavelength of a Helmholtz operator: the square of its wave number is still a number
+LEAST_POINTS = 1e-100       # fewest points per wavelength: the squared wave number does not overflow
 
 
 def kkt(n: int, m: int, seed: int = 1, kind: Literal["random", "banded"] = "random") -> Sparse:
-    """A saddle-point (KKT) matrix [[D, B^T], [B, 0]]: D diagonal, log-uniform over six decades; B of full row rank.
+    """Generate a saddle-point (KKT) matrix [[D, B^T], [B, 0]].
+
+    D is diagonal, log-uniform over six decades. B has full row rank, with four entries per row: a 1 in distinct columns, and three
+    normally distributed values.
 
     Parameters
     ----------
     n, m : int
-        Unknowns and constraints, m <= n.
+        Numbers of unknowns and constraints, m <= n.
     seed : int
     kind : {"random", "banded"}
-        Where the three normal entries of a row of B lie besides its guaranteed one: anywhere, or within 100 of its diagonal.
+        Columns of the three random entries of a row of B: anywhere, or within 100 columns of its diagonal.
 
     Returns
     -------
     (n + m, n + m) csr_array
-        n positive, m negative eigenvalues.
+        n positive and m negative eigenvalues.
 
     Raises
     ------
     InvalidInputError
-        ``n`` or ``m`` is no positive integer, ``m`` above ``n``; unknown ``kind``; a bad ``seed``.
+        ``n`` or ``m`` is not a positive integer; ``m`` is above ``n``; unknown ``kind``; invalid ``seed``.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The matrix would not fit into memory.
 
     Notes
     -----
@@ -47,7 +50,7 @@ def kkt(n: int, m: int, seed: int = 1, kind: Literal["random", "banded"] = "rand
     one_of(kind, "kind", ("random", "banded"))
     check_size(n + m)
     if m > n:
-        raise InvalidInputError(f"kkt: {m} constraints on {n} unknowns cannot be independent")
+        raise InvalidInputError(f"m must be at most n, got {m} constraints on {n} unknowns")
     rng = generator(seed)
     diagonal = 10 ** rng.uniform(-6, 0, n)
     row = np.repeat(np.arange(m), 3)
@@ -59,7 +62,9 @@ def kkt(n: int, m: int, seed: int = 1, kind: Literal["random", "banded"] = "rand
 
 
 def stokes(n: int) -> Sparse:
-    """The Stokes equations on n x n cells of a staggered (MAC) grid: two velocities, pressure pinned in the first cell.
+    """Generate the Stokes equations on n x n cells of a staggered (MAC) grid.
+
+    The unknowns are two velocity components and the pressure, which is fixed in the first cell.
 
     Parameters
     ----------
@@ -73,9 +78,9 @@ def stokes(n: int) -> Sparse:
     Raises
     ------
     InvalidInputError
-        ``n`` is below 2 or no integer.
+        ``n`` is not an integer of at least 2.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The matrix would not fit into memory.
 
     Notes
     -----
@@ -88,22 +93,22 @@ def stokes(n: int) -> Sparse:
     n = as_integer(n, "n", 2)
     check_size(3 * n * n)
     cells, faces = _second_difference(n), _second_difference(n - 1)
-    here, inner = sp.eye_array(n), sp.eye_array(n - 1)
+    outer, inner = sp.eye_array(n), sp.eye_array(n - 1)
     gradient = sp.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
-    u = sp.kron(faces, here) + sp.kron(inner, cells)
-    v = sp.kron(cells, inner) + sp.kron(here, faces)
-    G = sp.csc_array(sp.vstack([sp.kron(gradient, here), sp.kron(here, gradient)]))[:, 1:]
+    u = sp.kron(faces, outer) + sp.kron(inner, cells)
+    v = sp.kron(cells, inner) + sp.kron(outer, faces)
+    G = sp.csc_array(sp.vstack([sp.kron(gradient, outer), sp.kron(outer, gradient)]))[:, 1:]
     return sorted_rows(sp.block_array([[sp.block_diag([u, v]), G], [G.T, None]]))
 
 
 def helmholtz(n: int, points: float = 15, dim: int = 2) -> Sparse:
-    """The Helmholtz operator -Laplace - k^2 on n^dim points with Dirichlet sides and ``points`` points per wavelength.
+    """Generate the Helmholtz operator -Laplace - k^2 on n^dim grid points with Dirichlet boundary conditions.
 
     Parameters
     ----------
     n : int
     points : float
-        The fewer, the more indefinite.
+        Grid points per wavelength. Fewer points make the matrix more indefinite.
     dim : {2, 3}
 
     Returns
@@ -113,9 +118,9 @@ def helmholtz(n: int, points: float = 15, dim: int = 2) -> Sparse:
     Raises
     ------
     InvalidInputError
-        ``n`` is below 2 or no integer, ``points`` below 1e-100, ``dim`` neither 2 nor 3.
+        ``n`` is not an integer of at least 2; ``points`` is below 1e-100; ``dim`` is neither 2 nor 3.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The matrix would not fit into memory.
 
     Notes
     -----

@@ -1,8 +1,7 @@
 """A scan-like test mesh: an implicit surface of genus 2, triangulated by marching tetrahedra, with noise and a hole.
 
-Marching tetrahedra (Doi & Koide 1991; Payne & Toga 1990) on Kuhn's six tetrahedra per cube: every surface vertex lies on a
-grid edge (base point, one of seven directions), which is also its identity, so faces are welded by construction and a
-closed surface comes out manifold.
+Marching tetrahedra (Doi & Koide 1991; Payne & Toga 1990) on Kuhn's six tetrahedra per cube. Every surface vertex lies on an edge
+between two grid points, and this pair identifies it. Therefore faces share vertices exactly, and a closed surface is manifold.
 """
 
 from __future__ import annotations
@@ -16,38 +15,38 @@ from meshsolve.datasets.common import check_size, generator
 from meshsolve.mesh import Mesh
 from meshsolve.options import as_integer, as_number
 
-BOX = np.array([[-1.3, -0.8, -0.45], [1.3, 0.8, 0.45]])     # holds the surface of _genus2
+BOX = np.array([[-1.3, -0.8, -0.45], [1.3, 0.8, 0.45]])     # bounding box of the surface _genus2
 
 
 def scan_like(n: int = 100_000, seed: int = 0, noise: float = 0.2, hole: bool = True) -> Mesh:
-    """A mesh such as a range scanner makes: a smooth double torus of genus 2 with noise along its normals and a hole.
+    """Generate a mesh like that of a range scanner: a double torus (genus 2) with noise along its normals and a hole.
 
     Parameters
     ----------
     n : int
-        About how many vertices, at least 1000: there are more, up to a fifth of n below 5000, 10 % at 10,000 and 4 % at 100,000.
+        Approximate number of vertices, at least 1000. The mesh has more: up to 20 % below 5000, 10 % at 10,000, 4 % at 100,000.
     seed : int
-        Of the noise.
+        Random seed of the noise.
     noise : float
-        Standard deviation, in mean edge lengths.
+        Standard deviation of the noise, in mean edge lengths.
     hole : bool
-        Cut out a disc of faces, as where the scanner could not see.
+        Remove a disk of faces, like a region that the scanner missed.
 
     Returns
     -------
     Mesh
-        One component, manifold, with one boundary loop (none without the hole), oriented outwards.
+        One component, manifold, oriented outwards, with one boundary loop (none without the hole).
 
     Raises
     ------
     InvalidInputError
-        ``n`` is below 1000 or no integer, ``noise`` no number, ``seed`` negative or no integer.
+        ``n`` is not an integer of at least 1000; ``noise`` is not a number; ``seed`` is not an integer of at least 0.
     OutOfMemoryError
-        It would not fit into the memory of this machine.
+        The mesh would not fit into memory.
 
     Notes
     -----
-    O(n^1.5): the grid has a cell for every ~(1 / n)^0.5 of each axis.
+    O(n^1.5), the number of grid cells.
     """
     n = as_integer(n, "n", 1000)
     noise = as_number(noise, "noise")
@@ -64,7 +63,7 @@ def scan_like(n: int = 100_000, seed: int = 0, noise: float = 0.2, hole: bool = 
 
 
 def _genus2(x, y, z):
-    """A figure of eight thickened to a solid, with shallow dents: negative inside."""
+    """Implicit function of a thickened figure eight with shallow dents, negative inside."""
     eight = x ** 2 * (1 - x ** 2) - y ** 2
     dents = np.sin(9 * x + 1) * np.sin(11 * y) * np.sin(8 * z + 2)
     return eight ** 2 + 0.5 * z ** 2 - 0.03 + 0.004 * dents
@@ -77,7 +76,7 @@ def _gradient(p, step=1e-5):
 
 
 def _relaxed(mesh, rounds=10):
-    """Evener triangles: each vertex goes to the mean of its neighbours and back onto the surface."""
+    """Make triangles more regular: move each vertex towards the mean of its neighbors, then back onto the surface."""
     n, (i, j) = len(mesh.vertices), mesh.edges.T
     half = sp.coo_array((np.ones(len(i)), (i, j)), shape=(n, n)).tocsr()
     adjacency = half + half.T
@@ -94,9 +93,9 @@ def _onto_surface(x):
 
 
 def _march(f, box, h):
-    """Triangles of f = 0 on the grid of spacing h over ``box``: vertices (n, 3), faces (m, 3), outwards where f grows.
+    """Triangulate f = 0 on a grid of spacing h over ``box``: vertices (n, 3), faces (m, 3), oriented towards larger f.
 
-    Kuhn's tetrahedra of a cube walk from corner 000 to 111 along the three axes in each of six orders.
+    Each of Kuhn's tetrahedra of a cube follows a path from corner 000 to 111 along the three axes, in one of six orders.
     """
     shape = np.maximum(np.ceil((box[1] - box[0]) / h).astype(int) + 1, 2)
     axes = [np.linspace(lo, hi, k) for lo, hi, k in zip(*box, shape)]
@@ -118,8 +117,10 @@ def _march(f, box, h):
 
 
 def _tetrahedra(points, inside):
-    """Triangles, as (m, 3, 2) pairs (inside, outside) of grid points, of tetrahedra (k, 4): one where one corner differs
-    from three, two where two differ from two."""
+    """Triangles (m, 3, 2) of tetrahedra (k, 4); each vertex is a pair (inside, outside) of grid points.
+
+    A tetrahedron has one triangle if one or three corners are inside, and two if two corners are inside.
+    """
     order = np.argsort(~inside[points], axis=1, kind="stable")      # inside corners first
     p = np.take_along_axis(points, order, axis=1)
     number = inside[points].sum(axis=1)
@@ -130,16 +131,18 @@ def _tetrahedra(points, inside):
 
 
 def _outwards(x, faces, inside):
-    """Faces turned away from a grid point ``inside`` (m, 3) of their tetrahedron; none is flat enough to err, as every
-    vertex keeps off the ends of its edge."""
+    """Orient faces away from a grid point ``inside`` (m, 3) of their tetrahedron.
+
+    The test is safe, because vertices keep a distance from the ends of their grid edges and so no face is flat.
+    """
     a, b, c = (x[faces[:, k]] - inside for k in range(3))
     wrong = np.einsum("ij,ij->i", np.cross(a, b), c) < 0
     return np.where(wrong[:, None], faces[:, ::-1], faces)
 
 
-def _with_hole(mesh, centre, radius):
-    """The mesh without the faces at vertices inside a ball; a vertex left between two gaps loses its faces as well."""
-    gone = np.linalg.norm(mesh.vertices - centre, axis=1) < radius
+def _with_hole(mesh, center, radius):
+    """Remove the faces at vertices inside a ball, and at vertices where two gaps would meet."""
+    gone = np.linalg.norm(mesh.vertices - center, axis=1) < radius
     faces = mesh.faces
     while gone.any():
         faces = faces[~gone[faces].any(axis=1)]

@@ -1,4 +1,4 @@
-"""The sphere as a triangle mesh."""
+"""Triangle meshes of the sphere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from meshsolve.options import as_integer
 
 
 def icosphere(k: int) -> Mesh:
-    """The unit sphere: an icosahedron subdivided k times, every new vertex pushed onto the sphere.
+    """Generate the unit sphere: an icosahedron subdivided k times, with new vertices projected onto the sphere.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def icosphere(k: int) -> Mesh:
 
 
 def _subdivided(mesh):
-    """Vertices and faces after every edge got a vertex in its middle and every face became four."""
+    """Subdivide: insert a vertex in the middle of each edge and split each face into four."""
     a, b, c = mesh.faces.T.astype(np.int64)
     ab, bc, ca = len(mesh.vertices) + mesh.side_edges.T.astype(np.int64)
     middles = mesh.vertices[mesh.edges].mean(axis=1)

@@ -1,8 +1,7 @@
 """Triangle meshes: checked arrays, the edges and components they imply, files.
 
-A :class:`Mesh` never splits, merges, reorders or drops a vertex; what it does drop (faces with a repeated corner) it says.
-Connectivity is computed when first asked for, in O(vertices + faces), and shared by every mesh made with
-:meth:`Mesh.with_vertices`.
+A :class:`Mesh` never splits, merges, reorders or drops a vertex. It drops faces with a repeated corner, with a warning.
+Connectivity is computed on first use, in O(vertices + faces), and shared with every mesh made by :meth:`Mesh.with_vertices`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from meshsolve.types import ArrayLike, Path
 MeshLike: TypeAlias = Any           # Mesh, trimesh.Trimesh, meshio.Mesh or a tuple (V, F) of arrays
 Function = TypeVar("Function", bound=Callable[..., Any])
 SCENE = ": pass scene.to_geometry(), which makes one mesh of a scene"
-LARGEST_COORDINATE = 1e70          # its fourth power, a squared area, stays finite
+LARGEST_COORDINATE = 1e70          # largest accepted |coordinate|: its fourth power, a squared area, stays finite
 
 
 class Mesh:
@@ -38,17 +37,17 @@ class Mesh:
     Parameters
     ----------
     vertices : (n, 3) array_like of real numbers, or a mesh
-        Positions, at least one. Copied. Without ``faces``: anything that has ``vertices`` and ``faces``, such as a
-        ``trimesh.Trimesh`` or a :class:`Mesh`, or a ``meshio.Mesh``, see :meth:`from_meshio`.
+        Positions, at least one. Copied. If ``faces`` is omitted: an object with ``vertices`` and ``faces``, such as a
+        ``trimesh.Trimesh`` or a :class:`Mesh`, or a ``meshio.Mesh`` (see :meth:`from_meshio`).
     faces : (m, 3) array_like of integers
         Corners of each triangle, 0-based, any integer type. Copied. Non-manifold, inconsistently oriented and zero-area
-        faces are welcome; a face that names one vertex twice is dropped with a :class:`MeshsolveWarning`.
+        faces are allowed. A face with a repeated corner is dropped with a :class:`MeshsolveWarning`.
 
     Raises
     ------
     InvalidInputError
-        Wrong shape or type, no vertices, NaN, infinity or a coordinate above 1e70 (names the vertex), an index outside
-        0..n-1 (names the face), no faces and no mesh.
+        Wrong shape or type; no vertices; a coordinate that is NaN, infinite or above 1e70 (names the vertex); an index outside
+        0..n-1 (names the face); neither faces nor a mesh.
 
     Examples
     --------
@@ -69,29 +68,32 @@ class Mesh:
 
     @classmethod
     def from_trimesh(cls, tm: Any) -> Mesh:
-        """A mesh of the vertices and faces of a ``trimesh.Trimesh``, in its order; of a ``trimesh.Scene`` pass ``scene.to_geometry()``."""
+        """Make a mesh of the vertices and faces of a ``trimesh.Trimesh``, in the same order.
+
+        For a ``trimesh.Scene`` pass ``scene.to_geometry()``.
+        """
         try:
             return cls(tm.vertices, tm.faces)
         except AttributeError as e:
             raise InvalidInputError(f"not a trimesh.Trimesh: {_without_faces(tm)}") from e
 
     def to_trimesh(self) -> Any:
-        """A ``trimesh.Trimesh`` with the same vertices and faces (``process=False``)."""
+        """Return a ``trimesh.Trimesh`` with the same vertices and faces (``process=False``)."""
         import trimesh
 
         return trimesh.Trimesh(self.vertices, self.faces, process=False)
 
     @classmethod
     def from_meshio(cls, mesh: Any) -> Mesh:
-        """A mesh of the surface cells of a ``meshio.Mesh``: triangles, quadrilaterals and polygons, cut into triangles as
-        :func:`load_mesh` does.
+        """Make a mesh of the surface cells of a ``meshio.Mesh``: triangles, quadrilaterals and polygons.
 
-        Points keep their number and order (2-D ones lie at z = 0); lines and isolated vertices among the cells are left out.
+        Polygons are triangulated as in :func:`load_mesh`. Points keep their number and order; 2-D points get z = 0. Cells that
+        are lines or single vertices are left out.
 
         Raises
         ------
         InvalidInputError
-            Not a ``meshio.Mesh``; it has volume cells or cells of higher order (names the kind).
+            Not a ``meshio.Mesh``; volume cells or cells of higher order (names the kind).
         """
         try:
             points, blocks = as_array(mesh.points, "points"), [(cell.type, np.asarray(cell.data)) for cell in mesh.cells]
@@ -103,42 +105,42 @@ class Mesh:
         return cls(points, files.surface_of(points, blocks))
 
     def to_meshio(self) -> Any:
-        """A ``meshio.Mesh`` with the same points and one block of triangles; meshio has to be installed."""
+        """Return a ``meshio.Mesh`` with the same points and one block of triangles. Needs meshio."""
         import meshio
 
         return meshio.Mesh(self.vertices, [("triangle", self.faces)])
 
     def save(self, path: Path) -> None:
-        """Write the mesh, whole or not at all, in the format of the extension: OBJ, PLY, OFF, STL, GLB, each also .gz.
+        """Write the mesh in the format of the extension: OBJ, PLY, OFF, STL or GLB, each also with .gz.
 
-        OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB single precision.
+        The file is written completely or not at all. OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB
+        single precision.
 
         Raises
         ------
         InvalidInputError
-            Unknown extension, a folder that cannot be written to, a vertex beyond single precision (STL and GLB), or one that was
-            changed to NaN, infinity or beyond 1e70.
+            Unknown extension; a folder that cannot be written to; a vertex beyond single precision (STL and GLB); a coordinate
+            that was changed in place to NaN, infinity or a value beyond 1e70.
         """
-        files.write_mesh(path, placed_mesh(self).vertices, self.faces)
+        files.write_mesh(path, checked_mesh(self).vertices, self.faces)
 
     def copy(self) -> Mesh:
-        """A mesh of its own positions: what is changed here stays as it is there. Faces, which are read-only, and connectivity that is
-        known already are shared. O(n)."""
+        """Return a mesh with a copy of the positions. The read-only faces and computed connectivity are shared. O(n)."""
         same = copy.copy(self)
         same._vertices = self._vertices.copy()
         return same
 
     def with_vertices(self, vertices: ArrayLike) -> Mesh:
-        """The same faces at other positions ((n, 3), checked); connectivity that is known already is shared, not copied."""
+        """Return a mesh with the same faces at other positions, (n, 3). Computed connectivity is shared, not copied."""
         moved = copy.copy(self)
         moved.vertices = vertices
         return moved
 
     @property
     def vertices(self) -> np.ndarray:
-        """(n, 3) float64, C order. What is assigned is checked and copied, and has to be as many.
+        """(n, 3) float64, C order. An assigned array is checked and copied; it must have n rows.
 
-        May be changed in place (``mesh.vertices[:, 2] *= 2``): whatever computes with positions looks at them again.
+        Positions may be changed in place (``mesh.vertices[:, 2] *= 2``). Functions that use them check them again.
         """
         return self._vertices
 
@@ -146,64 +148,64 @@ class Mesh:
     def vertices(self, vertices: ArrayLike) -> None:
         given = _as_vertices(vertices)
         if len(given) != len(self._vertices):
-            raise InvalidInputError(
-                f"{counted(len(self._vertices), 'vertex')} are needed, not {len(given)}; others are another Mesh(vertices, faces)")
+            raise InvalidInputError(f"vertices must have {len(self._vertices)} rows as before, got {len(given)}: make another "
+                                    "Mesh(vertices, faces) for another number of vertices")
         self._vertices = given
 
     @property
     def faces(self) -> np.ndarray:
-        """(m, 3) int32, C order. Read-only: others are another ``Mesh(mesh.vertices, faces)``."""
+        """(m, 3) int32, C order, read-only. For other faces make another ``Mesh(mesh.vertices, faces)``."""
         return self._faces
 
     @property
     def edges(self) -> np.ndarray:
-        """(e, 2) int32: lower and higher vertex of every edge, rows in lexicographic order, each once. Read-only."""
+        """(e, 2) int32, read-only: lower and higher vertex of each edge, rows distinct and in lexicographic order."""
         return self._edges_and_sides[0]
 
     @property
     def side_edges(self) -> np.ndarray:
-        """(m, 3) int32: the edge of each side of each face; side c joins corners c and c+1. Read-only."""
+        """(m, 3) int32, read-only: the edge of each side of each face; side c joins corners c and c+1."""
         return self._edges_and_sides[1]
 
     @functools.cached_property
     def is_manifold(self) -> bool:
-        """Whether every edge has at most two faces and the faces around every vertex form one fan, closed or open."""
+        """True if every edge has at most two faces and the faces around every vertex form one fan, closed or open."""
         return _core.mesh_is_manifold(len(self.vertices), self.faces.reshape(-1), self.side_edges.reshape(-1), len(self.edges))
 
     @functools.cached_property
     def components(self) -> np.ndarray:
-        """(n,) int32: the connected component of each vertex, numbered from 0; an unreferenced vertex is one of its own."""
+        """(n,) int32: the connected component of each vertex, numbered from 0. An unreferenced vertex is a component."""
         n = len(self.vertices)
         graph = sp.coo_array((np.ones(len(self.edges), np.int8), self.edges.T), shape=(n, n))
         return connected_components(graph, directed=False)[1].astype(np.int32, copy=False)
 
     @functools.cached_property
     def boundary_edges(self) -> np.ndarray:
-        """(b, 2) int32: start and end of every side whose edge has one face alone, directed as in that face, faces in their order.
-        Read-only."""
+        """(b, 2) int32, read-only: the edges with exactly one face, directed as in that face, in the order of the faces."""
         sides = self._boundary_sides
         return read_only(np.stack([self.faces.reshape(-1)[sides], np.roll(self.faces, -1, axis=1).reshape(-1)[sides]], axis=1))
 
     @functools.cached_property
     def boundary_vertices(self) -> np.ndarray:
-        """(k,) int32: the vertices of :attr:`boundary_edges`, ascending, each once. Read-only. A vertex of no face is not among them."""
+        """(k,) int32, read-only: the distinct vertices of :attr:`boundary_edges`, ascending."""
         return read_only(np.unique(self.boundary_edges))
 
     def boundary_loops(self) -> list[np.ndarray]:
-        """The boundary as closed loops of vertices.
+        """Return the boundary as closed loops of vertices.
 
         Returns
         -------
         list of (k,) int32 arrays
-            Vertices in the order in which a walk along :attr:`boundary_edges` meets them, the first not repeated at the end; loops by
-            their first edges in that list. A closed mesh has none; ``max(loops, key=len)`` has the most vertices. A loop goes as the
-            face of its first edge does, and so has the surface on its left where all faces are oriented alike. Where several fans of
-            faces meet in a vertex alone, each is passed by itself: the vertex is in several loops, or more than once in one.
+            Vertices in the order of a walk along :attr:`boundary_edges`; the first is not repeated at the end. Loops are
+            ordered by their first edges in that list. A closed mesh has no loops. ``max(loops, key=len)`` has the most vertices.
+
+            A loop has the direction of the face of its first edge. If all faces are oriented consistently, the surface is on
+            its left. A vertex where several fans of faces meet is visited once for each fan, in one loop or in several.
 
         Raises
         ------
         InvalidInputError
-            The boundary meets an edge of more than two faces and does not close there (names the vertex).
+            The boundary does not close because it meets an edge of more than two faces (names the vertex).
 
         Notes
         -----
@@ -226,21 +228,21 @@ class Mesh:
 
 
 def load_mesh(path: Path) -> Mesh:
-    """Read a triangle mesh: OBJ, PLY, OFF, STL, glTF, each also packed with gzip.
+    """Read a triangle mesh from an OBJ, PLY, OFF, STL or glTF file, also compressed with gzip.
 
-    n is the file's vertex count in the file's order: texture coordinates and normals of an OBJ or of the corners of a PLY
-    never split a vertex, unreferenced vertices stay, several objects in one file are one mesh. Colors, normals, points and
-    lines are passed over.
+    Vertices have the number and order of the file. Texture coordinates and normals of an OBJ or PLY never split a vertex.
+    Unreferenced vertices stay. Several objects in one file become one mesh. Colors, normals, points and lines are ignored.
 
-    A polygon with k corners becomes k - 2 triangles in its place, oriented as it is: a convex one is fanned around its
-    first corner, any other one is cut into triangles that lie inside it, in the plane of its Newell normal. Triangle strips
-    of a PLY are taken apart.
+    A polygon with k corners becomes k - 2 triangles with the same orientation. A polygon that is star-shaped around its first
+    corner becomes a fan. Any other polygon is triangulated by ear clipping in the plane of its Newell normal. Triangle strips of
+    a PLY become triangles.
 
-    In an STL identical vertices are merged, by first appearance. In a glTF they are merged within a node where position,
-    displacements of morph targets, joints and weights agree, because the format repeats a vertex at each texture seam and
-    sharp edge; unreferenced vertices stay. The default scene is put together in world coordinates, with the default weights
-    of morph targets, skins in the pose of the file, and the instances of EXT_mesh_gpu_instancing. An extension that the file
-    requires and that changes the geometry in another way (Draco, meshopt) is refused by name.
+    In an STL identical vertices are merged and numbered by first appearance. A glTF repeats a vertex at each texture seam and
+    sharp edge. Such copies are merged within a node if position, morph target displacements, joints and weights agree.
+
+    Of a glTF the default scene is read in world coordinates, with the default weights of morph targets, skins in the pose of the
+    file, and instances of EXT_mesh_gpu_instancing. Required extensions that change the geometry otherwise (Draco, meshopt) are
+    refused by name.
 
     Parameters
     ----------
@@ -253,19 +255,19 @@ def load_mesh(path: Path) -> Mesh:
     Raises
     ------
     InvalidInputError
-        No such file, unknown extension, a file that is broken or cut off, or one that needs what is not read: ``FILE:LINE:``
-        for OBJ, OFF and STL in text, else ``FILE:``.
+        No such file; unknown extension; a damaged or truncated file; a feature of a format that is not supported. The message
+        begins with ``FILE:LINE:`` for OBJ, OFF and text STL, else with ``FILE:``.
 
     Warns
     -----
     MeshsolveWarning
-        Faces with a repeated corner or fewer than three corners were dropped, polygons cross themselves (each with the
-        number), points or lines of a glTF were left out, or a file goes on where it should end.
+        Faces with a repeated corner or fewer than three corners were dropped; polygons intersect themselves; points or lines of a
+        glTF were left out; the file continues beyond its announced end.
 
     Notes
     -----
-    O(bytes), and a sort of the vertices for STL and glTF. Ears of a polygon that is not convex take O(corners * concave
-    corners) at worst. Sources: files in meshsolve/mesh name those of each format.
+    O(bytes), and a sort of the vertices for STL and glTF. Ear clipping takes O(corners * concave corners) at worst. The files in
+    meshsolve/mesh cite the specification of each format.
 
     Examples
     --------
@@ -284,9 +286,10 @@ def load_mesh(path: Path) -> Mesh:
 
 
 def pattern_of(mesh_or_matrix, name="A"):
-    """The graph of a mesh or of a matrix: a symmetric pattern without its diagonal, as :class:`Csr` without values.
+    """Return the graph of a mesh or matrix: a symmetric pattern without diagonal, as :class:`Csr` without values.
 
-    A mesh gives its edges, a matrix the pattern of A + A^T, a :class:`Csr` itself. O(vertices + edges).
+    For a mesh this is the graph of its edges, for a matrix the pattern of A + A^T. An :class:`Csr` is returned as it is.
+    O(vertices + edges).
     """
     if isinstance(mesh_or_matrix, Csr):
         return mesh_or_matrix
@@ -299,26 +302,26 @@ def pattern_of(mesh_or_matrix, name="A"):
 
 
 def is_mesh(thing):
-    """Whether it has the parts of a Mesh, a trimesh.Trimesh or a meshio.Mesh."""
+    """True for objects with the attributes of a Mesh, trimesh.Trimesh or meshio.Mesh, and for pairs (V, F)."""
     return (hasattr(thing, "vertices") and hasattr(thing, "faces") or hasattr(thing, "points") and hasattr(thing, "cells_dict")
             or is_pair(thing))
 
 
 def is_pair(thing):
-    """True for a tuple (V, F) of vertices and faces, as libigl has them: two arrays of three columns."""
+    """True for a tuple (V, F) of vertices and faces as in libigl: two arrays with three columns each."""
     return isinstance(thing, tuple) and len(thing) == 2 and all(_columns_of(part) == 3 for part in thing)
 
 
 def _columns_of(part):
     try:
         shape = part.shape if hasattr(part, "shape") else np.shape(part)
-    except ValueError:                                      # a list that is ragged
+    except ValueError:                                      # ragged list
         return 0
     return shape[1] if len(shape) == 2 else 0
 
 
 def takes_arrays(function: Function) -> Function:
-    """A function of a mesh that may also be called with vertices and faces in place of it, as libigl's are."""
+    """Decorate a function of a mesh so that it also accepts two arrays, vertices and faces, as functions of libigl do."""
     @functools.wraps(function)
     def call(mesh, *rest, **options):
         if rest and not hasattr(mesh, "faces") and is_pair((mesh, rest[0])):
@@ -328,7 +331,7 @@ def takes_arrays(function: Function) -> Function:
 
 
 def is_scene(thing):
-    """Whether it is like a trimesh.Scene, which holds several meshes and their places."""
+    """True for objects like a trimesh.Scene, which holds several meshes and their transforms."""
     return hasattr(thing, "geometry") and hasattr(thing, "to_geometry")
 
 
@@ -337,27 +340,27 @@ def _without_faces(thing):
 
 
 def as_mesh(mesh, name="mesh"):
-    """``mesh`` itself where it is a :class:`Mesh`; a ``trimesh.Trimesh`` or ``meshio.Mesh`` is taken as well."""
+    """Return ``mesh`` as a :class:`Mesh`; it may be a Mesh, a ``trimesh.Trimesh``, a ``meshio.Mesh`` or a pair (V, F)."""
     if isinstance(mesh, Mesh):
         return mesh
     if is_pair(mesh):
         return Mesh(*mesh)
     if is_mesh(mesh):
         return Mesh.from_trimesh(mesh) if hasattr(mesh, "faces") else Mesh.from_meshio(mesh)
-    hint = ": load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else ": Mesh(vertices, faces) makes one of arrays"
+    hint = ": read files with load_mesh" if isinstance(mesh, (str, os.PathLike)) else ": make one with Mesh(vertices, faces)"
     hint = SCENE if is_scene(mesh) else hint
-    raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}{hint}")
+    raise InvalidInputError(f"{name} must be a meshsolve.Mesh, got {type(mesh).__name__}{hint}")
 
 
-def placed_mesh(mesh, name="mesh"):
-    """:func:`as_mesh` for what computes with positions: they are checked again, as they may have been changed in place. O(n)."""
+def checked_mesh(mesh, name="mesh"):
+    """:func:`as_mesh` with another check of the positions, which may have been changed in place. O(n)."""
     mesh = as_mesh(mesh, name)
     _check_positions(mesh.vertices)
     return mesh
 
 
 def _parts_of(mesh):
-    """Vertices and faces of anything that has them, still to be checked."""
+    """Vertices and faces of an object that has both, not checked."""
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         return mesh.vertices, mesh.faces
     if is_mesh(mesh):
@@ -365,27 +368,27 @@ def _parts_of(mesh):
             return mesh
         mesh = Mesh.from_meshio(mesh)
         return mesh.vertices, mesh.faces
-    hint = "load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else f"a {_without_faces(mesh)}"
+    hint = "read files with load_mesh" if isinstance(mesh, (str, os.PathLike)) else _without_faces(mesh)
     raise InvalidInputError(f"Mesh takes vertices and faces, or one mesh: {hint}")
 
 
 def _as_vertices(vertices):
     given = as_array(vertices, "vertices")
     if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "fiu":
-        raise InvalidInputError(f"vertices have to be (n, 3) real numbers, not shape {given.shape} of {given.dtype}")
+        raise InvalidInputError(f"vertices must be (n, 3) real numbers, got shape {given.shape} of {given.dtype}")
     if len(given) == 0:
         raise InvalidInputError("a mesh needs at least one vertex")
     if len(given) > LARGEST_SIZE:
-        raise InvalidInputError(f"{counted(len(given), 'vertex')}; at most {LARGEST_SIZE} are supported")
+        raise InvalidInputError(f"the mesh has {counted(len(given), 'vertex')}; at most {LARGEST_SIZE:,} are supported")
     x = np.array(given, np.float64, order="C")
     _check_positions(x)
     return x
 
 
 def _check_positions(x):
-    if not max(x.max(), -x.min()) <= LARGEST_COORDINATE:        # also where one is NaN
+    if not max(x.max(), -x.min()) <= LARGEST_COORDINATE:        # true for NaN as well
         bad = int(np.argmax(~(np.abs(x) <= LARGEST_COORDINATE).all(axis=1)))
-        raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates have to be finite and at most 1e70")
+        raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates must be finite and at most 1e70")
 
 
 def _as_faces(faces, n):
@@ -393,18 +396,17 @@ def _as_faces(faces, n):
     if given.size == 0 and given.ndim <= 2:
         return np.zeros((0, 3), np.int32)
     if given.ndim != 2 or given.shape[1] != 3:
-        raise InvalidInputError(f"faces have to be (m, 3), three corners each, not {given.shape}")
+        raise InvalidInputError(f"faces must be (m, 3), three corners per face, got {given.shape}")
     if given.dtype.kind not in "iu":
-        raise InvalidInputError(f"faces have to be integers, not {given.dtype}")
+        raise InvalidInputError(f"faces must be integers, got {given.dtype}")
     if 3 * len(given) > INT32_MAX:
-        raise InvalidInputError(f"{counted(len(given), 'face')}; at most {INT32_MAX // 3} are supported")
+        raise InvalidInputError(f"the mesh has {counted(len(given), 'face')}; at most {INT32_MAX // 3:,} are supported")
     if given.min() < 0 or given.max() >= n:
         row, corner = np.argwhere((given < 0) | (given >= n))[0]
-        raise InvalidInputError(f"face {row} names vertex {given[row, corner]}; the mesh has vertices 0..{n - 1}")
+        raise InvalidInputError(f"face {row} refers to vertex {given[row, corner]}; the mesh has vertices 0..{n - 1}")
     t = np.array(given, np.int32, order="C")
     good = (t[:, 0] != t[:, 1]) & (t[:, 1] != t[:, 2]) & (t[:, 2] != t[:, 0])
     if not good.all():
         t = np.ascontiguousarray(t[good])
-        dropped = int(np.count_nonzero(~good))
-        warn(f"{counted(dropped, 'face')} with a repeated corner {'was' if dropped == 1 else 'were'} dropped", MeshsolveWarning)
+        warn(f"dropped {counted(int(np.count_nonzero(~good)), 'face')} with a repeated corner", MeshsolveWarning)
     return t

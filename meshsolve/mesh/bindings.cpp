@@ -1,4 +1,4 @@
-// Bindings of the mesh kernels. The face has checked shapes and ranges; arrays are flat views of (n, 3), (m, 3), (e, 2).
+// Bindings of the mesh functions. The Python wrappers check shapes and ranges; arrays are flat views of (n, 3), (m, 3), (e, 2).
 #include <nanobind/stl/string_view.h>
 
 #include "edges.hpp"
@@ -12,7 +12,7 @@
 namespace ms {
 namespace {
 
-// (vertices, corners, counts, small_faces, line, error, warning) of a text.
+// Returns (vertices, corners, counts, small_faces, line, error, warning).
 auto read_polygons(nb::bytes text, mesh::PolygonFile (*read)(std::string_view)) {
   const std::string_view bytes(text.c_str(), text.size());
   auto file = released([&] { return read(bytes); });

@@ -1,4 +1,4 @@
-// A circular list of the corners that are left; a grid of those that can lie in an ear; a sweep over the sides for crossings.
+// Clipper keeps a circular list of the remaining corners. Grid finds corners that may lie in an ear. Sweep detects crossing sides.
 #include "ears.hpp"
 
 #include <algorithm>
@@ -11,20 +11,20 @@
 namespace ms::mesh {
 namespace {
 
-constexpr double kRounding = 1e-14;     // bound of the rounding error of turn(), relative to the lengths of its sides
-constexpr double kTouching = 1e-6;      // depth, relative to the polygon, up to which two sides touch and do not cross
-constexpr size_t kSmall = 32;           // corners that are looked through without a grid
-constexpr size_t kPairs = 200;          // corners of a polygon up to which all pairs of its sides are compared
+constexpr double kRounding = 1e-14;     // bound on the rounding error of turn(), relative to the lengths of its sides
+constexpr double kTouching = 1e-6;      // depth, relative to the polygon's size, up to which two sides touch but do not cross
+constexpr size_t kSmall = 32;           // largest number of corners searched without a grid
+constexpr size_t kPairs = 200;          // largest number of corners for which all pairs of sides are compared
 
 bool same(const Point& a, const Point& b) { return a.x == b.x && a.y == b.y; }
 double length(const Point& a, const Point& b) { return std::hypot(b.x - a.x, b.y - a.y); }
 
-// Twice the signed area of a triangle, positive where it turns left.
+// Twice the signed area of a triangle, positive for a left turn.
 double turn(const Point& a, const Point& b, const Point& c) {
   return (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
 }
 
-// -1, 0 or 1: a turn to the right, none that is more than rounding, to the left.
+// -1 for a right turn, 1 for a left turn, 0 within rounding.
 int side(const Point& a, const Point& b, const Point& c) {
   const double t = turn(a, b, c);
   const double error = kRounding * (std::abs(b.x - a.x) + std::abs(b.y - a.y) + std::abs(c.x - a.x) + std::abs(c.y - a.y));
@@ -43,7 +43,7 @@ struct Box {
   double rounding() const { return kRounding * 2 * (x1 - x0 + y1 - y0); }       // bound for turn() of three points in the box
 };
 
-// Points sorted into square cells.
+// Points in square cells.
 class Grid {
  public:
   Grid(const std::vector<Point>& points, const std::vector<int32_t>& chosen) : corner_{points[0].x, points[0].y} {
@@ -60,11 +60,11 @@ class Grid {
     for (const int32_t k : chosen) members_[next[cell(k)]++] = {points[k], k};
   }
 
-  // True if `found` is for one of the points in a box.
+  // True if `found` is true for some point in the box.
   template <class Found>
   bool any(const Box& box, Found&& found) const {
     const int x0 = index(box.x0 - corner_.x), x1 = index(box.x1 - corner_.x), y1 = index(box.y1 - corner_.y);
-    for (int y = index(box.y0 - corner_.y); y <= y1; ++y)             // the cells of a row lie one behind the other
+    for (int y = index(box.y0 - corner_.y); y <= y1; ++y)             // the cells of a row are contiguous
       for (int32_t k = begin_[static_cast<size_t>(y) * cells_ + x0]; k < begin_[static_cast<size_t>(y) * cells_ + x1 + 1]; ++k)
         if (box.holds(members_[k].at) && found(members_[k].at, members_[k].corner)) return true;
     return false;
@@ -77,14 +77,14 @@ class Grid {
   };
 
   Point corner_;
-  int cells_ = 1;                       // in each direction
+  int cells_ = 1;                       // number of cells in each direction
   std::vector<int32_t> begin_;
   std::vector<Member> members_;
 
   int index(double offset) const { return std::clamp(static_cast<int>(offset * cells_), 0, cells_ - 1); }
 };
 
-enum class Ear { proper, touched, flat };       // nothing in it or on it; nothing inside it; without area
+enum class Ear { proper, touched, flat };       // no corner in it or on it; no corner in its interior; zero area
 
 class Clipper {
  public:
@@ -104,29 +104,29 @@ class Clipper {
     while (left_ > 3) {
       const int32_t ear = next_ear(k, grid);
       if (ear < 0) break;
-      put(triangles, before_[ear], ear, behind_[ear]);
+      push(triangles, before_[ear], ear, behind_[ear]);
       remove(ear);
       const int32_t c = before_[clip_spikes(before_[ear], 2, triangles)];
-      k = shorter(before_[c], c);                       // back and forth: fewer long triangles than around one corner
+      k = shorter(before_[c], c);                       // alternating sides gives fewer long triangles than one apex
     }
-    const bool whole = left_ == 3 && side(at_[before_[k]], at_[k], at_[behind_[k]]) >= 0;
-    for (const int32_t apex = k; left_ > 2; --left_) {                // of a polygon that crosses itself, the rest as a fan
+    const bool complete = left_ == 3 && side(at_[before_[k]], at_[k], at_[behind_[k]]) >= 0;
+    for (const int32_t apex = k; left_ > 2; --left_) {                // the rest of a self-intersecting polygon becomes a fan
       const int32_t b = behind_[apex], c = behind_[b];
-      put(triangles, apex, b, c);
+      push(triangles, apex, b, c);
       behind_[apex] = c;
     }
-    return whole;
+    return complete;
   }
 
  private:
   const std::vector<Point>& at_;
-  int32_t left_;                        // corners not clipped yet
+  int32_t left_;                        // number of corners not clipped yet
   std::vector<int32_t> before_, behind_;
-  std::vector<char> convex_;            // of a corner that is left: it turns left; clipped corners are marked as convex
-  int32_t blocking_ = 0;                // corners that are left and not convex
+  std::vector<char> convex_;            // 1 for a left turn; clipped corners are marked as convex
+  int32_t blocking_ = 0;                // number of remaining corners that are not convex
   int64_t tests_ = 0;
 
-  static void put(std::vector<int32_t>& triangles, int32_t a, int32_t b, int32_t c) { triangles.insert(triangles.end(), {a, b, c}); }
+  static void push(std::vector<int32_t>& triangles, int32_t a, int32_t b, int32_t c) { triangles.insert(triangles.end(), {a, b, c}); }
   void update(int32_t k) { mark(k, side(at_[before_[k]], at_[k], at_[behind_[k]]) > 0); }
   void mark(int32_t k, bool convex) {
     blocking_ += int32_t{!convex} - int32_t{!convex_[k]};
@@ -141,8 +141,8 @@ class Clipper {
     --left_;
   }
 
-  // From corner k on, until `good` corners are neither: clips sides that go to a point and straight back, and corners that are the
-  // same point twice. Their triangles have no area, and no ear may be judged across them. Returns the corner behind.
+  // Clips spikes (two sides to a point and straight back) and repeated points, from corner k on until `good` corners in a row are
+  // neither. Their triangles have no area, but they invalidate the ear test. Returns the next corner.
   int32_t clip_spikes(int32_t k, int32_t good, std::vector<int32_t>& triangles) {
     for (int32_t passed = 0; left_ > 3 && passed < std::min(good, left_);) {
       const int32_t a = before_[k], c = behind_[k];
@@ -150,7 +150,7 @@ class Clipper {
         k = c, ++passed;
         continue;
       }
-      put(triangles, a, k, c);
+      push(triangles, a, k, c);
       remove(k);
       k = before_[a];
       passed = std::max(passed - 2, 0);
@@ -158,13 +158,13 @@ class Clipper {
     return k;
   }
 
-  // The corner whose ear has the shorter new side, a convex one where there is one.
+  // The corner whose ear has the shorter new side; convex corners are preferred.
   int32_t shorter(int32_t a, int32_t c) const {
     if (convex_[a] != convex_[c]) return convex_[a] ? a : c;
     return length(at_[before_[a]], at_[behind_[a]]) < length(at_[before_[c]], at_[behind_[c]]) ? a : c;
   }
 
-  // The first ear from corner k on, of the best kind that there is; -1 for none.
+  // The first ear of the best available kind from corner k on, or -1.
   int32_t next_ear(int32_t k, const Grid& grid) {
     for (const Ear kind : {Ear::proper, Ear::touched, Ear::flat})
       for (int32_t i = 0; i < left_; ++i, k = behind_[k])
@@ -187,7 +187,7 @@ class Clipper {
   }
 };
 
-// Whether two sides have a point inside both of them in common, and go on beyond it by more than a touch.
+// True if the interiors of two sides intersect and each side passes the other by more than kTouching.
 bool cross(const Point& a, const Point& b, const Point& c, const Point& d) {
   const double ab = kTouching * length(a, b), cd = kTouching * length(c, d);
   const double to_c = turn(a, b, c), to_d = turn(a, b, d), to_a = turn(c, d, a), to_b = turn(c, d, b);
@@ -202,8 +202,8 @@ bool any_pair_crosses(const std::vector<Point>& polygon) {
   return false;
 }
 
-// Shamos, Hoey 1976, "Geometric intersection problems": a line sweeps over the sides, which it keeps from bottom to top; two that cross
-// are neighbors before. Sides that touch may hide a crossing among them. O(k log k).
+// Sweep line with the crossed sides ordered from bottom to top: two crossing sides are neighbors before they cross. Touching
+// sides may hide a crossing. O(k log k). Source: Shamos, Hoey 1976, "Geometric intersection problems".
 class Sweep {
  public:
   explicit Sweep(const std::vector<Point>& polygon) : at_(polygon), n_(static_cast<int32_t>(polygon.size())) {}
@@ -234,7 +234,7 @@ class Sweep {
 
   const std::vector<Point>& at_;
   int32_t n_;
-  Sides sides_{Below{this}};                // that the line meets; side k goes from corner k to the next one
+  Sides sides_{Below{this}};                // sides on the sweep line; side k joins corner k and the next one
 
   bool before(int32_t i, int32_t j) const {
     return at_[i].x != at_[j].x ? at_[i].x < at_[j].x : at_[i].y != at_[j].y ? at_[i].y < at_[j].y : i < j;
@@ -243,7 +243,7 @@ class Sweep {
   int32_t left(int32_t side) const { return before(side, next(side)) ? side : next(side); }
   int32_t right(int32_t side) const { return before(side, next(side)) ? next(side) : side; }
 
-  // Whether side s is below side t where the later of the two begins.
+  // True if side s is below side t at the left end of the later of the two.
   bool below(int32_t s, int32_t t) const {
     if (before(left(t), left(s))) {
       const double rises = above(t, s);
@@ -253,7 +253,7 @@ class Sweep {
     return rises != 0 ? rises > 0 : s < t;
   }
 
-  // Positive where side t, which begins later, is above side s: its left end, or its right end where the left one is on s.
+  // Positive if side t, which begins later, is above side s: decided by its left end, or by its right end if the left one is on s.
   double above(int32_t s, int32_t t) const {
     const double begins = turn(at_[left(s)], at_[right(s)], at_[left(t)]);
     return begins != 0 ? begins : turn(at_[left(s)], at_[right(s)], at_[right(t)]);
@@ -280,8 +280,8 @@ bool crosses_itself(const std::vector<Point>& polygon) {
 }  // namespace
 
 bool clip_ears(const std::vector<Point>& polygon, std::vector<int32_t>& triangles) {
-  const bool whole = Clipper(polygon).clip(triangles);
-  return whole && !crosses_itself(polygon);
+  const bool complete = Clipper(polygon).clip(triangles);
+  return complete && !crosses_itself(polygon);
 }
 
 }  // namespace ms::mesh

@@ -1,5 +1,5 @@
-// Counting sorts for the edges and the adjacency. Each thread goes through all sides or edges and sorts those of a range of vertices:
-// the result is the same on any number of threads.
+// Counting sorts for edges and adjacency. Each thread scans all sides or edges and sorts those of its range of vertices. The result
+// does not depend on the number of threads.
 #include "edges.hpp"
 
 #include <algorithm>
@@ -13,10 +13,9 @@ namespace ms::mesh {
 
 namespace {
 
-// The sides whose lower vertex is in a range, in buckets by that vertex; a bucket, about three sides for each of its edges, is sorted
-// by the higher vertex and walked once.
+// The sides whose lower vertex is in a range, in one bucket per lower vertex. A bucket is sorted by the higher vertex.
 struct Sides {
-  std::vector<int64_t> start;                                  // of the bucket of a vertex
+  std::vector<int64_t> start;                                  // first entry of each bucket
   RawVector<std::pair<int32_t, int32_t>> bucket;               // (higher vertex, side)
   int64_t edges = 0;
 
@@ -39,7 +38,7 @@ struct Sides {
     }
   }
 
-  // `edge`: the first of the range.
+  // Numbers the edges of the range from `edge` on.
   void number(int64_t begin, int64_t edge, Edges& out) const {
     --edge;
     for (int64_t v = 0; v + 1 < static_cast<int64_t>(start.size()); ++v)
@@ -69,7 +68,7 @@ Edges edges_of(int32_t n, const int32_t* faces, int64_t m, int threads) {
   return out;
 }
 
-// Disjoint sets of corners: two corners at one vertex are joined when an edge at that vertex joins their faces.
+// Union-find on corners: two corners at a vertex are joined if their faces share an edge at that vertex.
 bool manifold(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t e) {
   std::vector<int32_t> first(e, -1), set(3 * m);
   for (int64_t k = 0; k < 3 * m; ++k) set[k] = static_cast<int32_t>(k);
@@ -94,13 +93,13 @@ bool manifold(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side
   return true;
 }
 
-// The edges come in lexicographic order: going through them once fills the lower neighbours of every row in ascending
-// order, and once more the higher ones.
+// Edges are in lexicographic order. A first pass appends the lower neighbors of every row in ascending order, a second pass the
+// higher ones.
 Adjacency adjacency_of(int32_t n, const int32_t* ends, int64_t e, bool diagonal, int threads) {
   Adjacency out;
   std::vector<int64_t>& ptr = out.ptr;
   ptr.assign(n + 1, 0);
-  const auto edges_before = [&](int64_t v) {                   // those whose lower end is before v
+  const auto edges_before = [&](int64_t v) {                   // number of edges whose lower vertex is before v
     int64_t low = 0, high = e;
     while (low < high) {
       const int64_t k = (low + high) / 2;
@@ -122,15 +121,15 @@ Adjacency adjacency_of(int32_t n, const int32_t* ends, int64_t e, bool diagonal,
   out.edge.resize(ptr[n]);
   for_parts_of_all(threads, n, e, [&](int64_t begin, int64_t end, int64_t) {
     std::vector<int64_t> next(ptr.begin() + begin, ptr.begin() + end);
-    const auto put = [&](int64_t row, int32_t column, int64_t edge) {
+    const auto push = [&](int64_t row, int32_t column, int64_t edge) {
       out.idx[next[row - begin]] = column;
       out.edge[next[row - begin]++] = static_cast<int32_t>(edge);
     };
     const int64_t from = edges_before(begin), to = edges_before(end);
     for (int64_t k = 0; k < to; ++k)
-      if (const int32_t high = ends[2 * k + 1]; high >= begin && high < end) put(high, ends[2 * k], k);
-    for (int64_t v = begin; diagonal && v < end; ++v) put(v, static_cast<int32_t>(v), -1);
-    for (int64_t k = from; k < to; ++k) put(ends[2 * k], ends[2 * k + 1], k);
+      if (const int32_t high = ends[2 * k + 1]; high >= begin && high < end) push(high, ends[2 * k], k);
+    for (int64_t v = begin; diagonal && v < end; ++v) push(v, static_cast<int32_t>(v), -1);
+    for (int64_t k = from; k < to; ++k) push(ends[2 * k], ends[2 * k + 1], k);
   });
   return out;
 }

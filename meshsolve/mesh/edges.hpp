@@ -1,6 +1,6 @@
-// What the triangles of a mesh say about its edges: the edge list, whether they are manifold, the rows of the adjacency.
+// Edge list, manifold test and vertex adjacency of a triangle mesh.
 // Side c of face f is (faces[3f+c], faces[3f+(c+1)%3]) and has number 3f+c. Edges are (lower, higher) vertex, in
-// lexicographic order. Each pass is O(vertices + faces) but for the sort of the neighbours of one vertex.
+// lexicographic order. O(vertices + faces) each, and a sort of the neighbors of each vertex.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,17 +10,18 @@
 namespace ms::mesh {
 
 struct Edges {
-  RawVector<int32_t> ends;           // (2 e) lower, higher
+  RawVector<int32_t> ends;           // (2 e) lower and higher vertex of each edge
   RawVector<int32_t> of_side;        // (3 m) edge of each side
 };
 Edges edges_of(int32_t n, const int32_t* faces, int64_t m, int threads);
 
-// At most two faces at every edge, and the faces at every vertex hang together across edges: one fan, closed or open.
+// True if every edge has at most two faces and the faces at every vertex form one fan, closed or open.
 bool manifold(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t e);
 
+// CSR pattern with ascending rows; `diagonal` adds the diagonal entries.
 struct Adjacency {
-  std::vector<int64_t> ptr;          // rows, ascending; with the diagonal where it was asked for
-  RawVector<int32_t> idx;
+  std::vector<int64_t> ptr;          // (n + 1) row pointers
+  RawVector<int32_t> idx;            // (nnz) column indices
   RawVector<int32_t> edge;           // (nnz) edge of each entry, -1 on the diagonal
 };
 Adjacency adjacency_of(int32_t n, const int32_t* ends, int64_t e, bool diagonal, int threads);

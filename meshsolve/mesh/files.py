@@ -1,7 +1,7 @@
-"""Mesh files in and out as plain arrays.
+"""Read and write mesh files as plain arrays.
 
-All formats are read here: a texture seam must not split a vertex, faces must stay in order, a coordinate must come back with the
-same bits, and what is not read must be named. STL and GLB are written by trimesh. Every format may be packed with gzip
+The readers are written for this library. A texture seam must not split a vertex, faces must stay in order, coordinates must keep
+their bits, and an unsupported feature must be named. STL and GLB are written by trimesh. Every format may be compressed with gzip
 (``bunny.obj.gz``).
 """
 
@@ -26,17 +26,18 @@ from meshsolve.report import warn
 TEXT_READERS = {".obj": _core.read_obj, ".off": _core.read_off, ".stl": _core.read_stl_text}
 READABLE = (".obj", ".ply", ".off", ".stl", ".glb", ".gltf")
 WRITABLE = (".obj", ".ply", ".off", ".stl", ".glb")
-PADDING = b"\0\x1a"             # what some systems put behind the last line of a text
+PADDING = b"\0\x1a"             # bytes that some systems append to a text
 BLANK = b" \t\r\n" + PADDING
 
 
 def read_mesh(path):
-    """Vertices (n, 3) and faces (m, 3) of a mesh file, unchecked but for what the format itself says.
+    """Read vertices (n, 3) and faces (m, 3) of a mesh file. Only rules of the format are checked.
 
     Raises
     ------
     InvalidInputError
-        No such file, unknown extension, or a broken file: ``FILE:LINE:`` for OBJ, OFF and STL in text, ``FILE:`` for the others.
+        No such file, unknown extension, or a damaged file. The message begins with ``FILE:LINE:`` for OBJ, OFF and text STL, else
+        with ``FILE:``.
     """
     path = as_path(path)
     kind = _kind(path, READABLE)
@@ -45,7 +46,7 @@ def read_mesh(path):
         if path.suffix.lower() == ".gz":
             content = gzip.decompress(content)
     except FileNotFoundError as e:
-        raise InvalidInputError(f"{path}: there is no such file") from e
+        raise InvalidInputError(f"{path}: no such file") from e
     except (OSError, EOFError, zlib.error) as e:
         raise InvalidInputError(f"{path}: cannot be read: {e}") from e
     if not content[:1000].strip(BLANK) and not content.strip(BLANK):
@@ -54,19 +55,19 @@ def read_mesh(path):
         content = _from_utf16(path, content)
     vertices, faces = _parse(path, content, kind)
     if len(vertices) == 0 or len(faces) == 0:
-        raise InvalidInputError(f"{path}: the file holds {len(vertices)} vertices and {len(faces)} faces; a mesh needs both")
+        raise InvalidInputError(f"{path}: the file has {len(vertices)} vertices and {len(faces)} faces; a mesh needs both")
     return vertices, faces
 
 
 def write_mesh(path, vertices, faces):
-    """Write a triangle mesh, whole or not at all; the extension says how.
+    """Write a triangle mesh, completely or not at all, in the format of the extension.
 
     OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB single precision.
 
     Raises
     ------
     InvalidInputError
-        Unknown extension, a folder that is not there, or a coordinate beyond single precision for STL and GLB.
+        Unknown extension, a missing folder, or a coordinate beyond single precision for STL and GLB.
     """
     path = as_path(path)
     kind = _kind(path, WRITABLE)
@@ -79,22 +80,22 @@ def _kind(path, known):
     name = path.name.lower().removesuffix(".gz")
     kind = pathlib.PurePath(name).suffix
     if kind not in known and os.path.isdir(path):
-        raise InvalidInputError(f"{path}: this is a folder")
+        raise InvalidInputError(f"{path}: this is a folder, not a file")
     if kind not in known:
-        raise InvalidInputError(f"{path}: unknown mesh format '{kind}'; known are {', '.join(known)}, each also with .gz")
+        raise InvalidInputError(f"{path}: unknown mesh format '{kind}'; use one of {', '.join(known)}, each also with .gz")
     return kind
 
 
 def _from_utf16(path, content):
-    """The text in UTF-8; some shells of Windows write all text in UTF-16."""
+    """Convert text from UTF-16, which some Windows shells write, to UTF-8."""
     try:
         return content.decode("utf-16").encode()
     except UnicodeError as e:
-        raise InvalidInputError(f"{path}: a text in UTF-16 that is damaged; save it in UTF-8") from e
+        raise InvalidInputError(f"{path}: the file is not valid UTF-16; save it as UTF-8") from e
 
 
 def _parse(path, content, kind):
-    """Vertices and faces of the bytes of a file; messages begin with its name."""
+    """Parse the bytes of a file into vertices and faces. Messages begin with the path."""
     try:
         if kind in (".glb", ".gltf"):
             return gltf.read_gltf(content, path.parent, name=f"{path}: ")
@@ -112,7 +113,7 @@ def _parse(path, content, kind):
 def _read_text(path, content, read):
     content = content.removeprefix(codecs.BOM_UTF8).rstrip(PADDING)
     if b"\n" not in content:
-        content = content.replace(b"\r", b"\n")          # lines as the first Macs ended them
+        content = content.replace(b"\r", b"\n")          # line ends of classic Mac OS
     vertices, corners, counts, small, line, error, warning = read(content)
     if error:
         raise InvalidInputError(f"{path}:{line}: {error}")
@@ -122,13 +123,13 @@ def _read_text(path, content, read):
 
 
 def surface_of(points, blocks):
-    """(m, 3) triangles of blocks of cells ``(kind, (k, corners))`` as meshio has them; see :meth:`meshsolve.Mesh.from_meshio`."""
+    """Return triangles (m, 3) of meshio's cell blocks ``(kind, (k, corners))``; see :meth:`meshsolve.Mesh.from_meshio`."""
     corners, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for kind, cells in blocks:
         if kind in ("vertex", "line"):
             continue
         if kind not in ("triangle", "quad") and not kind.startswith("polygon"):
-            raise InvalidInputError(f"cells of the kind {kind!r} are no surface: triangles, quads and polygons are taken")
+            raise InvalidInputError(f"cells of kind {kind!r} are not supported: pass a surface of triangles, quads and polygons")
         rings = [cells.reshape(-1)] if cells.ndim == 2 else [np.asarray(cell) for cell in cells]
         corners += rings
         counts.append(np.full(len(cells), cells.shape[1]) if cells.ndim == 2 else np.array([len(ring) for ring in rings], np.int64))
@@ -145,8 +146,8 @@ def _encode(kind, vertices, faces):
     most = np.finfo(np.float32).max
     too_far = np.flatnonzero((np.abs(vertices) > most).any(axis=1))
     if len(too_far):
-        raise InvalidInputError(f"vertex {too_far[0]} lies beyond {most:.2g}, the largest number of {kind[1:].upper()}: OBJ, PLY and OFF "
-                                "have room for it")
+        raise InvalidInputError(f"vertex {too_far[0]} has a coordinate beyond {most:.2g}, the largest number in "
+                                f"{kind[1:].upper()} files: save as OBJ, PLY or OFF")
     import trimesh
 
     content = trimesh.Trimesh(vertices, faces, process=False).export(file_type=kind[1:])
@@ -154,7 +155,7 @@ def _encode(kind, vertices, faces):
 
 
 def _write_off(vertices, faces):
-    """The shortest decimals that are the same numbers again; trimesh writes so many behind the point, whatever the size."""
-    places = _core.write_obj(vertices.reshape(-1), np.zeros(0, np.int32)).replace(b"v ", b"")
+    """OFF with the shortest decimals that read back to the same bits; trimesh writes a fixed number of decimals."""
+    positions = _core.write_obj(vertices.reshape(-1), np.zeros(0, np.int32)).replace(b"v ", b"")
     corners = _core.write_obj(np.zeros(0), faces.reshape(-1) - 1).replace(b"f ", b"3 ")             # OBJ counts from 1
-    return f"OFF\n{len(vertices)} {len(faces)} 0\n".encode() + places + corners
+    return f"OFF\n{len(vertices)} {len(faces)} 0\n".encode() + positions + corners

@@ -1,7 +1,7 @@
-"""The surface of a glTF 2.0 scene, .gltf or .glb: positions and triangles in world coordinates.
+"""Read the surface of a glTF 2.0 scene, .gltf or .glb: positions and triangles in world coordinates.
 
-Read: all kinds of triangle primitives, sparse and quantized accessors, node transforms, default weights of morph targets, skins in
-the pose of the file, EXT_mesh_gpu_instancing. Copies of a vertex that a texture seam or a sharp edge needs are merged within a node.
+Supported: all triangle primitives, sparse and quantized accessors, node transforms, default weights of morph targets, skins in the
+pose of the file, EXT_mesh_gpu_instancing. Vertices that are repeated at texture seams and sharp edges are merged within a node.
 Source: Khronos Group 2021, "glTF 2.0 Specification", sections 3.5 (scenes), 3.7 (geometry, skins, instantiation).
 """
 
@@ -14,18 +14,19 @@ import numpy as np
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.memory import ensure_memory
 from meshsolve.mesh.gltf_document import LARGEST, Document, floats, member, whole
-from meshsolve.mesh.polygons import counted, distinct_rows, strips, was
+from meshsolve.mesh.polygons import distinct_rows, strips
+from meshsolve.options import counted
 from meshsolve.report import warn
 from meshsolve.sparse.matrix import LARGEST_SIZE
 
 TRIANGLES, STRIP, FAN = 4, 5, 6
-MODES = 7                       # kinds of primitives; those below TRIANGLES are points and lines
-PER_ROW = 100                   # bytes that are taken while a vertex or a face is read and merged
+MODES = 7                       # number of primitive modes; modes below TRIANGLES are points and lines
+PER_ROW = 100                   # peak memory per vertex or face, bytes, measured while reading and merging
 INSTANCING = "EXT_mesh_gpu_instancing"
 
 
 class Part(NamedTuple):
-    """A mesh of the document in its own coordinates."""
+    """A mesh of the document in local coordinates."""
 
     vertices: np.ndarray        # (n, 3) float64, morph targets applied
     faces: np.ndarray           # (m, 3) int64
@@ -34,44 +35,44 @@ class Part(NamedTuple):
 
 
 def read_gltf(content, folder, name=""):
-    """Vertices (n, 3) float64 and faces (m, 3) int64 of the default scene, or of the first one.
+    """Read vertices (n, 3) float64 and faces (m, 3) int64 of the default scene, else of the first scene.
 
     Parameters
     ----------
     content : bytes
     folder : pathlib.Path
-        Where the files of its buffers lie.
+        Folder of the buffer files.
     name : str
-        What the warning begins with.
+        Beginning of the warning.
 
     Raises
     ------
     InvalidInputError
-        A broken file, or one that needs something that is not read: both are named.
+        A damaged file, or an unsupported feature (named).
     OutOfMemoryError
 
     Warns
     -----
     MeshsolveWarning
-        Primitives of points or lines were left out: how many.
+        Primitives of points or lines were left out (with their number).
     """
     scene = _Scene(Document(content, folder))
     for node in scene.order:
         scene.add(node)
     if scene.lines and not any(map(len, scene.faces)):
-        raise InvalidInputError("its primitives are points or lines, which are no surface")
+        raise InvalidInputError("the file has points or lines but no triangles")
     if scene.lines:
-        warn(f"{name}{counted(scene.lines, 'primitive')} of points or lines {was(scene.lines)} left out", MeshsolveWarning)
+        warn(f"{name}left out {counted(scene.lines, 'primitive')} of points or lines", MeshsolveWarning)
     return np.concatenate([np.zeros((0, 3)), *scene.vertices]), np.concatenate([np.zeros((0, 3), np.int64), *scene.faces])
 
 
 class _Scene:
-    """The nodes of a scene, and the geometry that is put together."""
+    """The nodes of a scene, and the geometry assembled from them."""
 
     def __init__(self, document):
         self.document, self.world, self.parts = document, {}, {}
         self.vertices, self.faces, self.lines = [], [], 0
-        self.total = 0                          # vertices so far
+        self.total = 0                          # number of vertices so far
         self.nodes = document.list_of("nodes")
         self.order = self.walk(self.roots())
 
@@ -93,23 +94,23 @@ class _Scene:
         return found
 
     def walk(self, roots):
-        """Nodes below the roots, parents first, whose world transforms are noted on the way."""
+        """List the nodes below the roots, parents first, and store their world transforms."""
         order, stack = [], [(node, np.eye(4)) for node in reversed(roots)]
         while stack:
             node, above = stack.pop()
             entry = self.document.item("nodes", node, "the scene")
             if node in self.world:
-                raise InvalidInputError(f"node {node} stands in the scene more than once: nodes must form a tree")
+                raise InvalidInputError(f"node {node} occurs in the scene more than once: nodes must form a tree")
             with np.errstate(all="ignore"):
                 self.world[node] = above @ _transform(entry, f"node {node}")
             if not (np.abs(self.world[node]) < LARGEST).all():
-                raise InvalidInputError(f"node {node}: its transform is not finite, or beyond {LARGEST:g}")
+                raise InvalidInputError(f"node {node}: the transform has an entry that is not finite or beyond {LARGEST:g}")
             order.append(node)
             stack += [(child, self.world[node]) for child in reversed(self.children_of(node))]
         return order
 
     def add(self, node):
-        """Append the mesh of a node, once for each of its instances."""
+        """Append the mesh of a node, once per instance."""
         entry, where = self.document.item("nodes", node, "the scene"), f"node {node}"
         if "mesh" not in entry:
             return
@@ -117,27 +118,29 @@ class _Scene:
         instances = member(member(entry, "extensions", dict, where, {}), INSTANCING, dict, where, None)
         if "skin" in entry and part.joints.shape[1]:
             if instances is not None:
-                raise InvalidInputError(f"{where} has a skin and {INSTANCING}, which is not read")
+                raise InvalidInputError(f"{where} has a skin and {INSTANCING}; the two together are not supported")
             part = self.posed(part, entry["skin"], where)
-            places = np.eye(4)[None]
+            transforms = np.eye(4)[None]
         else:
-            places = self.world[node] @ (np.eye(4)[None] if instances is None else _instances(self.document, instances, where))
-        self.ensure(len(places) * (len(part.vertices) + len(part.faces)))
-        mirrored = np.linalg.det(places[:, :3, :3]) < 0
-        faces = np.where(mirrored[:, None, None], _turned(part.faces), part.faces)
-        begin = self.total + len(part.vertices) * np.arange(len(places))
+            transforms = self.world[node] @ (np.eye(4)[None] if instances is None else _instances(self.document, instances, where))
+        self.ensure(len(transforms) * (len(part.vertices) + len(part.faces)))
+        mirrored = np.linalg.det(transforms[:, :3, :3]) < 0
+        faces = np.where(mirrored[:, None, None], _reversed(part.faces), part.faces)
+        begin = self.total + len(part.vertices) * np.arange(len(transforms))
         self.faces.append((faces + begin[:, None, None]).reshape(-1, 3))
-        self.vertices.append((part.vertices @ places[:, :3, :3].transpose(0, 2, 1) + places[:, None, :3, 3]).reshape(-1, 3))
-        self.total += len(places) * len(part.vertices)
+        moved = part.vertices @ transforms[:, :3, :3].transpose(0, 2, 1) + transforms[:, None, :3, 3]
+        self.vertices.append(moved.reshape(-1, 3))
+        self.total += len(transforms) * len(part.vertices)
 
     def ensure(self, more):
-        """Refuse more vertices and faces than can be numbered or kept in memory."""
-        if self.total + more > LARGEST_SIZE:
-            raise InvalidInputError(f"more than {LARGEST_SIZE} vertices and faces; at most so many are supported")
-        ensure_memory(PER_ROW * (self.total + more), f"a scene of {self.total + more} vertices and faces")
+        """Check that ``more`` vertices and faces fit into the index range and into memory."""
+        total = self.total + more
+        if total > LARGEST_SIZE:
+            raise InvalidInputError(f"the scene has {total:,} vertices and faces; at most {LARGEST_SIZE:,} are supported")
+        ensure_memory(PER_ROW * total, f"a scene of {total} vertices and faces")
 
     def part(self, entry, where):
-        """The mesh of a node, with the weights of its morph targets; the same one is read once."""
+        """Return the mesh of a node with the weights of its morph targets. Each combination is read once."""
         number = entry["mesh"]
         mesh = self.document.item("meshes", number, where)
         weights = member(entry if "weights" in entry else mesh, "weights", list, where, [])
@@ -148,20 +151,20 @@ class _Scene:
         return self.parts[key]
 
     def assembled(self, mesh, where, weights):
-        """The primitives of a mesh as one :class:`Part`, in which vertices of one position and skinning are one."""
+        """Join the primitives of a mesh to one :class:`Part` and merge vertices of equal position and skinning."""
         rows, faces, begin, width, corners = {}, [], {}, 0, 0
         for k, primitive in enumerate(member(mesh, "primitives", list, where, [])):
             what = f"{where}, primitive {k}"
             if not isinstance(primitive, dict):
-                raise InvalidInputError(f"{what} is no object")
+                raise InvalidInputError(f"{what} is not an object")
             mode = whole(primitive, "mode", what, TRIANGLES)
             if mode >= MODES:
-                raise InvalidInputError(f"{what} has the mode {mode}, which glTF 2.0 does not know")
+                raise InvalidInputError(f"{what} has mode {mode}; modes of glTF 2.0 are 0..{MODES - 1}")
             if mode < TRIANGLES:
                 self.lines += 1
                 continue
             key = _attributes_of(primitive, what)
-            if key not in rows:                         # primitives may share their vertices
+            if key not in rows:                         # primitives may share vertices
                 rows[key] = _Rows(self.document, primitive, what, weights)
                 begin[key], width = width, width + rows[key].count
             faces.append(_triangles(self.document, primitive, mode, rows[key].count, what) + begin[key])
@@ -170,7 +173,7 @@ class _Scene:
         return _merged(list(rows.values()), np.concatenate([np.zeros((0, 3), np.int64), *faces]))
 
     def posed(self, part, number, where):
-        """The part moved by its joints, into world coordinates."""
+        """Transform a skinned part by its joints into world coordinates."""
         what, skin = f"skin {number}", self.document.item("skins", number, where)
         joints = member(skin, "joints", list, what)
         for joint in joints:
@@ -181,10 +184,10 @@ class _Scene:
         if "inverseBindMatrices" in skin:
             inverse = self.document.numbers(skin["inverseBindMatrices"], f"{what}: inverseBindMatrices", ("MAT4",))
             if len(inverse) < len(joints):
-                raise InvalidInputError(f"{what} has {len(joints)} joints, but {len(inverse)} inverse bind matrices")
+                raise InvalidInputError(f"{what} has {len(joints)} joints but {len(inverse)} inverse bind matrices")
             pose = pose @ inverse[:len(joints)].reshape(-1, 4, 4).transpose(0, 2, 1)
         if part.joints.max(initial=-1) >= len(joints):
-            raise InvalidInputError(f"{where}: a vertex names joint {part.joints.max()}; {what} has {len(joints)}")
+            raise InvalidInputError(f"{where}: a vertex refers to joint {part.joints.max()}; {what} has {len(joints)} joints")
         total = part.weights.sum(axis=1, keepdims=True)
         weights = np.where(total > 0, part.weights / np.where(total > 0, total, 1), np.arange(part.weights.shape[1]) == 0)
         moved = np.zeros_like(part.vertices)
@@ -193,12 +196,12 @@ class _Scene:
             moved += weights[:, k, None] * (np.einsum("nij,nj->ni", of[:, :3, :3], part.vertices) + of[:, :3, 3])
         strongest = np.take_along_axis(part.joints, weights.argmax(axis=1)[:, None], axis=1)[:, 0]
         mirrored = (np.linalg.det(pose[:, :3, :3]) < 0)[strongest]
-        faces = np.where(mirrored[part.faces[:, :1]], _turned(part.faces), part.faces)
+        faces = np.where(mirrored[part.faces[:, :1]], _reversed(part.faces), part.faces)
         return Part(moved, faces, part.joints, part.weights)
 
 
 class _Rows:
-    """The vertices of a primitive: positions with morph targets, and what else tells two of them apart."""
+    """The vertices of a primitive: positions with morph targets, joints and weights."""
 
     def __init__(self, document, primitive, what, weights):
         attributes = member(primitive, "attributes", dict, what)
@@ -208,40 +211,41 @@ class _Rows:
                         for k, target in enumerate(_targets_of(primitive, what)) if "POSITION" in target]
         self.joints, self.weights = (self.columns(document, attributes, key, what) for key in ("JOINTS", "WEIGHTS"))
         if (self.joints != np.floor(self.joints)).any() or self.joints.min(initial=0) < 0:
-            raise InvalidInputError(f"{what} has joints that are no whole numbers")
+            raise InvalidInputError(f"{what}: joints must be integers of at least 0")
         if self.joints.shape != self.weights.shape:
-            raise InvalidInputError(f"{what} has {self.joints.shape[1]} joints, but {self.weights.shape[1]} weights for a vertex")
+            raise InvalidInputError(f"{what} has {self.joints.shape[1]} joints but {self.weights.shape[1]} weights per vertex")
         self.base, self.moved = position, position
         if weights.any():
             targets = _targets_of(primitive, what)
             if len(targets) != len(weights):
-                raise InvalidInputError(f"{what} has {counted(len(targets), 'morph target')}, but {counted(len(weights), 'weight')}")
+                raise InvalidInputError(f"{what} has {counted(len(targets), 'morph target')} but "
+                                        f"{counted(len(weights), 'weight')}")
             chosen = [w for w, target in zip(weights, targets) if "POSITION" in target]
             self.moved = position + sum((w * d for w, d in zip(chosen, self.targets)), np.zeros_like(position))
 
     def columns(self, document, attributes, key, what):
-        """The sets of an attribute side by side, (count, 4 sets)."""
+        """Concatenate the sets of an attribute, (count, 4 * sets)."""
         sets = [self.numbers(document, attributes[name], f"{what}: {name}", ("VEC4",)) for name in _sets(attributes, key)]
         return np.concatenate([np.zeros((self.count, 0)), *sets], axis=1)
 
     def numbers(self, document, accessor, what, kinds, zeros=False):
         values = document.numbers(accessor, what, kinds, zeros)
         if len(values) != self.count:
-            raise InvalidInputError(f"{what} has {len(values)} rows, POSITION has {self.count}")
+            raise InvalidInputError(f"{what} has {len(values)} rows, but POSITION has {self.count}")
         return values
 
 
 def _merged(rows, faces):
-    """One vertex for each position, displacements of morph targets, joints and weights; numbered by first appearance."""
+    """Merge vertices of equal position, morph target displacements, joints and weights, numbered by first appearance."""
     if not rows:
         return Part(np.zeros((0, 3)), faces, np.zeros((0, 0), np.int64), np.zeros((0, 0)))
     sets, targets = max(r.joints.shape[1] for r in rows), max(len(r.targets) for r in rows)
     joints, weights = (np.concatenate([_padded(getattr(r, key), sets) for r in rows]) for key in ("joints", "weights"))
     displaced = np.concatenate([_padded(np.concatenate([np.zeros((r.count, 0)), *r.targets], axis=1), 3 * targets) for r in rows])
     base, moved = (np.concatenate([getattr(r, key) for r in rows]) for key in ("base", "moved"))
-    joints = np.where(weights > 0, joints, 0)               # a joint without weight is any joint
-    first, place = distinct_rows(np.concatenate([base, displaced, joints, weights], axis=1))
-    return Part((moved + 0.0)[first], place[faces], joints[first].astype(np.int64), weights[first])
+    joints = np.where(weights > 0, joints, 0)               # joints of weight 0 have no effect
+    first, inverse = distinct_rows(np.concatenate([base, displaced, joints, weights], axis=1))
+    return Part((moved + 0.0)[first], inverse[faces], joints[first].astype(np.int64), weights[first])
 
 
 def _padded(values, width):
@@ -249,7 +253,7 @@ def _padded(values, width):
 
 
 def _attributes_of(primitive, what):
-    """The accessors of the vertices of a primitive, as a key."""
+    """Return a dictionary key made of the vertex accessors of a primitive."""
     attributes = member(primitive, "attributes", dict, what)
     if "POSITION" not in attributes:
         raise InvalidInputError(f"{what} has no POSITION{_stored_as(primitive)}")
@@ -258,20 +262,20 @@ def _attributes_of(primitive, what):
 
 
 def _stored_as(primitive):
-    """The extensions of a primitive, one of which may hold its data, for messages."""
+    """Return a remark for messages: the unsupported extensions of a primitive, which may hold its data."""
     names = primitive.get("extensions")
-    return f", with the extensions {', '.join(names)} that are not read" if isinstance(names, dict) and names else ""
+    return f" (extensions {', '.join(names)} are not supported)" if isinstance(names, dict) and names else ""
 
 
 def _targets_of(primitive, what):
     targets = member(primitive, "targets", list, what, [])
     if not all(isinstance(target, dict) for target in targets):
-        raise InvalidInputError(f"{what}: a morph target is no object")
+        raise InvalidInputError(f"{what}: a morph target is not an object")
     return targets
 
 
 def _sets(attributes, key):
-    """JOINTS_0, JOINTS_1, ... as far as they go."""
+    """List the names JOINTS_0, JOINTS_1, ... that are present."""
     found = []
     while f"{key}_{len(found)}" in attributes:
         found.append(f"{key}_{len(found)}")
@@ -279,7 +283,7 @@ def _sets(attributes, key):
 
 
 def _triangles(document, primitive, mode, count, what):
-    """(m, 3) corners of a primitive of `count` vertices."""
+    """Return the triangles (m, 3) of a primitive with ``count`` vertices."""
     if "indices" in primitive:
         corners = document.indices(primitive["indices"], f"{what}: indices{_stored_as(primitive)}", count)
     else:
@@ -290,23 +294,23 @@ def _triangles(document, primitive, mode, count, what):
         around = np.stack([np.broadcast_to(corners[:1], max(len(corners) - 2, 0)), corners[1:-1], corners[2:]], axis=1)
         return around[(around[:, 0] != around[:, 1]) & (around[:, 1] != around[:, 2]) & (around[:, 2] != around[:, 0])]
     if len(corners) % 3:
-        raise InvalidInputError(f"{what} has {len(corners)} corners, which make no whole number of triangles")
+        raise InvalidInputError(f"{what} has {len(corners)} corners, which is not a multiple of 3")
     return corners.reshape(-1, 3)
 
 
 def _transform(entry, where):
-    """(4, 4) local transform of a node: its matrix, or translation, rotation and scale."""
+    """Return the local transform (4, 4) of a node, given as a matrix or as translation, rotation and scale."""
     if "matrix" in entry:
         return floats(entry, "matrix", 16, where, []).reshape(4, 4).T
     translation, scale = floats(entry, "translation", 3, where, [0, 0, 0]), floats(entry, "scale", 3, where, [1, 1, 1])
     rotation = floats(entry, "rotation", 4, where, [0, 0, 0, 1])
     if not rotation.any():
         raise InvalidInputError(f"{where}: 'rotation' is a quaternion of length 0")
-    return _placed(translation[None], rotation[None], scale[None])[0]
+    return _composed(translation[None], rotation[None], scale[None])[0]
 
 
 def _instances(document, extension, where):
-    """(k, 4, 4) transforms of EXT_mesh_gpu_instancing."""
+    """Return the transforms (k, 4, 4) of EXT_mesh_gpu_instancing."""
     attributes = member(extension, "attributes", dict, f"{where}: {INSTANCING}")
     read = {key: document.numbers(attributes[key], f"{where}: {key}", (kind,))
             for key, kind in (("TRANSLATION", "VEC3"), ("ROTATION", "VEC4"), ("SCALE", "VEC3")) if key in attributes}
@@ -317,20 +321,20 @@ def _instances(document, extension, where):
     rotation = read.get("ROTATION", np.broadcast_to([0.0, 0, 0, 1], (k, 4)))
     if not rotation.any(axis=1).all():
         raise InvalidInputError(f"{where}: {INSTANCING} has a quaternion of length 0")
-    return _placed(read.get("TRANSLATION", np.zeros((k, 3))), rotation, read.get("SCALE", np.ones((k, 3))))
+    return _composed(read.get("TRANSLATION", np.zeros((k, 3))), rotation, read.get("SCALE", np.ones((k, 3))))
 
 
-def _placed(translation, rotation, scale):
-    """(k, 4, 4) matrices that scale, turn by quaternions (x, y, z, w) of any length, and move."""
+def _composed(translation, rotation, scale):
+    """Return matrices (k, 4, 4) that scale, rotate by quaternions (x, y, z, w) of any length > 0, and translate."""
     x, y, z, w = (rotation / np.linalg.norm(rotation, axis=1, keepdims=True)).T
-    turned = np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+    rotated = np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
                        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
                        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)]])
     out = np.tile(np.eye(4), (len(scale), 1, 1))
-    out[:, :3, :3] = turned.transpose(2, 0, 1) * scale[:, None, :]
+    out[:, :3, :3] = rotated.transpose(2, 0, 1) * scale[:, None, :]
     out[:, :3, 3] = translation
     return out
 
 
-def _turned(faces):
+def _reversed(faces):
     return faces[:, ::-1]

@@ -1,4 +1,4 @@
-// One pass: a cursor over the bytes, a statement per line; what is wrong is thrown with the line it stands in.
+// One pass with a cursor over the bytes. Errors are thrown as BadLine with their line number.
 #include "obj.hpp"
 
 #include <charconv>
@@ -16,7 +16,7 @@ class Reader {
       const std::string_view keyword = token();
       if (keyword == "v") vertex(out);
       else if (keyword == "f") face(out);
-      else if (!keyword.empty() && out.vertices.empty() && !plausible(keyword)) fail(quoted(keyword) + " is no OBJ statement");
+      else if (!keyword.empty() && out.vertices.empty() && !plausible(keyword)) fail(quoted(keyword) + " is not an OBJ statement");
     }
     check_indices(out);
   }
@@ -25,13 +25,13 @@ class Reader {
   const char* at_;
   const char* end_;
   int64_t line_ = 1;
-  std::vector<int64_t> face_line_;     // (m) line of each polygon, for errors found at the end
+  std::vector<int64_t> face_line_;     // (m) line of each polygon, for check_indices()
 
   [[noreturn]] void fail(std::string what) const { throw BadLine{line_, std::move(what)}; }
 
   static bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-  // Any word may be a statement of some exporter; other bytes are the sign of a file that is no OBJ.
+  // Exporters add their own statements, so any word is accepted. Other bytes mean that the file is not an OBJ.
   static bool plausible(std::string_view word) {
     for (const char c : word)
       if (!letter(c) && !(c >= '0' && c <= '9') && c != '_' && c != '-' && c != '.') return false;
@@ -46,7 +46,7 @@ class Reader {
     if (at_ < end_) ++at_, ++line_;
   }
 
-  void comment() {                        // a backslash at its end is no continuation
+  void comment() {                        // a backslash at its end does not continue the line
     while (at_ < end_ && *at_ != '\n') ++at_;
   }
 
@@ -66,17 +66,17 @@ class Reader {
   // The next word of this line, empty at its end or at a comment.
   std::string_view token() {
     while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r' || *at_ == '\\'))
-      if (!continuation() && *at_++ == '\\') fail("a backslash stands alone");
+      if (!continuation() && *at_++ == '\\') fail("a backslash must be at the end of a line");
     const char* from = at_;
     while (at_ < end_ && !ends_word(*at_)) ++at_;
-    if (at_ == from && at_ < end_ && *at_ != '\n' && *at_ != '#') fail("a control character: this is not a text file");
+    if (at_ == from && at_ < end_ && *at_ != '\n' && *at_ != '#') fail("the line has a control character: this is not a text file");
     return {from, static_cast<size_t>(at_ - from)};
   }
 
-  void vertex(PolygonFile& out) {                 // v x y z [w | r g b]: only the position is kept, colors need not be numbers
+  void vertex(PolygonFile& out) {                 // v x y z [w | r g b]: only the position is parsed
     for (int k = 0; k < 3; ++k) {
       const std::string_view word = token();
-      if (word.empty()) fail("a vertex needs three coordinates, this one has " + std::to_string(k));
+      if (word.empty()) fail("a vertex needs three coordinates, got " + std::to_string(k));
       out.vertices.push_back(coordinate(word, line_));
     }
   }
@@ -91,8 +91,8 @@ class Reader {
       face_line_.push_back(line_);
       return;
     }
-    const bool ended = at_ < end_;        // in the last line of a file that was cut off it is not
-    if (!ended) fail("a face needs three corners, this one has " + std::to_string(count));
+    const bool has_line_end = at_ < end_;        // otherwise the file may be truncated
+    if (!has_line_end) fail("a face needs three corners, got " + std::to_string(count) + ": the file may be truncated");
     out.corners.resize(before);
     ++out.small_faces;
   }
@@ -104,7 +104,7 @@ class Reader {
     const auto [stop, error] = std::from_chars(from, to, v);
     bool good = error == std::errc() && (stop == to || *stop == '/');
     for (const char* p = stop; good && p < to; ++p) good = *p == '/' || *p == '-' || *p == '+' || (*p >= '0' && *p <= '9');
-    if (!good) fail(quoted(word) + " is not a corner (v, v/vt, v//vn or v/vt/vn)");
+    if (!good) fail(quoted(word) + " is not a corner of a face: use v, v/vt, v//vn or v/vt/vn");
     if (v == 0 || v < -seen || v > std::numeric_limits<int32_t>::max()) fail(outside(v, seen));
     return static_cast<int32_t>(v > 0 ? v - 1 : seen + v);      // a negative index counts back from the last vertex so far
   }
@@ -113,7 +113,7 @@ class Reader {
     return "vertex index " + std::to_string(v) + " is outside 1.." + std::to_string(n);
   }
 
-  // A face may stand before its vertices, so the upper bound is known only now.
+  // A face may precede its vertices, so the upper bound is checked at the end.
   void check_indices(const PolygonFile& out) {
     const int64_t n = static_cast<int64_t>(out.vertices.size() / 3);
     size_t end = 0;

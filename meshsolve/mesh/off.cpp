@@ -1,5 +1,5 @@
-// The same walk through header, vertices and faces twice at most: first with a line for each row, then, if rows share lines, with
-// rows of exact width.
+// At most two passes over header, vertices and faces: first with each row on new lines, then, if rows share lines, with rows of
+// exact width.
 #include "off.hpp"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ class Reader {
     const std::string_view word = words_.next();
     if (rows_ == Rows::exact) throw BadLine{words_.line(), "more rows"};
     out.line = words_.line();
-    out.warning = "the file goes on with " + quoted(word) + " after the " + std::to_string(faces_) +
-                  " faces that its header announces; the rest was passed over";
+    out.warning = "the file continues with " + quoted(word) + " after the " + std::to_string(faces_) +
+                  " faces that its header announces; the rest was ignored";
   }
 
   int64_t rows() const { return vertices_ + faces_; }
@@ -37,12 +37,13 @@ class Reader {
  private:
   Words words_;
   const Rows rows_;
-  int extra_ = 0;                     // numbers of a vertex behind its position, in rows of exact width
-  int64_t vertices_ = 0, faces_ = 0, done_ = 0;      // announced; rows read
+  int extra_ = 0;                     // numbers after the position of a vertex, in rows of exact width
+  int64_t vertices_ = 0, faces_ = 0;  // numbers in the header
+  int64_t done_ = 0;                  // rows read
 
   [[noreturn]] void fail(std::string what) const { throw BadLine{words_.line(), std::move(what)}; }
 
-  // [ST] [C] [N] OFF, in any order; the word may be missing, and the first count may follow it without a blank.
+  // [ST] [C] [N] OFF with the prefixes in any order. The word is optional, and the first count may follow it without a blank.
   void header() {
     words_.at_end();
     Words ahead = words_;
@@ -57,21 +58,21 @@ class Reader {
       else if (rest.starts_with("C")) extra_ += 4, ++at;
       else if (rest.starts_with("N")) extra_ += 3, ++at;
       else if (rest.starts_with("4") || rest.starts_with("n")) other = true, ++at;
-      else fail("a file in this format begins with OFF, not with " + quoted(word));
+      else fail("an OFF file must begin with OFF, got " + quoted(word));
     }
     words_.take(at + 3);
     const std::string_view name = word.substr(0, at + 3);
-    if (other) fail(std::string(name) + " is not read, only OFF in text with three coordinates a vertex");
+    if (other) fail(std::string(name) + " is not supported: use text OFF with three coordinates per vertex");
     ahead = words_;
     if (const std::string_view next = ahead.next(); next == "BINARY" || next == "binary")
-      fail(std::string(name) + " BINARY is not read, only OFF in text with three coordinates a vertex");
+      fail(std::string(name) + " BINARY is not supported: use text OFF with three coordinates per vertex");
   }
 
   int64_t whole(std::string_view word) const {
     int64_t k = 0;
     const char* const from = word.data() + (word.starts_with('+') ? 1 : 0);
     const auto [stop, error] = std::from_chars(from, word.data() + word.size(), k);
-    if (error != std::errc() || stop != word.data() + word.size()) fail(quoted(word) + " is not a whole number");
+    if (error != std::errc() || stop != word.data() + word.size()) fail(quoted(word) + " is not an integer");
     return k;
   }
 
@@ -80,7 +81,7 @@ class Reader {
     if (next.empty())
       fail("the header announces " + std::to_string(vertices_) + " vertices and " + std::to_string(faces_) + " faces, but " +
            std::to_string(std::min(done_, vertices_)) + " and " + std::to_string(std::max<int64_t>(done_ - vertices_, 0)) +
-           " could be read: the file may be cut off");
+           " could be read: the file may be truncated");
     return next;
   }
 
@@ -88,12 +89,12 @@ class Reader {
     const std::string_view next = words_.next();
     if (next.empty()) fail("the file ends before the numbers of vertices and faces");
     const int64_t k = whole(next);
-    if (k < 0 || k > std::numeric_limits<int32_t>::max()) fail(quoted(next) + " is not a number of vertices or faces");
+    if (k < 0 || k > std::numeric_limits<int32_t>::max())
+      fail("the number of vertices or faces must be from 0 to 2147483647, got " + quoted(next));
     return k;
   }
 
-  // The number of edges, which says nothing about the mesh: a third number on the line of the counts, or alone on the next line.
-  // Some files leave it out.
+  // Skips the number of edges: a third number on the line of the counts, alone on the next line, or missing.
   void edges() {
     if (!words_.at_end_of_line()) {
       word();
@@ -116,7 +117,7 @@ class Reader {
 
   void face(PolygonFile& out) {
     const int64_t line = begin_row(), corners = whole(word());
-    if (corners < 0) fail(std::to_string(corners) + " is not a number of corners");
+    if (corners < 0) fail("the number of corners must be at least 0, got " + std::to_string(corners));
     const size_t before = out.corners.size();
     for (int64_t k = 0; k < corners; ++k) {
       const int64_t v = whole(word());
@@ -134,14 +135,14 @@ class Reader {
 
   int64_t begin_row() { return words_.at_end(), words_.line(); }
 
-  // A row that goes over the end of a line must end with a line: else it took numbers of the next row.
+  // A row that spans several lines must end at the end of a line, otherwise it has read numbers of the next row.
   void end_row(int64_t begin, int extra) {
     if (rows_ == Rows::exact) {
       for (int k = 0; k < extra; ++k) word();
       return;
     }
     if (words_.line() != begin && !words_.at_end_of_line())
-      throw BadLine{begin, "the row that begins here has too few numbers, or the next one too many"};
+      throw BadLine{begin, "the row that begins on this line has too few numbers, or the next row has too many"};
     words_.skip_line();
   }
 };
@@ -164,7 +165,7 @@ PolygonFile read_off(std::string_view text) {
     out.line = bad.line;
     out.error = std::move(bad.what);
   }
-  if (filled_lines(text) >= lines.rows()) return out;       // a row with a number too few is no reason to shift all others
+  if (filled_lines(text) >= lines.rows()) return out;       // enough lines for one row each: report the short row
   try {
     PolygonFile exact;
     Reader(text, Rows::exact).read(exact);

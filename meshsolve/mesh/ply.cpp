@@ -1,4 +1,4 @@
-// A cursor over the bytes; each property of an element knows how to load its numbers.
+// A cursor over the bytes; each property of an element has functions that load its numbers.
 #include "ply.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-"""PLY files, text or binary, in and out: positions, and faces of any number of corners in the order of the file.
+"""Read text and binary PLY files, and write binary ones: positions and polygons in the order of the file.
 
-Whatever else the elements carry (colours, normals, texture coordinates of corners) is passed over, so it never splits a
-vertex. Source: Turk 1994, "The PLY polygon file format".
+Other properties (colors, normals, texture coordinates of corners) are ignored, so they never split a vertex.
+Source: Turk 1994, "The PLY polygon file format".
 """
 
 from __future__ import annotations
@@ -17,36 +17,37 @@ from meshsolve import _core
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh.polygons import strips, without_small
 
+# type letters of Python's struct module
 LETTERS = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "float": "f", "double": "d",
            "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
            "float32": "f", "float64": "d"}
 FORMATS = {"ascii": sys.byteorder, "binary_little_endian": "little", "binary_big_endian": "big"}
 HEADER = re.compile(rb"\s*ply[ \t]*(\r\n|\n|\r)(.*?[\r\n])end_header[ \t]*(?:\1|\r\n|\n|\r)", re.DOTALL | re.IGNORECASE)
 CORNERS = ("vertex_indices", "vertex_index")
-LARGEST_EXACT = 2.0 ** 53
-PADDING = b" \t\r\n\0\x1a"         # bytes behind the last row that mean nothing
+LARGEST_EXACT = 2.0 ** 53          # integers up to this bound are exact in float64
+PADDING = b" \t\r\n\0\x1a"         # bytes allowed after the last row
 
 
 class Element(NamedTuple):
     name: str
     rows: int
     properties: list[str]
-    counts: list[str]           # of each property: the letter of a list's length, or " "
-    items: list[str]            # ... of the numbers themselves
+    counts: list[str]           # per property: type letter of a list's length, " " for a single number
+    items: list[str]            # per property: type letter of its numbers
 
 
 def read_ply(content):
-    """The :class:`~meshsolve.mesh.polygons.Polygons` of a file, triangle strips taken apart. O(bytes).
+    """Read :class:`~meshsolve.mesh.polygons.Polygons`; triangle strips become triangles. O(bytes).
 
     Raises
     ------
     InvalidInputError
-        No PLY, more or fewer rows than announced, or what is no number, no index, no polygon.
+        Not a PLY file; more or fewer rows than announced; a word that is not a number; a number that is not a vertex index.
     """
     content = content.removeprefix(codecs.BOM_UTF8)
     head = HEADER.match(content)
     if head is None:
-        raise InvalidInputError("no PLY file: it has no header from 'ply' to 'end_header'")
+        raise InvalidInputError("not a PLY file: there is no header from 'ply' to 'end_header'")
     order, text, elements = _header(head[2])
     body, at = (_numbers(content, head.end()), 0) if text else (np.frombuffer(content, np.uint8), head.end())
     vertices, corners, counts = np.zeros((0, 3)), [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
@@ -63,7 +64,7 @@ def read_ply(content):
             counts.append(given)
     if at != len(body) and (text or content[at:].strip(PADDING)):
         surplus = (len(body) - at) // (8 if text else 1)
-        raise InvalidInputError(f"the file goes on for {surplus} {'numbers' if text else 'bytes'} after what its header announces")
+        raise InvalidInputError(f"the file has {surplus} more {'numbers' if text else 'bytes'} than its header announces")
     return without_small(vertices, np.concatenate(corners), np.concatenate(counts))
 
 
@@ -84,38 +85,38 @@ def _header(lines):
             case [word, *_] if word.startswith(("comment", "obj_info")):
                 pass
             case _:
-                raise InvalidInputError(f"{line[:60]!r} is no line of a PLY header")
+                raise InvalidInputError(f"{line[:60]!r} is not a line of a PLY header")
     if order is None:
-        raise InvalidInputError("the header has no line 'format', which says how the numbers are written")
+        raise InvalidInputError("the header has no line 'format' for the encoding of the numbers")
     return order, text, elements
 
 
 def _add(element, name, count, item):
     if name in element.properties and name in ("x", "y", "z", *CORNERS):
-        raise InvalidInputError(f"the element {element.name} has two properties {name}")
+        raise InvalidInputError(f"the element {element.name} has two properties named {name}")
     element.properties.append(name)
     element.counts.append(count)
     element.items.append(item)
 
 
 def _wanted(element):
-    """Properties whose numbers make the mesh."""
+    """Return the names of the properties that are read: coordinates or corners."""
     if element.name == "vertex":
         missing = [axis for axis in "xyz" if axis not in element.properties or element.counts[element.properties.index(axis)] != " "]
         if missing:
-            raise InvalidInputError(f"vertices have no number {missing[0]}")
+            raise InvalidInputError(f"the element vertex has no number named {missing[0]}")
         return set("xyz")
     if element.name not in ("face", "tristrips") or element.rows == 0:
         return set()
     lists = [name for name, count in zip(element.properties, element.counts) if count != " "]
     named = [name for name in lists if name in CORNERS] or lists
     if len(named) != 1:
-        raise InvalidInputError(f"the element {element.name} has to have one list named {' or '.join(CORNERS)}, not {named}")
+        raise InvalidInputError(f"the element {element.name} must have one list named {' or '.join(CORNERS)}, got {named}")
     return {named[0]}
 
 
 def _numbers(content, at):
-    """The text from ``at`` on as bytes of float64."""
+    """Parse the text from byte ``at`` on and return the bytes of its numbers as float64."""
     values, bad = _core.read_numbers(content, at)
     if bad >= 0:
         word = content[bad:bad + 20].split()[0].decode("latin-1")
@@ -124,7 +125,10 @@ def _numbers(content, at):
 
 
 def _rows(body, at, element, wanted, text, swap):
-    """Numbers of the wanted properties of an element that begins at byte ``at``, how many each row gave, and where it ends."""
+    """Read the element that begins at byte ``at``.
+
+    Returns the numbers of the wanted properties, the count of each row, and the byte at which the element ends.
+    """
     if not element.properties:
         return np.zeros(0), np.zeros(0, np.int32), at
     counts = "".join(element.counts)
@@ -143,12 +147,12 @@ def _rows(body, at, element, wanted, text, swap):
 def _indices(values):
     wrong = ~(np.abs(values) <= LARGEST_EXACT) | (values != np.floor(values))
     if wrong.any():
-        raise InvalidInputError(f"{values[wrong][0]:g} is not the number of a vertex")
+        raise InvalidInputError(f"{values[wrong][0]:g} is not a vertex index")
     return values.astype(np.int64)
 
 
 def write_ply(vertices, faces):
-    """The bytes of a binary file of doubles."""
+    """Return the bytes of a binary little-endian file with double coordinates."""
     header = ("ply\nformat binary_little_endian 1.0\n"
               f"element vertex {len(vertices)}\nproperty double x\nproperty double y\nproperty double z\n"
               f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n")

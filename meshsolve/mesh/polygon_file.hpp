@@ -1,4 +1,4 @@
-// What the readers of text files return, and the words of such a text with their lines.
+// Result of the readers of text files, and a tokenizer with line numbers.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -12,27 +12,27 @@ namespace ms::mesh {
 
 struct PolygonFile {
   std::vector<double> vertices;     // (3 n)
-  std::vector<int32_t> corners;     // of each polygon, one polygon after the other, 0-based
-  std::vector<int32_t> counts;      // (m) corners of each polygon, three at least
-  int64_t small_faces = 0;          // left out: fewer corners
-  int64_t line = 0;                 // 1-based line of the error or the warning, 0 for neither
-  std::string error;                // of the first error; what was read before it is of no use
+  std::vector<int32_t> corners;     // vertex indices polygon after polygon, 0-based
+  std::vector<int32_t> counts;      // (m) number of corners of each polygon, at least 3
+  int64_t small_faces = 0;          // number of faces left out because they have fewer than three corners
+  int64_t line = 0;                 // 1-based line of the error or warning, 0 without either
+  std::string error;                // message of the first error; the arrays are then incomplete
   std::string warning;
 };
 
-struct BadLine {                    // thrown inside the readers
+struct BadLine {                    // exception within the readers
   int64_t line;
   std::string what;
 };
 
-// A word in quotes, for messages.
+// A word in quotes for messages, at most 20 characters.
 inline std::string quoted(std::string_view word) {
   std::string out(1, '\'');
   for (const char c : word.substr(0, 20)) out += c >= ' ' && c <= '~' ? c : '?';
   return out += '\'';
 }
 
-// A finite number that is a whole word.
+// Parses a word as a finite number.
 inline double coordinate(std::string_view word, int64_t line) {
   const char* const from = word.data() + (word.starts_with('+') ? 1 : 0);
   const char* const to = word.data() + word.size();
@@ -42,12 +42,12 @@ inline double coordinate(std::string_view word, int64_t line) {
   throw BadLine{line, quoted(word) + " is not a number"};
 }
 
-// Words between white space; '#' begins a comment where `comments` says so.
+// Words separated by white space; with `comments`, '#' begins a comment.
 class Words {
  public:
   Words(std::string_view text, bool comments) : at_(text.data()), end_(text.data() + text.size()), comments_(comments) {}
 
-  int64_t line() const { return line_; }         // of the word read last
+  int64_t line() const { return line_; }         // line of the last word
   bool at_end() { return skip(true), at_ == end_; }
   bool at_end_of_line() { return skip(false), at_ == end_ || *at_ == '\n'; }
 
@@ -58,7 +58,7 @@ class Words {
     return {from, static_cast<size_t>(at_ - from)};
   }
 
-  void take(size_t bytes) { at_ += bytes; }      // of the word that begins here
+  void take(size_t bytes) { at_ += bytes; }      // skips the first bytes of the next word
   void skip_line() {
     while (at_ != end_ && *at_ != '\n') ++at_;
   }
@@ -69,7 +69,7 @@ class Words {
   bool comments_;
   int64_t line_ = 1;
 
-  // Inside 1.#IND, which is no number, '#' begins no comment.
+  // '#' inside 1.#IND (not a number) does not begin a comment.
   bool of_number(const char* from) const { return at_ - from >= 2 && at_[-1] == '.' && at_[-2] == '1'; }
   static bool blank(char c) { return static_cast<unsigned char>(c) <= ' ' && c != '\n'; }
 

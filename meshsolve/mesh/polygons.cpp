@@ -1,4 +1,4 @@
-// A fan where it lies in the polygon; else the polygon is turned into its plane and goes to ears.cpp.
+// Triangulates by a fan if the fan lies inside the polygon, else by ear clipping of the polygon projected to its plane.
 #include "polygons.hpp"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace ms::mesh {
 namespace {
 
-constexpr double kFlat = 1e-12;         // smallest area of a triangle of a fan, relative to the polygon
-constexpr double kCancelled = 1e-6;     // Newell normal, relative to the areas added up in it, below which it has no direction
+constexpr double kFlat = 1e-12;         // smallest accepted area of a triangle of a fan, relative to the polygon
+constexpr double kCancelled = 1e-6;     // smallest usable Newell normal, relative to the sum of the triangle areas
 
 struct Vector {
   double x, y, z;
@@ -28,7 +28,7 @@ class Polygon {
  public:
   Polygon(const double* vertices, const int32_t* corners, int32_t k) : vertices_(vertices), corners_(corners), k_(k) {}
 
-  // Whether the triangles from corner 0 turn like the polygon and stay within half a turn.
+  // True if the triangles around corner 0 have the orientation of the polygon and span less than half a turn.
   bool is_fan() const {
     if (k_ == 4) return is_fan_of_two();
     const Vector normal = newell();
@@ -43,8 +43,8 @@ class Polygon {
     return true;
   }
 
-  // The corners in the plane of the polygon, counterclockwise, within a square of side 1; none where they lie on a line
-  // or are not finite.
+  // The corners projected to the plane of the polygon, counterclockwise, within a square of side 1. Empty if the corners are
+  // collinear or not finite.
   std::vector<Point> flattened() const {
     double size = 0;
     for (int32_t i = 1; i < k_; ++i) {
@@ -71,7 +71,7 @@ class Polygon {
   }
 
  private:
-  // The same for a quadrilateral, each cross product computed once.
+  // is_fan() for a quadrilateral, with each cross product computed once.
   bool is_fan_of_two() const {
     const Vector a = from_first(1), b = from_first(2), c = from_first(3);
     const Vector ab = cross(a, b), bc = cross(b, c), normal = ab + bc;
@@ -89,7 +89,7 @@ class Polygon {
   }
   Vector from_first(int32_t i) const { return corner(i) - corner(0); }
 
-  // Twice the area vector of the polygon: the triangles around corner 0 added up.
+  // Twice the area vector of the polygon: the sum over the triangles around corner 0.
   Vector newell() const {
     Vector sum{0, 0, 0}, before = from_first(1);
     for (int32_t i = 2; i < k_; ++i) {
@@ -100,7 +100,7 @@ class Polygon {
     return sum;
   }
 
-  // A normal of the scaled polygon: Newell's, or that of the largest triangle around corner 0 where parts of opposite turn cancel.
+  // A normal of the scaled polygon: Newell's, or the normal of the largest triangle around corner 0 if opposite areas cancel.
   Vector direction(double scale) const {
     Vector sum{0, 0, 0}, most{0, 0, 0};
     double total = 0;
@@ -133,7 +133,7 @@ Triangles triangulate(const double* vertices, const int32_t* corners, const int3
     const Polygon polygon(vertices, corners, counts[i]);
     const bool fan = counts[i] == 3 || polygon.is_fan();
     const std::vector<Point> flat = fan ? std::vector<Point>() : polygon.flattened();
-    if (flat.empty()) {                       // a fan, or no triangle has an area
+    if (flat.empty()) {                       // a fan, or collinear corners
       to = put_fan(corners, counts[i], to);
       continue;
     }

@@ -1,4 +1,4 @@
-"""From the polygons and strips of a file to triangles, and vertices that stand at one place made one."""
+"""Triangles from polygons and strips, and merging of identical vertices."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.options import INT32_MAX
+from meshsolve.options import INT32_MAX, counted
 from meshsolve.report import warn
 
 
 class Polygons(NamedTuple):
-    """What a reader finds in a file."""
+    """Vertices and polygons of a file."""
 
     vertices: np.ndarray        # (n, 3) float64
-    corners: np.ndarray         # of each polygon, one polygon after the other, integers that may lie outside 0..n-1
-    counts: np.ndarray          # (m,) integers >= 3: corners of each polygon
-    small: int = 0              # faces of fewer corners, which were left out
+    corners: np.ndarray         # vertex indices polygon after polygon; they may lie outside 0..n-1
+    counts: np.ndarray          # (m,) number of corners of each polygon, at least 3
+    small: int = 0              # number of faces left out because they have fewer than three corners
 
 
 def without_small(vertices, corners, counts):
-    """:class:`Polygons` of faces with any number of corners: those of fewer than three are left out and counted."""
+    """Make :class:`Polygons`; faces with fewer than three corners are left out and counted."""
     good = counts >= 3
     if good.all():
         return Polygons(vertices, corners, counts)
@@ -30,23 +30,23 @@ def without_small(vertices, corners, counts):
 
 
 def triangulated(polygons, name=""):
-    """Triangles (m, 3) of polygons, polygon after polygon, each with the orientation of its polygon.
+    """Return triangles (m, 3), polygon after polygon, each with the orientation of its polygon.
 
-    A convex polygon is fanned around its first corner. Any other one is cut into triangles inside it, in the plane of its
-    Newell normal; ``name`` begins messages.
+    A polygon that is star-shaped around its first corner becomes a fan. Any other polygon is triangulated by ear clipping in
+    the plane of its Newell normal. Messages begin with ``name``.
 
     Raises
     ------
     InvalidInputError
-        A polygon that is no triangle names a vertex that does not exist.
+        A polygon with more than three corners refers to a vertex that does not exist.
 
     Warns
     -----
     MeshsolveWarning
-        Faces of fewer than three corners were left out, or polygons cross themselves: how many.
+        Faces with fewer than three corners were dropped, or polygons intersect themselves (with their number).
     """
     if polygons.small:
-        warn(f"{name}{counted(polygons.small, 'face')} with fewer than three corners {was(polygons.small)} left out", MeshsolveWarning)
+        warn(f"{name}dropped {counted(polygons.small, 'face')} with fewer than three corners", MeshsolveWarning)
     if (polygons.counts == 3).all():
         return polygons.corners.reshape(-1, 3)
     n = len(polygons.vertices)
@@ -54,31 +54,23 @@ def triangulated(polygons, name=""):
     if outside.any():
         at = int(np.argmax(outside))
         face = int(np.searchsorted(np.cumsum(polygons.counts), at, "right"))
-        raise InvalidInputError(f"{name}face {face} names vertex {polygons.corners[at]}; the mesh has vertices 0..{n - 1}")
+        raise InvalidInputError(f"{name}face {face} refers to vertex {polygons.corners[at]}; the mesh has vertices 0..{n - 1}")
     if len(polygons.corners) > INT32_MAX:
-        raise InvalidInputError(f"{name}{len(polygons.corners)} corners; at most {INT32_MAX} are supported")
+        raise InvalidInputError(f"{name}the polygons have {len(polygons.corners):,} corners; at most {INT32_MAX:,} are supported")
     vertices = np.ascontiguousarray(polygons.vertices, np.float64).reshape(-1)
     corners, counts = (np.ascontiguousarray(a, np.int32) for a in (polygons.corners, polygons.counts))
     faces, crossing = _core.triangulate(vertices, corners, counts)
     if crossing:
-        what = "polygon crosses itself: its" if crossing == 1 else "polygons cross themselves: their"
+        what = "polygon intersects itself: its" if crossing == 1 else "polygons intersect themselves: their"
         warn(f"{name}{crossing} {what} triangles overlap or lie outside", MeshsolveWarning)
     return faces.reshape(-1, 3)
 
 
-def counted(k, what):
-    """"1 face" or "3 faces"."""
-    return f"{k} {what}" + ("" if k == 1 else "s")
-
-
-def was(k):
-    return "was" if k == 1 else "were"
-
-
 def strips(counts, corners):
-    """Triangles (m, 3) of strips: each corner makes one with the two before it, every second one turned; -1 begins another strip.
+    """Return the triangles (m, 3) of triangle strips.
 
-    Triangles with a repeated corner, which join two strips, are left out.
+    Each corner forms a triangle with the two before it; every second triangle is reversed. A corner of -1 starts another strip.
+    Degenerate triangles, which connect two strips, are left out.
     """
     position = np.arange(len(corners))
     begins = np.r_[True, corners[:-1] == -1][:len(corners)]
@@ -92,17 +84,19 @@ def strips(counts, corners):
 
 
 def distinct_rows(rows):
-    """The rows that appear first, ascending, and for each row the position of its first appearance among them. O(n log n).
+    """Find distinct rows in order of first appearance. O(n log n).
 
     Parameters
     ----------
     rows : (n, k) array of real numbers
-        -0.0 and 0.0 are the same.
+        -0.0 and 0.0 count as equal.
 
     Returns
     -------
-    first, place : (d,) and (n,) int64
-        ``rows[first][place]`` equals ``rows``.
+    first : (d,) int64
+        Indices of the distinct rows, ascending.
+    inverse : (n,) int64
+        ``rows[first][inverse]`` equals ``rows``.
     """
     rows = rows + 0.0                                   # -0.0 becomes 0.0
     order = np.lexsort(rows.T)
@@ -112,12 +106,12 @@ def distinct_rows(rows):
     first = np.minimum.reduceat(order, np.flatnonzero(change)) if len(order) else order
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
-    place = np.empty(len(order), np.int64)
-    place[order] = rank[group]
-    return np.sort(first), place
+    inverse = np.empty(len(order), np.int64)
+    inverse[order] = rank[group]
+    return np.sort(first), inverse
 
 
 def merge_identical(vertices, faces):
-    """One vertex for each distinct position, numbered by first appearance; faces renumbered. O(n log n)."""
-    first, place = distinct_rows(vertices)
-    return (vertices + 0.0)[first], place[faces]
+    """Merge vertices of equal position, numbered by first appearance, and renumber the faces. O(n log n)."""
+    first, inverse = distinct_rows(vertices)
+    return (vertices + 0.0)[first], inverse[faces]

@@ -1,4 +1,4 @@
-// One pass over the words; capitals, and the blanks inside "end solid" or "facet normal", make no difference.
+// One pass over the words. Case and the blanks inside "end solid" or "facet normal" are ignored.
 #include "stl.hpp"
 
 namespace ms::mesh {
@@ -10,20 +10,20 @@ class Reader {
 
   void read(PolygonFile& out) {
     while (!words_.at_end()) statement(out);
-    if (facet_) throw BadLine{facet_, "the file ends inside the facet that begins here"};
+    if (facet_) throw BadLine{facet_, "the file ends inside the facet that begins on this line"};
     if (!unknown_.empty() && std::string_view("endsolid").starts_with(unknown_))
       throw BadLine{words_.line(), "the file ends inside the word " + quoted(unknown_)};
     if (solid_) {
       out.line = solid_;
-      out.warning = "the solid that begins here has no 'endsolid'";
+      out.warning = "the solid that begins on this line has no 'endsolid'";
     }
   }
 
  private:
   Words words_;
-  int64_t solid_ = 0, facet_ = 0;           // lines in which they begin, 0 outside
-  int32_t loop_ = 0;                        // corners of the loop so far
-  std::string unknown_;                     // the last word, if it is none of the format
+  int64_t solid_ = 0, facet_ = 0;           // first lines of the current solid and facet, or 0
+  int32_t loop_ = 0;                        // number of corners in the current loop
+  std::string unknown_;                     // last word, if it is not a keyword of the format
 
   std::string keyword() {
     std::string word(words_.next());
@@ -46,9 +46,9 @@ class Reader {
   }
 
   void begin_solid() {
-    if (facet_) throw BadLine{facet_, "the facet that begins here does not end before the next solid"};
+    if (facet_) throw BadLine{facet_, "the facet that begins on this line does not end before the next solid"};
     solid_ = words_.line();
-    while (!words_.at_end_of_line()) {      // its name; a facet may begin on the same line
+    while (!words_.at_end_of_line()) {      // skips the name; a facet may begin on the same line
       const Words before = words_;
       if (keyword() != "facet" || words_.at_end_of_line() || keyword() != "normal") continue;
       words_ = before;
@@ -57,19 +57,19 @@ class Reader {
   }
 
   void end_solid() {
-    if (facet_) throw BadLine{facet_, "the facet that begins here does not end before its solid"};
+    if (facet_) throw BadLine{facet_, "the facet that begins on this line does not end before its solid"};
     solid_ = 0;
     words_.skip_line();
   }
 
   void begin_facet() {
-    if (facet_) throw BadLine{facet_, "the facet that begins here does not end before the next one"};
+    if (facet_) throw BadLine{facet_, "the facet that begins on this line does not end before the next facet"};
     facet_ = words_.line();
     loop_ = 0;
   }
 
   void vertex(PolygonFile& out) {
-    if (!facet_) throw BadLine{words_.line(), "a vertex outside a facet"};
+    if (!facet_) throw BadLine{words_.line(), "the vertex is outside a facet"};
     for (int k = 0; k < 3; ++k) {
       if (words_.at_end_of_line()) few_coordinates(k);
       const std::string_view x = words_.next();
@@ -81,8 +81,8 @@ class Reader {
 
   [[noreturn]] void few_coordinates(int k) {
     const int64_t line = words_.line();
-    throw BadLine{line, std::string(words_.at_end() ? "the file ends here: " : "") + "a vertex needs three coordinates, this one has " +
-                            std::to_string(k)};
+    throw BadLine{line, "a vertex needs three coordinates, got " + std::to_string(k) +
+                            (words_.at_end() ? ": the file may be truncated" : "")};
   }
 
   void end_loop(PolygonFile& out) {
@@ -97,11 +97,11 @@ class Reader {
   }
 
   void end_facet(PolygonFile& out) {
-    if (loop_) end_loop(out);               // 'endloop' was left out
+    if (loop_) end_loop(out);               // 'endloop' is missing
     facet_ = 0;
   }
 
-  // Inside a facet the numbers of its normal, whatever they are; outside, a line of some exporter.
+  // Other words: numbers of a normal inside a facet, an exporter's own line outside.
   void other(std::string word) {
     if (facet_) return;
     words_.skip_line();

@@ -1,4 +1,4 @@
-"""STL files, text or binary: the corners of their facets. Normals and attributes are passed over.
+"""Recognize and read binary STL files: the corners of their facets. Normals and attributes are ignored.
 
 Source: 3D Systems 1988, "StereoLithography Interface Specification".
 """
@@ -12,13 +12,12 @@ import numpy as np
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh.polygons import Polygons
 
-HEADER = 84                     # bytes before the first triangle, the last four of them the number of triangles
+HEADER = 84                     # bytes before the first triangle; the last four are the number of triangles
 TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
 def is_text(content):
-    """Whether this is the text form: the header of a binary file may begin with "solid" as well, but then its length fits its number of
-    triangles."""
+    """True for a text STL. A binary header may begin with "solid" too, but then the length fits the number of triangles."""
     if len(content) > HEADER and len(content) == HEADER + TRIANGLE.itemsize * _announced(content):
         return False
     flags = re.IGNORECASE | re.MULTILINE
@@ -26,25 +25,26 @@ def is_text(content):
 
 
 def read_binary(content):
-    """The triangles of a binary file, a vertex of its own for each corner. O(bytes).
+    """Read the triangles of a binary file, with a separate vertex for each corner. O(bytes).
 
-    What stands behind the last triangle is passed over. A number of triangles of 0, which a writer left that did not know it
-    before, is taken from the length of the file.
+    Bytes after the last triangle are ignored. Streaming writers leave 0 as the number of triangles; it then follows from the
+    file's length.
 
     Raises
     ------
     InvalidInputError
-        No STL, or shorter than the number of triangles says.
+        Not an STL file, or too short for its number of triangles.
     """
     if len(content) < HEADER:
-        raise InvalidInputError(f"neither the text of an STL file nor a binary one, which has at least {HEADER} bytes")
+        raise InvalidInputError(f"not an STL file: it is not a text STL, and its {len(content)} bytes are too few for a binary "
+                                "one")
     count = _announced(content)
     held, rest = divmod(len(content) - HEADER, TRIANGLE.itemsize)
     if count == 0 and rest == 0:
         count = held
     if count > held:
-        raise InvalidInputError(f"the header announces {count} triangles, {HEADER + TRIANGLE.itemsize * count} bytes, but the file has "
-                                f"{len(content)}: it may be cut off")
+        raise InvalidInputError(f"{count} triangles need {HEADER + TRIANGLE.itemsize * count} bytes, but the file has "
+                                f"{len(content)}: it may be truncated")
     corners = np.frombuffer(content, TRIANGLE, count, HEADER)["corners"]
     return Polygons(corners.reshape(-1, 3).astype(np.float64), np.arange(3 * count), np.full(count, 3))
 

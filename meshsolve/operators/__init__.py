@@ -1,8 +1,8 @@
-"""Laplacians, masses, gradients and divergences of triangle meshes, as ``scipy.sparse.csr_array`` of float64.
+"""Laplacians, mass matrices, gradients and divergences of triangle meshes, as ``scipy.sparse.csr_array`` of float64.
 
-Signs and scale: the Laplacian is positive semidefinite, so smoothing solves (M + t L) x = M x, and L / M approximates minus
-the Laplace-Beltrami operator. One stored entry per edge, also where its weight is zero: every mesh with the same faces has
-the same pattern, and a factor analysed for one can be refactored for the other.
+Sign and scale: the Laplacian L is positive semidefinite. Smoothing solves (M + t L) x = M x, and M^-1 L approximates minus the
+Laplace-Beltrami operator. Every edge has stored entries, also if its weight is zero. Meshes with the same faces therefore have the
+same pattern, and a factor of one matrix can be refactored for the other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from meshsolve import _core
 from meshsolve.device import choose, on_cpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh, takes_arrays
+from meshsolve.mesh import MeshLike, as_mesh, checked_mesh, is_mesh, pattern_of, takes_arrays
 from meshsolve.operators import gradients
 from meshsolve.operators.assembly import Assembly, NormalEquations
 from meshsolve.operators.cuda import DeviceAssembler
@@ -39,16 +39,16 @@ def __dir__() -> list[str]:
 
 
 class CotanAssembler:
-    """Cotangent Laplacians and lumped masses of meshes that share their faces; only the values are computed each time.
+    """Cotangent Laplacians and lumped masses of meshes with the same faces. Only values are recomputed.
 
     Parameters
     ----------
     mesh : Mesh
     flattest : float
-        A triangle whose doubled area is below ``flattest`` times its longest side squared is weighted as if it were that
-        flat, so no cotangent passes 1 / flattest and the matrix stays positive semidefinite up to rounding.
+        Lower bound for twice the area of a triangle, relative to its longest side squared. Cotangents are at most 1 / flattest,
+        and the matrix stays positive semidefinite up to rounding.
     threads : int, optional
-        ``MESHSOLVE_NUM_THREADS``, or all cores, where it is left out. The values do not depend on it.
+        Default: ``MESHSOLVE_NUM_THREADS``, or all cores. The values do not depend on it.
 
     Attributes
     ----------
@@ -58,8 +58,8 @@ class CotanAssembler:
 
     Notes
     -----
-    The cotangents of a triangle are the scalar products of its sides over its doubled area: raising the area to a floor
-    scales the three together, and their quadratic form keeps its sign. Clamping each cotangent would not.
+    The cotangents of a triangle are scalar products of its sides over twice its area. A lower bound on the area scales all three
+    equally, so their quadratic form keeps its sign. Clamping each cotangent would not.
     """
 
     def __init__(self, mesh, flattest=FLATTEST, threads=None):
@@ -70,7 +70,7 @@ class CotanAssembler:
         self._indptr = narrow_ptr(self.indptr)
 
     def values(self, vertices):
-        """The values of the Laplacian, (nnz,), and the lumped mass of each vertex, (n,), at ``vertices`` (n, 3) float64."""
+        """Compute the values of the Laplacian (nnz,) and the lumped masses (n,) at ``vertices`` (n, 3) float64."""
         x = np.ascontiguousarray(vertices, np.float64).reshape(-1)
         weight, area = _core.cotan_weights(x, self._faces, self._of_side, self._edges, self.flattest, self.threads)
         data = _core.laplacian_values(self.indptr, self.indices, self._edge, weight, self.threads)
@@ -78,22 +78,22 @@ class CotanAssembler:
 
     @functools.cached_property
     def diagonal(self):
-        """(n,) where the diagonal lies in each row."""
+        """(n,) positions of the diagonal entries in ``indices``."""
         return np.flatnonzero(self._edge < 0)
 
     @staticmethod
     def lumped_mass(mesh):
-        """(n,) the lumped mass of each vertex of a mesh."""
+        """Compute the lumped masses (n,) of a mesh."""
         return _core.vertex_areas(mesh.faces.reshape(-1), face_areas(mesh), len(mesh.vertices), thread_count())
 
     def mean_edge(self, x):
-        """The mean length of the edges; 0 where there is none."""
+        """Return the mean edge length, 0 without edges."""
         if len(self._ends) == 0:
             return 0.0
         return float(_core.edge_lengths(np.ascontiguousarray(x, np.float64).reshape(-1), self._ends, self.threads).mean())
 
     def matrix(self, data):
-        """The csr_array with ``data`` on this pattern. Its index arrays are shared with every other one made here."""
+        """Return the csr_array with values ``data``. Its index arrays are shared by all matrices of this assembler."""
         return sp.csr_array((data, self.indices, self._indptr), shape=(self.n, self.n))
 
 
@@ -101,45 +101,45 @@ ASSEMBLERS: dict[str, Any] = {"cpu": CotanAssembler, "cuda": DeviceAssembler}
 
 
 def assembler(mesh, flattest=FLATTEST, place="cpu", threads=None):
-    """The :class:`CotanAssembler` of a mesh, or its GPU counterpart."""
+    """Make the :class:`CotanAssembler` of a mesh, or its GPU counterpart."""
     return ASSEMBLERS[place](mesh, flattest, threads)
 
 
 @takes_arrays
 def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: Device = "cpu") -> Sparse:
-    """The cotangent Laplacian: L[i, j] = -(cot a + cot b) / 2 for the angles a, b opposite the edge, rows sum to 0.
+    """Assemble the cotangent Laplacian: L[i, j] = -(cot a + cot b) / 2 for the angles a, b opposite the edge; rows sum to 0.
 
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        Boundaries, non-manifold edges and zero-area faces are fine.
+        Boundaries, non-manifold edges and zero-area faces are allowed.
     intrinsic_delaunay : bool
-        Flip edges intrinsically until every edge is Delaunay; no edge inside the surface then has a negative weight, up to
-        rounding. The pattern is that of the flipped edges. Needs a manifold mesh, orientable or not.
+        Flip edges intrinsically until every edge is Delaunay. Then no interior edge has a negative weight, up to rounding. The
+        pattern is the graph of the flipped edges. Needs a manifold mesh, orientable or not.
     device : {"cpu", "cuda", "auto"}
-        On the GPU the result is a CuPy csr_matrix. The flips run on the CPU only.
+        On the GPU the result is a CuPy csr_matrix. Flips run on the CPU only.
 
     Returns
     -------
     (n, n) csr_array
-        Symmetric, positive semidefinite up to rounding; one stored entry per edge, zeros included, and a diagonal.
-        Weights of triangles flatter than 1e-8 are those of a triangle that flat, so all of them are finite.
+        Symmetric, positive semidefinite up to rounding. Stored entries for every edge, zeros included, and a full diagonal.
+        Twice the area of a triangle counts as at least 1e-8 times its longest side squared, so all weights are finite.
 
     Raises
     ------
     InvalidInputError
-        Not a mesh, or ``intrinsic_delaunay`` of a non-manifold mesh.
+        Not a mesh, or ``intrinsic_delaunay`` with a non-manifold mesh.
     DeviceUnavailableError
         ``device="cuda"`` without a GPU, or with ``intrinsic_delaunay``.
 
     Warns
     -----
     MeshsolveWarning
-        The flips were given up, after edges squared of them or 10**9; the Laplacian is that of the triangles reached.
+        The limit on flips was reached (edges squared, at most 10**9). The Laplacian is that of the triangles reached.
 
     Notes
     -----
-    O(vertices + faces); the flips cost more where the triangles are bad.
+    O(vertices + faces), and the flips, whose number grows with the number of bad angles.
 
     References
     ----------
@@ -149,7 +149,7 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     applications to digital geometry processing", sections 2 and 3 (flips).
     Sharp & Crane 2020, "A Laplacian for nonmanifold triangle meshes", section 4.5 (mollification).
     """
-    mesh = placed_mesh(mesh)
+    mesh = checked_mesh(mesh)
     if intrinsic_delaunay:
         on_cpu(device, "the flips run")
         return _intrinsic_laplacian(mesh)
@@ -160,39 +160,39 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
 
 
 def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Literal["unit", "values"] | ArrayLike = "unit") -> Sparse:
-    """The Laplacian D - W of a graph: the sum of the weights of its edges for each vertex, minus the weight of each edge.
+    """Assemble the Laplacian D - W of a graph with edge weights W; D is the diagonal matrix of the row sums of W.
 
     Parameters
     ----------
     mesh_or_pattern : Mesh, or (n, n) sparse or dense matrix
-        Of a matrix the pattern of A + A^T without its diagonal is taken, with a warning where A has an entry in one direction alone.
+        For a matrix A the graph is the pattern of A + A^T without diagonal, with a warning if A is structurally unsymmetric.
     weights : {"unit", "values"} or (e,) array_like of real numbers
-        ``"unit"``: 1 for each edge; the values of a matrix do not matter. ``"values"``: the matrix is a symmetric W of weights, as
-        ``networkx.to_scipy_sparse_array`` makes it; duplicates are summed. Its diagonal is left out: a loop at a vertex cancels in
+        ``"unit"``: every edge has weight 1; the values of a matrix are ignored. ``"values"``: the matrix is a symmetric W, as
+        ``networkx.to_scipy_sparse_array`` returns; duplicates are summed. The diagonal is ignored, because loops cancel in
         D - W. An array has the weights of a mesh's edges, in the order of ``mesh.edges``.
 
     Returns
     -------
     (n, n) csr_array of float64
-        Symmetric, with a diagonal entry in every row and two for each edge, those of weight 0 included.
+        Symmetric. Every row has a diagonal entry and every edge two stored entries, also with weight 0.
 
     Raises
     ------
     InvalidInputError
-        Neither a mesh nor a square matrix; unknown ``weights``, or some that are negative, NaN or infinite (names the edge), or whose
-        sum at a vertex is infinite; ``"values"`` of a mesh, or an array for a matrix.
+        Neither a mesh nor a square matrix; unknown ``weights``; weights that are negative, NaN or infinite (names the edge); an
+        infinite sum at a vertex; ``"values"`` for a mesh; an array for a matrix.
     NotSymmetricError
-        ``"values"`` of a matrix whose W[i, j] and W[j, i] differ by more than 1e-10 times the largest weight at i or that at j;
-        ``.row`` and ``.column`` name the worst. What differs by less is averaged.
+        ``"values"`` of a matrix whose W[i, j] and W[j, i] differ by more than 1e-10 times the largest weight at i or j. ``.row``
+        and ``.column`` name the worst entry. Smaller differences are averaged.
 
     Warns
     -----
     MeshsolveWarning
-        The pattern of a matrix is not symmetric: the graph is directed, or each edge is given once.
+        The pattern of a matrix is not symmetric: the graph is directed, or each edge is given only once.
 
     Notes
     -----
-    Cost O(n + edges). Weights must be at least 0: the Laplacian is positive semidefinite then.
+    O(n + edges). Weights of at least 0 make the Laplacian positive semidefinite.
 
     References
     ----------
@@ -217,56 +217,57 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Literal["unit",
     indptr, indices, data = _on_edges(n, ends.reshape(-1), weight)
     if not np.isfinite(data).all():
         row = int(np.searchsorted(indptr, np.argmin(np.isfinite(data)), side="right")) - 1
-        raise InvalidInputError(f"the weights of the edges at vertex {row} sum to infinity")
+        raise InvalidInputError(f"the weights of the edges at vertex {row} sum to infinity: scale the weights down")
     return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
 
 
 def _on_edges(n, ends, weight):
-    """The (indptr, indices, data) of the Laplacian of a graph, from the flat ends of its edges in lexicographic order and their weights."""
+    """Return (indptr, indices, data) of a Laplacian. ``ends`` is the flat list of edges in lexicographic order."""
     indptr, indices, edge = _core.mesh_adjacency(n, ends, True, thread_count())
     return indptr, indices, _core.laplacian_values(indptr, indices, edge, weight, thread_count())
 
 
 def _weighted_edges(W):
-    """How many vertices a symmetric matrix of weights has, the (e, 2) edges of its graph, the lower end first, and their weights."""
+    """Return n, edges (e, 2) with the lower vertex first, and weights (e,) of a symmetric weight matrix."""
     if is_mesh(W):
-        raise InvalidInputError('weights="values" is for a matrix of weights; a mesh has none: give an array, one for each of mesh.edges')
+        raise InvalidInputError('weights="values" needs a matrix, got a mesh: '
+                                "pass an array with one weight for each of mesh.edges")
     M = as_csr(W, "W")
     row, column = np.repeat(np.arange(M.n, dtype=np.int32), np.diff(M.indptr)), M.indices
     off = row != column
     row, column, value = row[off], column[off], M.data[off]
     if (value < 0).any():
         k = int(np.argmax(value < 0))
-        raise InvalidInputError(f"W[{row[k]}, {column[k]}] is {value[k]:.6g}: weights have to be at least 0. A matrix with negative "
-                                "entries off its diagonal may be a Laplacian already")
+        raise InvalidInputError(f"W[{row[k]}, {column[k]}] is {value[k]:.6g}: weights must be at least 0. A matrix with negative "
+                                "off-diagonal entries may already be a Laplacian")
     require_symmetric(sp.csr_array((value, (row, column)), shape=(M.n, M.n)))
     low, high = np.minimum(row, column), np.maximum(row, column)
-    upper = sp.coo_array((0.5 * value, (low, high)), shape=(M.n, M.n)).tocsr()            # sums the two and keeps zeros
+    upper = sp.coo_array((0.5 * value, (low, high)), shape=(M.n, M.n)).tocsr()            # averages both entries, keeps zeros
     upper.sort_indices()
     ends = np.stack([np.repeat(np.arange(M.n, dtype=np.int32), np.diff(upper.indptr)), upper.indices.astype(np.int32)], axis=1)
     return M.n, ends, upper.data
 
 
 def _weights_of_edges(weights, mesh, ends):
-    """An array of one weight for each edge of a mesh as (e,) float64."""
+    """Check an array with one weight for each edge of a mesh; returns (e,) float64."""
     if not is_mesh(mesh):
-        raise InvalidInputError('an array of weights goes with a mesh; those of a matrix are its values: weights="values"')
+        raise InvalidInputError('an array of weights needs a mesh, got a matrix: pass weights="values" to use its values')
     given = as_array(weights, "weights")
     if given.dtype.kind not in "fiub" or given.shape != (len(ends),):
-        raise InvalidInputError(f'weights has to be "unit", "values" or {len(ends)} real numbers, one for each of mesh.edges, not shape '
-                                f"{given.shape} of {given.dtype}")
-    with np.errstate(over="ignore"):                        # a longdouble out of range becomes an infinity and is refused
+        raise InvalidInputError(f'weights must be "unit", "values" or {len(ends)} real numbers, one for each of mesh.edges, '
+                                f"got shape {given.shape} of {given.dtype}")
+    with np.errstate(over="ignore"):                        # longdouble values out of range become infinite and are refused
         given = np.ascontiguousarray(given, np.float64)
     good = (given >= 0) & (given < np.inf)
     if not good.all():
         k = int(np.argmin(good))
-        raise InvalidInputError(f"weights: edge {k}, from vertex {ends[k, 0]} to {ends[k, 1]}, has {given[k]:.6g}: weights have to be "
-                                "finite and at least 0")
+        raise InvalidInputError(f"weights[{k}] of the edge from vertex {ends[k, 0]} to {ends[k, 1]} is {given[k]:.6g}: weights "
+                                "must be finite and at least 0")
     return given
 
 
 def _edges_of(mesh_or_pattern):
-    """How many vertices there are, and the (e, 2) edges of a mesh or of the graph of a matrix, the lower end first."""
+    """Return n and the edges (e, 2), lower vertex first, of a mesh or of the graph of a matrix."""
     if is_mesh(mesh_or_pattern):
         mesh = as_mesh(mesh_or_pattern)
         return len(mesh.vertices), mesh.edges
@@ -281,21 +282,21 @@ def _edges_of(mesh_or_pattern):
 @takes_arrays
 def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi", "consistent"] = "lumped",
                 device: Device = "cpu") -> Sparse:
-    """The mass matrix: the area that belongs to each vertex. Its entries sum to the area of the mesh.
+    """Assemble the mass matrix: the area of each vertex. Its entries sum to the area of the mesh. O(vertices + faces).
 
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
     kind : {"lumped", "barycentric", "voronoi", "consistent"}
-        ``"lumped"`` or ``"barycentric"``: a third of every triangle to each corner, diagonal. ``"voronoi"``: mixed Voronoi areas,
-        diagonal. ``"consistent"``: linear finite elements, on the pattern of the Laplacian.
+        ``"lumped"`` or ``"barycentric"``: diagonal, a third of each triangle to each of its corners. ``"voronoi"``: diagonal, mixed
+        Voronoi areas. ``"consistent"``: linear finite elements, with the pattern of the Laplacian.
     device : {"cpu", "cuda", "auto"}
         On the GPU the result is a CuPy csr_matrix; ``"lumped"`` only.
 
     Returns
     -------
     (n, n) csr_array
-        Unreferenced vertices get 0, stored. O(vertices + faces).
+        Unreferenced vertices have a stored 0.
 
     Raises
     ------
@@ -309,7 +310,7 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
     Meyer, Desbrun, Schroeder, Barr 2003, "Discrete differential-geometry operators for triangulated 2-manifolds",
     section 3.3 (mixed areas).
     """
-    mesh = placed_mesh(mesh)
+    mesh = checked_mesh(mesh)
     n = len(mesh.vertices)
     one_of(kind, "kind", ("lumped", "barycentric", "voronoi", "consistent"))
     kind = "lumped" if kind == "barycentric" else kind
@@ -331,29 +332,30 @@ def _diagonal(values, place):
 
 @takes_arrays
 def gradient(mesh: MeshLike) -> Sparse:
-    """The gradient of functions that are given at the vertices and linear on each triangle: one vector a face, in its plane.
+    """Assemble the gradient of piecewise linear functions given at the vertices: one vector per face, in its plane.
 
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        With m faces and n vertices. Boundaries, non-manifold edges and zero-area faces are fine.
+        With m faces and n vertices. Boundaries, non-manifold edges and zero-area faces are allowed.
 
     Returns
     -------
     (3 m, n) csr_array of float64
-        G, in units of 1 / length. The first m rows are the x of the faces, then come y and z, as in ``igl.grad``:
+        G, in units of 1 / length. The first m rows are the x components of the faces, followed by y and z, as in ``igl.grad``:
         ``(G @ u).reshape(3, -1).T`` is (m, 3). Three stored entries in each row, columns ascending.
 
     Raises
     ------
     InvalidInputError
-        Not a mesh, or a vertex that was changed to NaN, infinity or beyond 1e70.
+        Not a mesh, or a coordinate that was changed in place to NaN, infinity or a value beyond 1e70.
 
     Notes
     -----
-    O(faces). ``divergence(mesh) @ gradient(mesh)`` is ``-cotan_laplacian(mesh)``, to rounding. Triangles flatter than 1e-8 are taken for
-    that flat, as in the Laplacian: their gradients are finite, and as much too short as the triangle is flatter. Those of triangles
-    without extent (sides below 1e-146) are 0.
+    O(faces). ``divergence(mesh) @ gradient(mesh)`` is ``-cotan_laplacian(mesh)``, up to rounding. As in the Laplacian, twice the
+    area of a triangle counts as at least 1e-8 times its longest side squared. Gradients on flatter triangles are finite but too
+    short.
+    Gradients on triangles without extent (sides below 1e-146) are 0.
 
     References
     ----------
@@ -366,40 +368,42 @@ def gradient(mesh: MeshLike) -> Sparse:
     >>> (ms.operators.gradient(mesh) @ [1.0, 1.0, 4.0]).round(9).tolist()
     [0.0, 3.0, 0.0]
     """
-    mesh = placed_mesh(mesh)
+    mesh = checked_mesh(mesh)
     hats = gradients.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST)
     return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices))
 
 
 @takes_arrays
 def divergence(mesh: MeshLike) -> Sparse:
-    """The divergence of fields with one vector a face, integrated over the surroundings of each vertex.
+    """Assemble the divergence of fields with one vector per face, integrated over the dual cell of each vertex.
 
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        With m faces and n vertices. Boundaries, non-manifold edges and zero-area faces are fine.
+        With m faces and n vertices. Boundaries, non-manifold edges and zero-area faces are allowed.
 
     Returns
     -------
     (n, 3 m) csr_array of float64
-        D = -G^T times the area of each face, G being :func:`gradient`; a field is (3 m,): x of all faces, then y, then z. D @ field has
-        units of length times the field's: divide by the masses for the divergence in a point. It sums to 0 over each component:
-        beyond the boundary the field counts as 0.
+        D = -G^T times the area of each face, where G is :func:`gradient`. A field is (3 m,): x of all faces, then y, then z. D @
+        field has units of length times the field's units; divide by the masses for pointwise divergence. It sums to 0 over each
+        component, because the field counts as 0 beyond the boundary.
 
     Raises
     ------
     InvalidInputError
-        Not a mesh, or a vertex that was changed to NaN, infinity or beyond 1e70.
+        Not a mesh, or a coordinate that was changed in place to NaN, infinity or a value beyond 1e70.
 
     Notes
     -----
-    O(faces). D @ G is ``-cotan_laplacian(mesh)``, to rounding, also where triangles have no area. So the u whose gradient is closest to
-    a field, in the least-squares sense, solves L u = -D @ field (Poisson's equation): ``ms.cholesky(L, pin=True).solve(-D @ field)``.
+    O(faces). D @ G is ``-cotan_laplacian(mesh)``, up to rounding, also with triangles of zero area. The function u whose
+    gradient is closest to a field in the least-squares sense solves Poisson's equation L u = -D @ field:
+    ``ms.cholesky(L, pin=True).solve(-D @ field)``.
 
     References
     ----------
-    Crane, Weischedel, Wardetzky 2013, "Geodesics in heat", section 3.2.1. Botsch et al. 2010, "Polygon Mesh Processing", section 3.3.3.
+    Crane, Weischedel, Wardetzky 2013, "Geodesics in heat", section 3.2.1. Botsch et al. 2010, "Polygon Mesh Processing", section
+    3.3.3.
 
     Examples
     --------
@@ -408,7 +412,7 @@ def divergence(mesh: MeshLike) -> Sparse:
     >>> (ms.operators.divergence(mesh) @ [1.0, 0.0, 0.0]).round(9).tolist()
     [0.5, -0.5, 0.0]
     """
-    mesh = placed_mesh(mesh)
+    mesh = checked_mesh(mesh)
     hats = gradients.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST, integrated=True)
     return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices)).T.tocsr()
 
@@ -425,7 +429,7 @@ def edge_lengths(mesh):
 
 
 def _consistent_mass(mesh):
-    """Element matrix area / 12 * (1 + identity): an edge gets a twelfth of its faces, a vertex a sixth of them."""
+    """Consistent mass matrix with element matrices area / 12 * (ones + identity)."""
     n, area = len(mesh.vertices), face_areas(mesh)
     indptr, indices, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), True, thread_count())
     weight = np.bincount(mesh.side_edges.reshape(-1), np.repeat(area / 12, 3), minlength=len(mesh.edges))
@@ -436,17 +440,17 @@ def _consistent_mass(mesh):
 
 
 def _mixed_areas(mesh):
-    """(m, 3) share of each corner: Voronoi in acute triangles; a half and two quarters where an angle is obtuse.
+    """Return the area (m, 3) of each corner: Voronoi areas in acute triangles; a half and two quarters in obtuse ones.
 
-    Corner by corner: numpy takes five times as long along rows of three.
+    Arrays are processed corner by corner, because numpy is five times slower along rows of three.
     """
     area, corner = face_areas(mesh), [mesh.vertices.take(vertex, axis=0) for vertex in mesh.faces.T]
     side = [corner[(c + 1) % 3] - corner[c] for c in range(3)]
     square = [np.einsum("fk,fk->f", s, s) for s in side]
     dot = [-np.einsum("fk,fk->f", side[c], side[c - 1]) for c in range(3)]             # sign of the cosine at each corner
-    flat = 2 * area <= FLATTEST * np.maximum.reduce(square)             # thirds for these: their angles mean nothing
+    flat = 2 * area <= FLATTEST * np.maximum.reduce(square)             # angles are rounding errors: thirds of the area
     double = np.where(flat, 1, 2 * area)
-    half = [square[c] * (dot[c - 1] / double) / 8 for c in range(3)]    # each end's share for that side
+    half = [square[c] * (dot[c - 1] / double) / 8 for c in range(3)]    # share of side c for each of its ends
     acute = [half[0] + half[2], half[1] + half[0]]
     acute.append(area - acute[0] - acute[1])
     is_obtuse = np.minimum.reduce(dot) < 0
@@ -455,10 +459,10 @@ def _mixed_areas(mesh):
 
 
 def _intrinsic_laplacian(mesh):
-    """Mollified edge lengths, flips, and the cotangents of the triangles that result; a loop edge weighs nothing."""
+    """Mollify edge lengths, flip edges, and assemble the Laplacian of the resulting triangles. Loop edges have no weight."""
     if not mesh.is_manifold:
-        raise InvalidInputError("intrinsic_delaunay needs a manifold mesh: an edge has more than two faces, or the faces of a "
-                                "vertex do not form one fan")
+        raise InvalidInputError("intrinsic_delaunay=True needs a manifold mesh: an edge has more than two faces, or the faces of "
+                                "a vertex do not form one fan. Use ms.operators.intrinsic_delaunay(mesh).laplacian() instead")
     if len(mesh.faces) == 0:
         return cotan_laplacian(mesh)
     n, edges = len(mesh.vertices), len(mesh.edges)
@@ -466,7 +470,7 @@ def _intrinsic_laplacian(mesh):
     corners, half_cotangents, _, flips, finished = _core.intrinsic_delaunay(
         mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), lengths, FLATTEST, min(edges ** 2 + 1000, MOST_FLIPS))
     if not finished:
-        warn(f"edges were still to be flipped after {flips} flips; some weights may be negative", MeshsolveWarning)
+        warn(f"stopped after {flips:,} edge flips: some edges are not Delaunay, and weights may be negative", MeshsolveWarning)
     ends, of_side = _core.mesh_edges(n, corners, thread_count())
     pairs = ends.reshape(-1, 2)
     proper = pairs[:, 0] != pairs[:, 1]

@@ -1,4 +1,4 @@
-// Sums into a known pattern, by those who receive: threads share its entries or rows, so that the order of additions is always the same.
+// Threads share the entries or rows of the result, so the order of additions does not depend on the number of threads.
 #include "assembly.hpp"
 
 #include <vector>
@@ -8,11 +8,11 @@
 namespace ms::operators {
 
 namespace {
-constexpr int64_t entries = 1 << 13, rows = 1 << 7;          // of one piece of work
+constexpr int64_t kEntries = 1 << 13, kRows = 1 << 7;        // entries or rows per task
 }  // namespace
 
 void assemble(const int64_t* ptr, int64_t count, const int32_t* source, int64_t width, const double* values, double* data, int threads) {
-  for_range(threads, count, entries, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, count, kEntries, [&](int64_t begin, int64_t end, int) {
     for (int64_t e = begin; e < end; ++e)
       for (int64_t c = 0; c < width; ++c) {
         double sum = values[source[ptr[e]] * width + c];
@@ -22,12 +22,12 @@ void assemble(const int64_t* ptr, int64_t count, const int32_t* source, int64_t 
   });
 }
 
-// Row i of the product takes the rows of J in which i occurs, each times its entry there; columns are summed where they stand and
-// read off along the pattern. Rows of J ascend, so that what follows the entry is the upper triangle.
+// Row i of the product is the sum of the rows of J that have an entry in column i, each times that entry, in a dense
+// accumulator. Only the part of each row from column i on is added, which gives the upper triangle.
 void weigh_normal(const Pattern& J, const double* values, const ColumnsOfRows& columns, const double* weight, const Pattern& A,
                   const int64_t* mirror, double* data, int threads) {
   std::vector<std::vector<double>> sums(threads);
-  for_range(threads, A.n, rows, [&](int64_t begin, int64_t end, int worker) {
+  for_range(threads, A.n, kRows, [&](int64_t begin, int64_t end, int worker) {
     std::vector<double>& sum = sums[worker];
     sum.resize(A.n);
     for (int64_t i = begin; i < end; ++i) {
@@ -43,7 +43,7 @@ void weigh_normal(const Pattern& J, const double* values, const ColumnsOfRows& c
       }
     }
   });
-  for_range(threads, A.n, rows, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, A.n, kRows, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i)
       for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && A.idx[p] < i; ++p) data[p] = data[mirror[p]];
   });

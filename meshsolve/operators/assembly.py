@@ -1,7 +1,7 @@
-"""Matrices that are summed again and again in the same places: finite elements, normal equations.
+"""Repeated assembly of sparse matrices with a fixed pattern: finite elements, normal equations.
 
-The pattern is found once; each later matrix is one pass over its values, keeps zeros, and fits the factor that the first one was
-analysed for.
+The pattern is computed once. Each later matrix takes one pass over its values. Zeros stay stored, so all matrices fit the factor
+of the first one.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from meshsolve.types import ArrayLike, Matrix, Sparse
 
 
 class Assembly:
-    """A plan that sums contributions into a sparse matrix.
+    """A plan that sums contributions into a sparse matrix of fixed pattern.
 
-    What ``scipy.sparse.coo_array((values, (rows, columns))).tocsr()`` makes, again and again, in a fraction of its time: the places
-    are sorted once. Zeros stay stored, so the pattern never changes.
+    Equivalent to ``scipy.sparse.coo_array((values, (rows, columns))).tocsr()`` in a fraction of the time, because the indices are
+    sorted only once. Zeros stay stored, so the pattern never changes.
 
     Parameters
     ----------
     rows, columns : (k,) integers
-        Where each contribution goes; several may go to one place.
+        Row and column of each contribution. Contributions to the same entry are summed.
     shape : int or (int, int)
-        Of the matrix; one number for a square one.
+        Shape of the matrix; one number for a square matrix.
     threads : int, optional
-        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Sums do not depend on it.
+        Default: ``MESHSOLVE_NUM_THREADS``, or all cores. Sums do not depend on it.
 
     Attributes
     ----------
     shape : (int, int)
     nnz : int
-        Stored entries of each matrix.
+        Number of stored entries of each matrix.
 
     Raises
     ------
     InvalidInputError
-        Not integers, arrays of different lengths, a place outside the matrix, 2^31 contributions or more.
+        Not integers; arrays of different lengths; an index outside the matrix; 2^31 contributions or more.
 
     Notes
     -----
-    O(k log k) time once, O(k) for each matrix; 12 bytes a contribution and 20 an entry.
+    O(k log k) time once, O(k) for each matrix. Memory: 12 bytes per contribution and 20 per entry.
 
     Examples
     --------
@@ -59,40 +59,40 @@ class Assembly:
 
     def __init__(self, rows: ArrayLike, columns: ArrayLike, shape: int | tuple[int, int], threads: int | None = None) -> None:
         self.shape, self._threads = _shape(shape), thread_count(threads)
-        row, column = _places(rows, "rows", self.shape[0]), _places(columns, "columns", self.shape[1])
+        row, column = _indices_below(rows, "rows", self.shape[0]), _indices_below(columns, "columns", self.shape[1])
         if len(row) != len(column):
-            raise InvalidInputError(f"rows and columns have to be as long as each other, not {len(row)} and {len(column)}")
+            raise InvalidInputError(f"rows and columns must have the same length, got {len(row)} and {len(column)}")
         if len(row) > INT32_MAX:
-            raise InvalidInputError(f"{len(row)} contributions are more than 2^31 - 1")
+            raise InvalidInputError(f"got {len(row):,} contributions; at most 2^31 - 1 are supported")
         self._count = len(row)
         self._given: tuple[int, ...] = (len(row),)
-        place = row * self.shape[1] + column
-        order = np.argsort(place, kind="stable")
-        place = place[order]
-        begin = np.flatnonzero(np.diff(place, prepend=-1))
+        key = row * self.shape[1] + column
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        begin = np.flatnonzero(np.diff(key, prepend=-1))
         self._source, self._ptr = order.astype(np.int32), np.append(begin, len(order)).astype(np.int64)
-        row, column = np.divmod(place[begin], self.shape[1])
+        row, column = np.divmod(key[begin], self.shape[1])
         self._indices = read_only(column.astype(np.int32))
         self._indptr = read_only(narrow_ptr(np.searchsorted(row, np.arange(self.shape[0] + 1)).astype(np.int64)))
 
     @classmethod
     def of_elements(cls, dofs: ArrayLike, n: int, threads: int | None = None) -> Assembly:
-        """The plan of a finite element matrix: element e adds an (m, m) block to the rows and columns ``dofs[e]``.
+        """Make the plan of a finite element matrix: element e adds an (m, m) block to the rows and columns ``dofs[e]``.
 
         Parameters
         ----------
         dofs : (e, m) integers
         n : int
-            Rows of the matrix.
+            Number of rows of the matrix.
 
         Returns
         -------
         Assembly
-            It takes (e, m, m) arrays.
+            To be called with arrays (e, m, m).
         """
         given = as_array(dofs, "dofs")
         if given.ndim != 2:
-            raise InvalidInputError(f"dofs has to be (elements, unknowns of one), not {given.shape}")
+            raise InvalidInputError(f"dofs must be (elements, unknowns per element), got {given.shape}")
         count, m = given.shape
         made = cls(np.repeat(given, m, axis=1).ravel(), np.tile(given, (1, m)).ravel(), n, threads)
         made._given = (count, m, m)
@@ -103,25 +103,25 @@ class Assembly:
         return len(self._indices)
 
     def __call__(self, values: ArrayLike) -> Sparse:
-        """The matrix of these contributions.
+        """Sum the contributions into a matrix.
 
         Parameters
         ----------
-        values : (k,) array, or (e, m, m) of a plan of elements, real or complex
+        values : (k,) array, or (e, m, m) for a plan of elements, real or complex
 
         Returns
         -------
         csr_array of float64 or complex128
-            Its index arrays are those of the plan and cannot be written to.
+            It shares the plan's index arrays, which are read-only.
 
         Raises
         ------
         InvalidInputError
-            Another shape, or no numbers.
+            Wrong shape, or not numbers.
         """
         given = as_array(values, "values")
         if given.shape != self._given or given.dtype.kind not in "fiubc":
-            raise InvalidInputError(f"values has to be {self._given} numbers, not {given.shape} of {given.dtype}")
+            raise InvalidInputError(f"values must be numbers of shape {self._given}, got {given.shape} of {given.dtype}")
         dtype = np.complex128 if given.dtype.kind == "c" else np.float64
         flat = np.ascontiguousarray(given, dtype).reshape(-1).view(np.float64)
         data = _core.assemble(self._ptr, self._source, dtype().itemsize // 8, flat, self._threads)
@@ -132,23 +132,23 @@ class Assembly:
 
 
 class NormalEquations:
-    """A plan for J^T D J, the matrix of least squares: Gauss-Newton steps, bundle adjustment, interior points.
+    """A plan for J^T D J, the matrix of least-squares problems: Gauss-Newton steps, bundle adjustment, interior points.
 
-    What ``J.T @ sp.diags_array(weights) @ J`` makes, in a fraction of its time and symmetric to the bit, for any later J of the same
-    pattern. Every place where the product may have an entry is stored.
+    Equivalent to ``J.T @ sp.diags_array(weights) @ J`` in a fraction of the time for every later J of the same pattern. The
+    result is bitwise symmetric, and its pattern is the structural product.
 
     Parameters
     ----------
     J : (m, n) sparse matrix of any format, or dense
-        The first one; its pattern counts.
+        Its pattern is planned; its values are ignored.
     threads : int, optional
-        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
+        Default: ``MESHSOLVE_NUM_THREADS``, or all cores. Results do not depend on it.
 
     Attributes
     ----------
     shape : (n, n)
     nnz : int
-        Stored entries of each product.
+        Number of stored entries of each product.
 
     Raises
     ------
@@ -157,8 +157,8 @@ class NormalEquations:
 
     Notes
     -----
-    O(sum of the squared lengths of the rows of J) time for each product, half of what the general one takes. Memory: that of J's
-    pattern twice, of the product's twice, and n numbers for each thread.
+    O(sum of the squared row lengths of J) time per product, half the operations of a general product. Memory: twice the patterns
+    of J and of the product, and n numbers per thread.
 
     Examples
     --------
@@ -187,24 +187,24 @@ class NormalEquations:
         return len(self._indices)
 
     def __call__(self, J: Matrix, weights: ArrayLike | None = None) -> Sparse:
-        """J^T D J.
+        """Compute J^T D J.
 
         Parameters
         ----------
-        J : (m, n) matrix of the pattern that was planned
-            Entries that it lacks are zeros.
+        J : (m, n) matrix with the planned pattern
+            Missing entries count as zeros.
         weights : (m,) array, optional
-            The diagonal of D, of any sign; ones by default.
+            Diagonal of D, of any sign; ones by default.
 
         Returns
         -------
         (n, n) csr_array of float64
-            Its index arrays are those of the plan and cannot be written to.
+            It shares the plan's index arrays, which are read-only.
 
         Raises
         ------
         InvalidInputError
-            Another shape, an entry outside the pattern that was planned, no real numbers.
+            Wrong shape, an entry outside the planned pattern, or not real numbers.
         """
         values, weights = self._values(_real_csr(J)), self._weights(weights)
         data = _core.weigh_normal(*self._plan, values, weights, self._threads)
@@ -213,17 +213,18 @@ class NormalEquations:
     def _values(self, J):
         shape, (indptr, indices) = (self._rows, self.shape[1]), self._plan[:2]
         if J.shape != shape:
-            raise InvalidInputError(f"J has to be {shape[0]} x {shape[1]}, not {J.shape[0]} x {J.shape[1]}")
+            raise InvalidInputError(f"J must be {shape[0]} x {shape[1]} as planned, got {J.shape[0]} x {J.shape[1]}")
         if J.indices.shape == indices.shape and np.array_equal(J.indptr, indptr) and np.array_equal(J.indices, indices):
             return np.ascontiguousarray(J.data, np.float64)
         known, keys = _keys(indptr, indices, shape), _keys(J.indptr, J.indices, shape)
-        place = np.minimum(np.searchsorted(known, keys), max(len(known) - 1, 0))
-        outside = known[place] != keys if len(known) else np.ones(len(keys), bool)
+        position = np.minimum(np.searchsorted(known, keys), max(len(known) - 1, 0))
+        outside = known[position] != keys if len(known) else np.ones(len(keys), bool)
         if outside.any():
             row, column = np.divmod(keys[np.argmax(outside)], shape[1])
-            raise InvalidInputError(f"J has an entry at row {row}, column {column} that the planned one has not")
+            raise InvalidInputError(f"J has an entry at row {row}, column {column} that is not in the planned pattern: make "
+                                    "another NormalEquations(J), or plan with all entries that will occur")
         values = np.zeros(len(indices))
-        values[place] = J.data
+        values[position] = J.data
         return values
 
     def _weights(self, weights):
@@ -231,12 +232,12 @@ class NormalEquations:
             return np.empty(0)
         given = as_array(weights, "weights")
         if given.shape != (self._rows,) or given.dtype.kind not in "fiub":
-            raise InvalidInputError(f"weights has to be ({self._rows},) real numbers, not {given.shape} of {given.dtype}")
+            raise InvalidInputError(f"weights must be ({self._rows},) real numbers, got {given.shape} of {given.dtype}")
         return np.ascontiguousarray(given, np.float64)
 
     def __repr__(self) -> str:
         return (f"NormalEquations(J of {self._rows:,} x {self.shape[1]:,}, {counted(len(self._plan[1]), 'entry')}; "
-                f"{self.nnz:,} of the product)")
+                f"product with {self.nnz:,})")
 
 
 def _shape(shape: Any) -> tuple[int, int]:
@@ -244,27 +245,25 @@ def _shape(shape: Any) -> tuple[int, int]:
     return as_integer(rows, "shape", 1, INT32_MAX), as_integer(columns, "shape", 1, INT32_MAX)
 
 
-def _places(given, name, most):
+def _indices_below(given, name, most):
     given = as_array(given, name)
     if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size):
-        raise InvalidInputError(f"{name} has to be a list of integers, not {given.shape} of {given.dtype}")
+        raise InvalidInputError(f"{name} must be a 1-D array of integers, got {given.shape} of {given.dtype}")
     given = given.astype(np.int64)
     outside = (given < 0) | (given >= most)
     if outside.any():
         k = int(np.argmax(outside))
-        raise InvalidInputError(f"{name}[{k}] is {given[k]}, outside 0..{most - 1}")
+        raise InvalidInputError(f"{name}[{k}] is {given[k]}; it must be from 0 to {most - 1}")
     return given
 
 
 def _real_csr(J):
-    """J as a csr_array of sorted rows without duplicates; the caller's arrays where it is one."""
-    if not sp.issparse(J):
-        dense = as_array(J, "J")
-        if dense.ndim != 2 or dense.dtype.kind not in "fiub":
-            raise InvalidInputError(f"J has to be a matrix of real numbers, not {dense.shape} of {dense.dtype}")
-        return sp.csr_array(dense)
+    """Return J as a csr_array with sorted rows without duplicates. A canonical csr_array is not copied."""
+    J = J if sp.issparse(J) else as_array(J, "J")
     if J.ndim != 2 or J.dtype.kind not in "fiub":
-        raise InvalidInputError(f"J has to be a matrix of real numbers, not {J.shape} of {J.dtype}")
+        raise InvalidInputError(f"J must be a matrix of real numbers, got {J.shape} of {J.dtype}")
+    if not sp.issparse(J):
+        return sp.csr_array(J)
     made = J.tocsr()
     if not made.has_canonical_format:
         made = made.copy() if made is J else made

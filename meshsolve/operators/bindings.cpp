@@ -1,4 +1,4 @@
-// Bindings of the cotangent kernels. The face has checked its input; arrays are flat views of (n, 3), (m, 3).
+// Bindings of the operators. The Python wrappers check the input; arrays are flat views of (n, 3), (m, 3).
 #include "assembly.hpp"
 #include "cotan.hpp"
 #include "flips.hpp"
@@ -84,17 +84,17 @@ void bind_operators(nb::module_& m) {
   m.def("cotan_weights", cotan_weights, "vertices"_a, "faces"_a, "of_side"_a,
         "edges"_a, "flattest"_a, "threads"_a);
   m.def("vertex_areas", vertex_areas, "faces"_a, "area"_a, "n"_a, "threads"_a,
-        "A third of each triangle's area to each of its corners.");
+        "Add a third of each triangle's area to each of its corners.");
   m.def("edge_lengths", edge_lengths, "vertices"_a, "ends"_a, "threads"_a);
   m.def("laplacian_values", laplacian_values, "indptr"_a, "indices"_a, "edge"_a,
         "weight"_a, "threads"_a);
   m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a, "of_side"_a, "length"_a,
         "flattest"_a, "limit"_a);
   m.def("assemble", assemble, "ptr"_a, "source"_a, "width"_a, "values"_a, "threads"_a,
-        "Sums of `width` values each, in a known pattern.");
+        "Sum contributions of `width` numbers into a fixed pattern.");
   m.def("weigh_normal", weigh_normal, "indptr"_a, "indices"_a, "column_ptr"_a, "row"_a,
         "entry"_a, "product_indptr"_a, "product_indices"_a, "mirror"_a,
-        "values"_a, "weight"_a, "threads"_a, "Values of J^T D J on its pattern; no weights: D is the identity.");
+        "values"_a, "weight"_a, "threads"_a, "Values of J^T D J on its pattern; D is the identity without weights.");
 }
 
 }  // namespace ms

@@ -1,5 +1,5 @@
-// What several faces add to is summed by the thread that it belongs to, in the order of the faces: the same bits on any number of
-// threads.
+// Sums over faces are computed by the thread that owns the target, in the order of the faces. The bits do not depend on the
+// number of threads.
 #include "cotan.hpp"
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 namespace ms::operators {
 namespace {
 
-constexpr int64_t grain = 1 << 12;                // faces, edges or rows of one piece of work
+constexpr int64_t kGrain = 1 << 12;               // faces, edges or rows per task
 
-// sum[target[3 t + c]] += value(t, c) for all corners or sides c of all faces t, into zeros. Each thread goes through all targets and
-// adds to a range of its own.
+// sum[i] = sum of value(t, c) over all corners or sides c of faces t with target[3 t + c] = i. Each thread scans all targets and
+// adds to its own range of i.
 template <class Value>
 void sum_of_faces(const int32_t* target, int64_t m, int64_t count, double* sum, int threads, Value&& value) {
   for_parts_of_all(threads, count, m, [&](int64_t begin, int64_t end, int64_t) {
@@ -25,9 +25,9 @@ void sum_of_faces(const int32_t* target, int64_t m, int64_t count, double* sum, 
   });
 }
 
-// half[c] of the cotangent opposite side c, from corner c to the next; zeros for a face without extent. Returns the area.
+// half[c] = half the cotangent opposite side c, which begins at corner c; 0 for a face without extent. Returns the area.
 double half_cotangents(const double* x, const int32_t* face, double flattest, double* half) {
-  double side[3][3], square[3];                   // side c as a vector, its squared length
+  double side[3][3], square[3];                   // vector and squared length of side c
   for (int c = 0; c < 3; ++c) {
     const double* a = x + 3 * int64_t{face[c]};
     const double* b = x + 3 * int64_t{face[c == 2 ? 0 : c + 1]};
@@ -43,9 +43,9 @@ double half_cotangents(const double* x, const int32_t* face, double flattest, do
   }
   const double twice = std::sqrt(normal);
   const double doubled = std::max(twice, flattest * std::max({square[0], square[1], square[2]}));
-  if (doubled > no_extent) {
+  if (doubled > kNoExtent) {
     const double scale = 0.5 / doubled;
-    for (int c = 0; c < 3; ++c) {                 // the angle opposite side c lies between the two others, head to tail
+    for (int c = 0; c < 3; ++c) {                 // angle opposite side c, between the two other sides
       const double* p = side[(c + 1) % 3];
       const double* q = side[(c + 2) % 3];
       half[c] = -scale * (p[0] * q[0] + p[1] * q[1] + p[2] * q[2]);
@@ -59,7 +59,7 @@ double half_cotangents(const double* x, const int32_t* face, double flattest, do
 void cotan_weights(const double* x, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t edges, double flattest,
                    double* weight, double* area, int threads) {
   RawVector<double> half(edges > 0 ? 3 * m : 0);
-  for_range(threads, m, grain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, m, kGrain, [&](int64_t begin, int64_t end, int) {
     double unused[3];
     for (int64_t t = begin; t < end; ++t) area[t] = half_cotangents(x, faces + 3 * t, flattest, edges > 0 ? half.data() + 3 * t : unused);
   });
@@ -71,7 +71,7 @@ void vertex_areas(const int32_t* faces, int64_t m, const double* area, int64_t n
 }
 
 void edge_lengths(const double* x, const int32_t* ends, int64_t count, double* length, int threads) {
-  for_range(threads, count, grain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, count, kGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t e = begin; e < end; ++e) {
       const double* a = x + 3 * int64_t{ends[2 * e]};
       const double* b = x + 3 * int64_t{ends[2 * e + 1]};
@@ -82,7 +82,7 @@ void edge_lengths(const double* x, const int32_t* ends, int64_t count, double* l
 }
 
 void laplacian_values(const Pattern& rows, const int32_t* edge, const double* weight, double* data, int threads) {
-  for_range(threads, rows.n, grain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, rows.n, kGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       double sum = 0;
       int64_t diagonal = -1;

@@ -1,13 +1,14 @@
-// Cotangent Laplacian and lumped mass at moving positions: one block per patch, everything but the result in shared memory.
+// Cotangent Laplacian and lumped mass for changing positions: one thread block per patch, intermediate results in shared memory.
 //
-// Twin of cotan.cpp. A block stages the positions of its patch's vertices (owned and ribbon), makes the weights of its local
-// faces, and each owned row is summed by one thread in the order of the faces, without atomics: the same bits in every run, and
-// but for fused multiplications those of the CPU. The ribbon holds all faces at an owned vertex, so no block needs another. Which
-// face adds to which entry of a row is laid out once (k_lay_out, from the queries VV and VF). A heavy vertex has no ribbon: its
-// row is copied from those of its neighbours, which are complete.
-// Bytes a step: 28 a local vertex, 6 a local face, 4 a local edge, 80 an owned vertex, 8 an entry written. On scans in patches of
-// 512 faces, whose ribbons add 45 % to the vertices and 25 % to the faces, that is 215 a vertex in one launch; weights of faces
-// and edges in global memory, gathered by edges, rows and vertices, were 480 in five.
+// CPU counterpart: cotan.cpp. A thread block loads the positions of its patch's vertices (owned and ribbon) and computes the
+// weights of its local faces. One thread sums each owned row in the order of the faces, without atomics. The bits are the same
+// in every run; they differ from the CPU's only by fused multiply-adds. The ribbon has all faces at an owned vertex, so thread
+// blocks are independent.
+// k_lay_out computes once to which entry of a row each face adds (from the queries VV and VF). A heavy vertex has no ribbon: its
+// row is copied from the complete rows of its neighbors.
+// Memory traffic per step, bytes: 28 per local vertex, 6 per local face, 4 per local edge, 80 per owned vertex, 8 per entry
+// written. On scans in patches of 512 faces the ribbons add 45 % to the vertices and 25 % to the faces: 215 bytes per vertex in
+// one launch. Weights in global memory, gathered by edges, rows and vertices, took 480 bytes in five launches.
 // Source: Pinkall & Polthier 1993, "Computing discrete minimal surfaces and their conjugates", section 2; RXMesh (Mahmoud,
 // Porumbescu, Owens 2021), section 5.
 #include "patches/patches.cuh"
@@ -17,8 +18,8 @@ namespace ms::operators {
 using patches::Kind;
 using patches::u16;
 
-constexpr double no_extent = 1e-300;                        // as in cotan.hpp
-constexpr int row_lanes = 8;                                // threads that write one row: most have six neighbours
+constexpr double kNoExtent = 1e-300;                        // as in cotan.hpp
+constexpr int kRowLanes = 8;                                // threads that write one row; most vertices have six neighbors
 
 struct Vector {
   double x, y, z;
@@ -28,21 +29,21 @@ __device__ inline Vector at(const double* x, long long v) { return {x[3 * v], x[
 __device__ inline Vector between(Vector p, Vector q) { return {q.x - p.x, q.y - p.y, q.z - p.z}; }
 __device__ inline double dot(Vector a, Vector b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
 
-// Half the cotangent opposite each side, negated, and a third of the area. Flat faces as in cotan.hpp.
+// half[c] = minus half the cotangent opposite each side; returns a third of the area. Flat faces as in cotan.hpp.
 __device__ __forceinline__ double measure(Vector a, Vector b, Vector c, double flattest, double half[3]) {
   const Vector u = between(a, b), v = between(b, c), w = between(c, a);
   const double i = u.y * v.z - u.z * v.y, j = u.z * v.x - u.x * v.z, k = u.x * v.y - u.y * v.x;
   const double twice = sqrt(i * i + j * j + k * k);
   const double doubled = fmax(twice, flattest * fmax(fmax(dot(u, u), dot(v, v)), dot(w, w)));
-  const double scale = doubled > no_extent ? 0.5 / doubled : 0.0;
+  const double scale = doubled > kNoExtent ? 0.5 / doubled : 0.0;
   half[0] = scale * dot(v, w);
   half[1] = scale * dot(w, u);
   half[2] = scale * dot(u, v);
   return 0.5 * twice / 3;
 }
 
-// Where a face adds at one of its corners: its side there (3 face + corner, the one before it ends there), and the entries of the
-// corner's row for its two other corners.
+// Contribution of a face to the row of one of its corners: the side that begins at the corner (3 face + corner), and the entries
+// of the row for the next and the previous corner. The previous side ends at the corner.
 struct Incident {
   int side, next, previous;
   __device__ static unsigned long long packed(int side, int next, int previous) {
@@ -53,14 +54,15 @@ struct Incident {
   __device__ int side_before() const { return side % 3 == 0 ? side + 2 : side - 1; }
 };
 
-// The rows as k_lay_out leaves them. `start` and `incident_ptr` are of owned vertices patch by patch, heavy ones without any.
+// Row data of k_lay_out. `start` (row entries) and `incident_ptr` (faces) are pointers over the owned vertices patch by patch;
+// heavy vertices have empty ranges.
 struct Rows {
   const long long *start, *incident_ptr;
   const unsigned long long* incident;
-  const long long *indptr, *diagonal;                       // of the matrix
+  const long long *indptr, *diagonal;                       // pattern of the matrix, positions of the diagonal entries
 };
 
-// One owned vertex, number k of all: the entries of its row, which `row` has room for, and the return value is its mass.
+// Computes the row of owned vertex number k into `row` and returns its mass.
 __device__ __forceinline__ double sum_row(const Rows& R, long long k, int vertex, const double* half, const double* third,
                                           double* row) {
   const int count = static_cast<int>(R.start[k + 1] - R.start[k]);
@@ -77,30 +79,31 @@ __device__ __forceinline__ double sum_row(const Rows& R, long long k, int vertex
   return mass;
 }
 
-// One patch. `room`: positions, in their place afterwards the rows; then three numbers a local face, and one.
+// One patch. `work` has the positions, later overwritten by the rows; then 3 half cotangents and 1 third of the area per local
+// face.
 __device__ __forceinline__ void assemble(int p, const Kind& vertices, int faces, const u16* ev, const u16* fe, const Rows& R,
-                                         const double* x, double flattest, double* room, double* data, double* mass) {
+                                         const double* x, double flattest, double* work, double* data, double* mass) {
   const int locals = vertices.size(p), owned = vertices.owned(p);
   const int* const global = vertices.global(p);
   const long long first = vertices.owned_ptr[p], base = R.start[first];
-  double* const half = room + max(3ll * locals, R.start[first + owned] - base);
+  double* const half = work + max(3ll * locals, R.start[first + owned] - base);
   double* const third = half + 3 * faces;
-  for (int i = threadIdx.x; i < 3 * locals; i += blockDim.x) room[i] = x[3ll * global[i / 3] + i % 3];
+  for (int i = threadIdx.x; i < 3 * locals; i += blockDim.x) work[i] = x[3ll * global[i / 3] + i % 3];
   __syncthreads();
   for (int f = threadIdx.x; f < faces; f += blockDim.x) {
     int corner[3];
     patches::corners(ev, fe + 3 * f, corner);
-    third[f] = measure(at(room, corner[0]), at(room, corner[1]), at(room, corner[2]), flattest, half + 3 * f);
+    third[f] = measure(at(work, corner[0]), at(work, corner[1]), at(work, corner[2]), flattest, half + 3 * f);
   }
   __syncthreads();
   for (int r = threadIdx.x; r < owned; r += blockDim.x)
     if (R.start[first + r] < R.start[first + r + 1])
-      mass[global[r]] = sum_row(R, first + r, global[r], half, third, room + (R.start[first + r] - base));
+      mass[global[r]] = sum_row(R, first + r, global[r], half, third, work + (R.start[first + r] - base));
   __syncthreads();
-  for (int r = threadIdx.x / row_lanes; r < owned; r += blockDim.x / row_lanes) {
-    const double* const row = room + (R.start[first + r] - base);
+  for (int r = threadIdx.x / kRowLanes; r < owned; r += blockDim.x / kRowLanes) {
+    const double* const row = work + (R.start[first + r] - base);
     const int entries = static_cast<int>(R.start[first + r + 1] - R.start[first + r]);
-    for (int e = threadIdx.x % row_lanes; e < entries; e += row_lanes) data[R.indptr[global[r]] + e] = row[e];
+    for (int e = threadIdx.x % kRowLanes; e < entries; e += kRowLanes) data[R.indptr[global[r]] + e] = row[e];
   }
 }
 
@@ -109,7 +112,7 @@ __device__ __forceinline__ void assemble(int p, const Kind& vertices, int faces,
 using namespace ms;
 using namespace ms::operators;
 
-// The pattern of the Laplacian, rows of `ptr`, `idx` (the query VV) with the diagonal in its place, which goes to `diagonal`.
+// Pattern of the Laplacian: the rows `ptr`, `idx` of the query VV with diagonal entries inserted; their positions go to `diagonal`.
 extern "C" __global__ void __launch_bounds__(256)
 k_insert_diagonal(int n, const long long* ptr, const int* idx, const long long* indptr, int* indices, long long* diagonal) {
   for (long long i = grid_begin(); i < n; i += grid_step()) {
@@ -123,7 +126,8 @@ k_insert_diagonal(int n, const long long* ptr, const int* idx, const long long* 
   }
 }
 
-// The faces at each owned vertex, ascending (rows face_ptr, faces of the query VF), as words of Incident. One block per patch.
+// The faces at each owned vertex, ascending (rows face_ptr, faces of the query VF), as words of Incident. One thread block per
+// patch.
 extern "C" __global__ void __launch_bounds__(256)
 k_lay_out(const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
           const long long* patch_face_ptr, const long long* face_owned, const int* face_ltog, const unsigned short* ev,
@@ -146,7 +150,7 @@ k_lay_out(const long long* vertex_ptr, const long long* vertex_owned, const int*
   }
 }
 
-// Values and masses of all vertices that are not heavy. A patch that shared memory does not hold has its part of `scratch`.
+// Values and masses of all vertices that are not heavy. A patch that does not fit into shared memory uses its part of `scratch`.
 extern "C" __global__ void __launch_bounds__(256)
 k_assemble(const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
            const long long* face_ptr, const unsigned short* ev, const unsigned short* fe, const long long* start,
@@ -162,8 +166,8 @@ k_assemble(const long long* vertex_ptr, const long long* vertex_owned, const int
   else assemble(p, vertices, faces, ends, sides, R, x, flattest, scratch + scratch_ptr[p], data, mass);
 }
 
-// The rows of heavy vertices, behind k_assemble: a warp each. An edge to a vertex that is not heavy has its weight in that one's
-// row; between two heavy ones it is summed from their faces, rows face_ptr, faces of the query VF and corners of FV.
+// Rows of heavy vertices, one warp each, after k_assemble. The weight of an edge to a vertex that is not heavy is copied from that
+// vertex's row. Between two heavy vertices it is summed over the faces (rows face_ptr, faces of the query VF, corners of FV).
 extern "C" __global__ void __launch_bounds__(256)
 k_heavy(int count, const int* heavy, const long long* face_ptr, const int* faces, const int* corners, const long long* indptr,
         const int* indices, const long long* diagonal, const double* x, double flattest, double* data, double* mass) {
@@ -203,7 +207,7 @@ k_heavy(int count, const int* heavy, const long long* face_ptr, const int* faces
   }
 }
 
-// How many products row i of A A has, and their keys i << 32 | column: A in compressed rows.
+// Number of products in row i of A A, or their keys i << 32 | column if `keys` is given. A is in compressed rows.
 extern "C" __global__ void __launch_bounds__(256)
 k_reach(int n, const long long* indptr, const int* indices, const long long* start, long long* count, long long* keys) {
   for (long long i = grid_begin(); i < n; i += grid_step()) {
@@ -220,8 +224,8 @@ k_reach(int n, const long long* indptr, const int* indices, const long long* sta
   }
 }
 
-// values[e] = sum over k of A(i, k) A(j, k) / mass[k] for the entry keys[e] = i << 32 | j: one walk along both ascending rows, so
-// that (i, j) and (j, i) get the same bits.
+// values[e] = sum over k of A(i, k) A(j, k) / mass[k] for the entry keys[e] = i << 32 | j. Both ascending rows are merged, so
+// that (i, j) and (j, i) have the same bits.
 extern "C" __global__ void __launch_bounds__(256)
 k_square(long long count, const long long* keys, const long long* indptr, const int* indices, const double* data,
          const double* mass, double* values) {

@@ -1,5 +1,7 @@
-"""The CUDA path of the operators: launches of cotan.cu. Patches and rows are laid out once for a mesh, values come at each step;
-only sizes come back to the host."""
+"""Cotangent Laplacian, lumped mass and bi-Laplacian on the GPU (kernels in cotan.cu).
+
+Patches and index arrays are computed once for a mesh, values at each step. Only sizes are copied to the host.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ from meshsolve.sparse.lists_cuda import compressed, distinct, exclusive_scan, to
 
 K = device.kernels("operators/cotan.cu")
 BLOCK = 256
-CAPACITY = 6144                                             # numbers of shared memory a block: 48 kB, which every GPU gives
-MOST_PRODUCTS = 2**31                                       # of the bi-Laplacian, eight bytes each
+CAPACITY = 6144                                             # doubles of shared memory per thread block (48 kB on every GPU)
+MOST_PRODUCTS = 2**31                                       # most products of the bi-Laplacian; each takes 8 bytes
 
 
 class DeviceAssembler:
-    """Twin of :class:`meshsolve.operators.CotanAssembler` for positions on the device.
+    """GPU counterpart of :class:`meshsolve.operators.CotanAssembler`, for positions on the device.
 
     Parameters
     ----------
@@ -31,16 +33,17 @@ class DeviceAssembler:
     Attributes
     ----------
     patches : PatchMesh
-        On the device: an ordering of the matrix may begin with them.
+        On the device. Nested dissection of the matrix can reuse them.
     indptr : (n + 1,) int64
     indices : (nnz,) int32
         Pattern of the Laplacian: edges and diagonal, rows ascending.
     diagonal : (n,) int64
-        Where the diagonal lies in each row.
+        Positions of the diagonal entries in ``indices``.
 
     Notes
     -----
-    Patches, two queries and a launch over the patches; about 110 bytes a vertex are kept beside those of the patches.
+    Cost of setup: patches, two queries and one launch over the patches. It keeps about 110 bytes per vertex, not counting the
+    patches.
     """
 
     def __init__(self, mesh, flattest, threads=None):
@@ -53,15 +56,15 @@ class DeviceAssembler:
         self._lay_out_memory()
         self._heavy_faces = (*faces, self.patches.query("FV")[1]) if len(self._tables.heavy_vertices) else None
 
-    def _lay_out_pattern(self, ptr, neighbours):
+    def _lay_out_pattern(self, ptr, neighbors):
         xp = device.xp()
         self.indptr = ptr + xp.arange(self.n + 1, dtype=np.int64)
-        self.indices, self.diagonal = xp.empty(len(neighbours) + self.n, np.int32), xp.empty(self.n, np.int64)
-        launch_1d(K.k_insert_diagonal, self.n, np.int32(self.n), ptr, neighbours, self.indptr, self.indices, self.diagonal)
+        self.indices, self.diagonal = xp.empty(len(neighbors) + self.n, np.int32), xp.empty(self.n, np.int64)
+        launch_1d(K.k_insert_diagonal, self.n, np.int32(self.n), ptr, neighbors, self.indptr, self.indices, self.diagonal)
         self._indptr = self.indptr.astype(np.int32)
 
     def _lay_out_rows(self, face_ptr, faces):
-        """Where the faces at each vertex add to its row: vertices patch by patch, heavy ones left out."""
+        """Compute the row positions to which the faces at each vertex add, patch by patch, without heavy vertices."""
         xp, T = device.xp(), self._tables
         owned = xp.argsort(self.patches.vertex_patch, kind="stable")
         light = xp.ones(self.n, np.int64)
@@ -73,7 +76,7 @@ class DeviceAssembler:
             self._incident_ptr, self._incident))
 
     def _lay_out_memory(self):
-        """How much shared memory a patch takes, and where in global memory those lie that it does not hold."""
+        """Compute the shared memory of a launch, and scratch in global memory for patches that need more than CAPACITY."""
         xp, T = device.xp(), self._tables
         rows = xp.diff(self._start[T.vertex_owned])
         need = xp.maximum(3 * xp.diff(T.vertex_ptr), rows) + 4 * xp.diff(T.face_ptr)
@@ -83,7 +86,7 @@ class DeviceAssembler:
         self._shared = 8 * int(device.scalar(xp.where(fits, need, 0).max().reshape(1)))
 
     def values(self, x):
-        """The values of the Laplacian, (nnz,), and the lumped mass of each vertex, (n,), at ``x`` (n, 3) float64."""
+        """Compute the values of the Laplacian (nnz,) and the lumped masses (n,) at ``x`` (n, 3) float64."""
         xp, T = device.xp(), self._tables
         data, mass = xp.empty(len(self.indices)), xp.empty(self.n)
         device.launch(K.k_assemble, T.count, BLOCK, self._shared, (
@@ -106,25 +109,25 @@ class DeviceAssembler:
 
     @property
     def shape(self):
-        """Of the matrices."""
+        """Shape (n, n) of the matrices."""
         return self.n, self.n
 
     def mean_edge(self, x):
-        """The mean length of the edges; 0 where there is none."""
+        """Return the mean edge length, 0 without edges."""
         gap = x[self._ends[:, 0]] - x[self._ends[:, 1]]
         return float(device.xp().sqrt((gap * gap).sum(axis=1)).sum()) / max(len(gap), 1)
 
     def matrix(self, data):
-        """The sparse matrix with ``data`` on this pattern."""
+        """Return the sparse matrix with values ``data``."""
         return device.csr(data, self.indices, self._indptr, (self.n, self.n))
 
     def squared(self, data, mass):
-        """L M^-1 L for values ``data`` of L and the diagonal ``mass`` of M: (indptr int64, indices, values, diagonal).
+        """Compute L M^-1 L for values ``data`` of L and the diagonal ``mass`` of M: (indptr int64, indices, values, diagonal).
 
         Raises
         ------
         OutOfMemoryError
-            More than 2^31 products: vertices of very many neighbours, whose neighbours all become each other's.
+            More than 2^31 products. Vertices of very high degree cause this, because the product joins all their neighbors.
         """
         xp, n, nothing = device.xp(), np.int32(self.n), device.xp().empty(0, np.int64)
         count = xp.empty(self.n, np.int64)
@@ -132,7 +135,8 @@ class DeviceAssembler:
         start = exclusive_scan(count)
         products = total(start)
         if products > MOST_PRODUCTS:
-            raise OutOfMemoryError(f"the bi-Laplacian takes {products:,} products, more than the GPU path has room for")
+            raise OutOfMemoryError(f"the bi-Laplacian needs {products:,} products; at most {MOST_PRODUCTS:,} are supported on "
+                                   'the GPU: use device="cpu"')
         keys = xp.empty(products, np.int64)
         launch_1d(K.k_reach, self.n, n, self.indptr, self.indices, start, count, keys)
         keys = distinct(keys)

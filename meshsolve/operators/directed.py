@@ -1,4 +1,4 @@
-"""Directed graphs, which have no Laplacian of the kind that is made here: refused or warned of."""
+"""Checks that a matrix describes an undirected graph."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from meshsolve.sparse.matrix import as_symmetric
 
 
 def require_symmetric(W):
-    """Raise, in words for a graph, where a sparse matrix without a diagonal is not symmetric."""
+    """Raise NotSymmetricError if the weight matrix W (sparse, without diagonal) is not symmetric."""
     try:
         as_symmetric(W, "W")
     except NotSymmetricError as e:
         i, j = e.row, e.column
-        raise NotSymmetricError(f"W is not symmetric: W[{i}, {j}] is {W[i, j]:.6g}, W[{j}, {i}] is {W[j, i]:.6g}. A Laplacian is of an "
-                                "undirected graph: W + W.T has each edge of a directed one", i, j) from None
+        raise NotSymmetricError(f"W is not symmetric: W[{i}, {j}] is {W[i, j]:.6g}, but W[{j}, {i}] is {W[j, i]:.6g}. A "
+                                "Laplacian needs an undirected graph: use W + W.T for a directed graph", i, j) from None
 
 
 def warn_if_directed(A, graph):
-    """Warn where the pattern A lacks entries of ``graph``, that of A + A^T without its diagonal."""
+    """Warn if the pattern A lacks entries of ``graph``, the pattern of A + A^T without diagonal."""
     row = np.repeat(np.arange(A.n, dtype=np.int32), np.diff(A.indptr))
     off = row != A.indices
     missing = graph.nnz - int(np.count_nonzero(off))
@@ -32,5 +32,5 @@ def warn_if_directed(A, graph):
     lacking = sp.coo_array(graph.to_scipy() - given)
     k = int(np.argmax(lacking.data))
     warn(f"the pattern is not symmetric: {counted(missing, 'entry')} without a mirror entry, the first at row "
-         f"{lacking.col[k]}, column {lacking.row[k]}. A Laplacian is of an undirected graph, here of A + A.T, which has each edge of a "
-         "directed graph; give A + A.T where that is meant", MeshsolveWarning)
+         f"{lacking.col[k]}, column {lacking.row[k]}. The Laplacian uses the undirected graph of A + A.T. "
+         "Pass A + A.T to silence this warning", MeshsolveWarning)

@@ -1,5 +1,5 @@
-// Sides are slots 3 t + c of the triangles; a flip moves sides between two triangles and keeps the numbers of all edges.
-// Edges wait in a queue, not on a stack: where rounding makes a few flip for ever, the others still get their turn.
+// Side c of triangle t has number 3 t + c. A flip moves sides between two triangles and keeps all edge numbers.
+// Edges are processed in a queue, not on a stack: if rounding makes a few edges flip endlessly, all others are still processed.
 #include "flips.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ms::operators {
 namespace {
 
-constexpr double tolerance = 1e-12;       // of the cotangents: smaller negative sums are rounding
+constexpr double kTolerance = 1e-12;      // rounding error of a sum of cotangents, relative to 1 and their absolute values
 
 class Triangulation {
  public:
@@ -27,12 +27,12 @@ class Triangulation {
 
   int32_t edges() const { return static_cast<int32_t>(length_.size()); }
 
-  // Flips the edge if it is inside, not Delaunay, and the flip makes it better; `around` then has the four sides about it.
+  // Flips an interior edge that is not Delaunay if the flip improves it. Then `around` has the four edges around it.
   bool improve(int32_t e, int32_t around[4]) {
     const int32_t s = sides_[2 * int64_t{e}], r = sides_[2 * int64_t{e} + 1];
-    if (r < 0 || s / 3 == r / 3) return false;               // of one triangle twice: its angles there are equal, so acute
+    if (r < 0 || s / 3 == r / 3) return false;               // boundary, or twice the same triangle (isosceles, so Delaunay)
     const double p = cotangent(s), q = cotangent(r);
-    if (!(p + q < -tolerance * (1 + std::abs(p) + std::abs(q)))) return false;
+    if (!(p + q < -kTolerance * (1 + std::abs(p) + std::abs(q)))) return false;
     if (alike_[e]) reverse(r / 3);
     return flip(e, p + q, around);
   }
@@ -46,17 +46,17 @@ class Triangulation {
   std::vector<int32_t> take_corners() { return std::move(corner_); }
 
  private:
-  std::vector<int32_t> corner_;       // (3 m) where the side begins
-  std::vector<int32_t> edge_;         // (3 m) of the side
-  std::vector<double> length_;        // (edges)
-  std::vector<int32_t> sides_;        // (2 edges) the sides of an edge, -1 behind the one side of a boundary edge
-  std::vector<uint8_t> alike_;        // (edges) its two sides run the same way: one triangle lies face down
+  std::vector<int32_t> corner_;       // (3 m) first vertex of each side
+  std::vector<int32_t> edge_;         // (3 m) edge of each side
+  std::vector<double> length_;        // (edges) edge lengths
+  std::vector<int32_t> sides_;        // (2 edges) sides of each edge; the second one of a boundary edge is -1
+  std::vector<uint8_t> alike_;        // (edges) 1 if its two sides have the same direction: opposite orientations
   double flattest_;
 
   static int32_t next(int32_t side) { return side % 3 == 2 ? side - 2 : side + 1; }
   static int32_t last(int32_t side) { return side % 3 == 0 ? side + 2 : side - 1; }
 
-  // Twice the area of the triangle by Kahan's formula.
+  // Twice the area of a triangle by Kahan's formula.
   static double doubled_area(double a, double b, double c) {
     if (a > b) std::swap(a, b);
     if (b > c) std::swap(b, c);
@@ -65,7 +65,7 @@ class Triangulation {
     return 0.5 * std::sqrt(std::max(product, 0.0));
   }
 
-  // Of the angle opposite the first length.
+  // Cotangent of the angle opposite the first length.
   double cotangent(double a, double b, double c) const {
     if (b < c) std::swap(b, c);
     const double longest = std::max(a, b), area = std::max(doubled_area(a, b, c), flattest_ * longest * longest);
@@ -79,7 +79,7 @@ class Triangulation {
     pair[pair[0] != from] = side;
   }
 
-  // Turns triangle t over.
+  // Reverses the orientation of triangle t.
   void reverse(int32_t t) {
     const int32_t s = 3 * t, e[3] = {edge_[s], edge_[s + 1], edge_[s + 2]};
     for (const int32_t edge : e) alike_[edge] ^= 1;
@@ -88,12 +88,12 @@ class Triangulation {
     put(s + 2, corner_[s + 2], e[0], s);
   }
 
-  // Length of the diagonal that crosses e, from the layout with e on the x axis and one triangle on either side.
+  // Length of the other diagonal of the two triangles at e, laid out with e on the x axis and one triangle on either side.
   static double diagonal(double e, double b, double c, double g, double h) {
     const double along = ((c - b) * (c + b) - (g - h) * (g + h)) / (2 * e);
     const double across = (doubled_area(e, b, c) + doubled_area(e, g, h)) / e;
     const double longest = std::min(b + h, c + g), shortest = std::max(std::abs(b - h), std::abs(c - g));
-    return std::max(std::min(std::hypot(along, across), longest), shortest);       // both triangle inequalities, rounded or not
+    return std::max(std::min(std::hypot(along, across), longest), shortest);       // keeps both triangle inequalities
   }
 
   bool flip(int32_t e, double before, int32_t around[4]) {
@@ -103,7 +103,7 @@ class Triangulation {
     const double cd = diagonal(length_[e], length_[bc], length_[ca], length_[ad], length_[db]);
     if (!(cd > 0 && std::isfinite(cd))) return false;
     const double after = cotangent(cd, length_[db], length_[bc]) + cotangent(cd, length_[ca], length_[ad]);
-    if (!(after > before)) return false;                     // or rounding could flip one edge back and forth
+    if (!(after > before)) return false;                     // otherwise rounding could flip an edge back and forth
     length_[e] = cd;
     const int32_t a = corner_[s0], b = corner_[r0], c = corner_[s2], d = corner_[r2];
     put(s0, c, e, s0);
@@ -117,7 +117,7 @@ class Triangulation {
   }
 };
 
-// Every edge once, in order; a flip sends the four edges about it in again.
+// Circular queue in which each edge occurs at most once; initially all edges in order.
 class Queue {
  public:
   explicit Queue(int32_t edges) : ring_(edges), waiting_(edges, 1), size_(edges) {

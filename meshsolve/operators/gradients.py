@@ -1,10 +1,12 @@
-"""Gradients of the hat functions of a mesh, which are 1 at one vertex and linear on each triangle, and the matrix of them.
+"""Gradients of the hat functions of a mesh, and their matrix.
 
-The gradient of corner c is the side opposite to it, turned by a right angle in the plane of the triangle, over the doubled area.
-Scalar products of the gradients are then those of the sides, so that their energy is that of the cotangents, to rounding, where
-the area is what the Laplacian takes it for. The sides are turned about the normal. In a triangle that is flat the plane is lost,
-but not the turn: there it is made in a frame of the longest side and of what is left of another beside it, or of anything at
-right angles.
+A hat function is 1 at one vertex, 0 at the others, and linear on each triangle. Its gradient at corner c is the opposite side,
+rotated by 90 degrees in the plane of the triangle and divided by twice the area. With the area bounded below as in the Laplacian,
+the Dirichlet energy of these gradients equals the cotangent energy up to rounding.
+
+Sides are rotated about the normal by a cross product. The normal of a very thin triangle is inaccurate. Its sides are rotated in an
+orthonormal frame of its plane instead: the longest side, and the component of another side orthogonal to it. If that component is
+rounding error too, any orthogonal direction serves.
 
 Source: Botsch, Kobbelt, Pauly, Alliez, Levy 2010, "Polygon Mesh Processing", section 3.3.3. O(faces).
 """
@@ -14,54 +16,54 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-FLAT = 1e-20            # a height below this share of the longest side is rounding, and has no direction
-LEAST = 1e-300          # doubled areas below this are none: one over them is no number
-THIN = 1e-4             # triangles whose doubled area is below this share of their sides squared are turned in a frame
-SMALL = 1e-140          # and those with less doubled area than this: its square may underflow
-BLOCK = 8192            # faces that are worked on at a time: their sides stay in the cache
+FLAT = 1e-20            # height relative to the longest side below which its direction is rounding error
+LEAST = 1e-300          # smallest usable doubled area: the reciprocal of a smaller one overflows
+THIN = 1e-4             # doubled area relative to the squared sides below which a triangle is rotated in a frame
+SMALL = 1e-140          # doubled area below which a triangle is rotated in a frame, because its square may underflow
+BLOCK = 8192            # faces per batch, so that their sides stay in the cache
 
 
 def of_hats(vertices, faces, area, flattest, integrated=False):
-    """Gradients (3, m, 3) of the hat functions of the corners: by coordinate, by face, by corner as :func:`corners_of` has them.
+    """Compute the gradients (3, m, 3) of the hat functions: coordinate, face, corner in the order of :func:`corners_of`.
 
-    A face whose doubled area is below ``flattest`` times its longest side squared counts as that flat; the gradients of one
-    without extent are 0. ``integrated``: times minus the area that the face counts with.
+    The doubled area of a face counts as at least ``flattest`` times its longest side squared. Gradients on a face without extent
+    are 0. With ``integrated`` they are multiplied by minus the area of the face.
     """
     m, corners, x = len(faces), corners_of(faces), np.ascontiguousarray(vertices.T)
-    hats, is_thin, room = np.empty((3, m, 3)), np.empty(m, bool), np.empty((7, 3, min(BLOCK, m)))
+    hats, is_thin, work = np.empty((3, m, 3)), np.empty(m, bool), np.empty((7, 3, min(BLOCK, m)))
     for begin in range(0, m, BLOCK):
         part = slice(begin, begin + BLOCK)
-        there = corners[:, part]
-        is_thin[part] = _turned_about_normals(x, there, area[part], integrated, hats[:, part], room[:, :, :there.shape[1]])
+        batch = corners[:, part]
+        is_thin[part] = _rotated_about_normals(x, batch, area[part], integrated, hats[:, part], work[:, :, :batch.shape[1]])
     thin = np.flatnonzero(is_thin)
     if len(thin):
-        hats[:, thin] = _turned_in_frames(vertices, corners[:, thin], area[thin], flattest, integrated)
+        hats[:, thin] = _rotated_in_frames(vertices, corners[:, thin], area[thin], flattest, integrated)
     return hats
 
 
 def corners_of(faces):
-    """The corners of each face in ascending order, (3, m) int32."""
+    """Sort the corners of each face in ascending order, (3, m) int32."""
     a, b, c = faces.T
     low, high = np.minimum(a, b), np.maximum(a, b)
     return np.stack([np.minimum(low, c), np.minimum(high, np.maximum(low, c)), np.maximum(high, c)])
 
 
-def _turned_about_normals(x, corners, area, integrated, hats, room):
-    """Write the gradients (3, b, 3) of faces that are not thin; returns which are, (b,), and have anything there.
+def _rotated_about_normals(x, corners, area, integrated, hats, work):
+    """Write the gradients (3, b, 3) of a batch and return a mask (b,) of thin faces, whose gradients are undefined.
 
-    ``x`` (3, n) coordinates. ``room`` (7, 3, b) holds what is computed on the way: new memory takes as long as the arithmetic.
+    ``x`` (3, n) has the coordinates. ``work`` (7, 3, b) is a workspace: allocating memory would take as long as the arithmetic.
     """
-    corner, side, normal = room[:3], room[3:6], room[6]             # by coordinate, by corner; (3, b)
+    corner, side, normal = work[:3], work[3:6], work[6]             # (coordinate, corner, face), the normal (coordinate, face)
     corners = corners.astype(np.intp)
     for k in range(3):
         x[k].take(corners, out=corner[k], mode="clip")              # "raise" would copy
     for c in range(3):
-        np.subtract(corner[:, c - 1], corner[:, c - 2], out=side[:, c])             # opposite to corner c, head to tail
-    products, others = corner[:2]                                   # their place is free now
+        np.subtract(corner[:, c - 1], corner[:, c - 2], out=side[:, c])             # side opposite corner c, cyclic orientation
+    products, others = corner[:2]                                   # the corners are not needed any more
     np.multiply(side[:, 1], side[:, 1], out=products)
     np.multiply(side[:, 2], side[:, 2], out=others)
     products += others
-    squares = products[0] + products[1] + products[2]               # of two sides: from half to twice the longest one's
+    squares = products[0] + products[1] + products[2]               # two sides: from 1/2 to 2 times the longest side squared
     is_thin = ~(2 * area > np.maximum(THIN * squares, SMALL))
     for k in range(3):
         np.multiply(side[k - 2, 1], side[k - 1, 2], out=normal[k])
@@ -81,26 +83,26 @@ def _turned_about_normals(x, corners, area, integrated, hats, room):
     return is_thin
 
 
-def _turned_in_frames(vertices, corners, area, flattest, integrated):
-    """What :func:`of_hats` returns, for triangles of any shape; six times as slow."""
+def _rotated_in_frames(vertices, corners, area, flattest, integrated):
+    """Compute the gradients of :func:`of_hats` for triangles of any shape; six times slower."""
     corner = [vertices.take(vertex, axis=0) for vertex in corners]
     side = np.stack([corner[c - 1] - corner[c - 2] for c in range(3)])
     square = np.einsum("cfk,cfk->cf", side, side)
     longest, which = square.max(axis=0), square.argmax(axis=0)
     double = np.maximum(2 * area, flattest * longest)
-    is_there = double > LEAST
-    length = np.sqrt(np.where(is_there, longest, 1))
-    side *= np.where(is_there, 1 / length, 0)[:, None]
+    has_extent = double > LEAST
+    length = np.sqrt(np.where(has_extent, longest, 1))
+    side *= np.where(has_extent, 1 / length, 0)[:, None]
     face = np.arange(len(area))
     along, across = _frame(side[which, face], side[(which + 1) % 3, face])
-    turned = np.einsum("cfk,fk->cf", side, along)[:, :, None] * across - np.einsum("cfk,fk->cf", side, across)[:, :, None] * along
-    return (turned * (-0.5 * length if integrated else length / np.where(is_there, double, 1))[:, None]).transpose(2, 1, 0)
+    rotated = np.einsum("cfk,fk->cf", side, along)[:, :, None] * across - np.einsum("cfk,fk->cf", side, across)[:, :, None] * along
+    return (rotated * (-0.5 * length if integrated else length / np.where(has_extent, double, 1))[:, None]).transpose(2, 1, 0)
 
 
 def _frame(along, other):
-    """``along`` (m, 3), of length 1 or 0, and the direction beside it in which ``other`` goes."""
+    """Return ``along`` (m, 3), of length 1 or 0, and the unit direction of the component of ``other`` orthogonal to it."""
     across = other - _dot(other, along)[:, None] * along
-    across -= _dot(across, along)[:, None] * along          # what cancelled above is now at right angles as well
+    across -= _dot(across, along)[:, None] * along          # second step: orthogonal despite cancellation in the first
     height = np.sqrt(_dot(across, across))
     flat = np.flatnonzero(height <= FLAT)
     t = along[flat]
@@ -115,8 +117,7 @@ def _dot(a, b):
 
 
 def matrix_of(faces, hats, n):
-    """The (3 m, n) csr_array of (3, m, 3) gradients: m rows for x, m for y, m for z, columns ascending. It shares their memory.
-    """
+    """Make the (3 m, n) csr_array of gradients (3, m, 3), which it shares: m rows each for x, y and z, columns ascending."""
     columns = np.empty(hats.shape, np.int32)
     columns[:] = corners_of(faces).T
     ends = np.arange(0, hats.size + 1, 3, dtype=np.int32 if hats.size <= np.iinfo(np.int32).max else np.int64)

@@ -1,9 +1,8 @@
-"""Intrinsic Delaunay triangles of any triangle mesh, and the operators on them.
+"""Intrinsic Delaunay triangulation of any triangle mesh, and its operators.
 
-Every face is covered by two triangles, its front and its back. Around an edge the front of one face is joined to the back of the
-next one, so that every edge of the cover has two triangles: also at a boundary, where the front of the last face meets its own
-back, and where more than two faces meet. Edges of the cover are then flipped, by their lengths alone, until they are Delaunay.
-No weight of the Laplacian is negative after that, whatever the angles of the faces were.
+The tufted cover has two triangles for every face, its front and its back. Around an edge the front of each face is joined to the
+back of the next face. So every edge of the cover has exactly two triangles, also at boundaries and non-manifold edges. Edges of the
+cover are flipped, using their lengths only, until all are Delaunay. Then no weight of the Laplacian is negative.
 
 Source: Sharp & Crane 2020, "A Laplacian for nonmanifold triangle meshes", sections 3.2 (cover), 3.3 (flips) and 4.5
 (mollification); Fisher, Springborn, Schroeder, Bobenko 2007 (flips). O(faces + flips).
@@ -19,34 +18,34 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import MeshLike, placed_mesh, takes_arrays
+from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import gradients
 from meshsolve.options import thread_count
 from meshsolve.report import warn
 from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.types import Array, Sparse
 
-FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
-MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
-SHORTEST = 1e-6         # sides of the cover are at least this share of their piece's mean: weights stay within a factor of 1e12 or so
-MOST_FLIPS = 10**9      # about two minutes; the planar worst case is quadratic (Lawson), meshes need less than a flip per edge
+FLATTEST = 1e-8         # lower bound for twice the area of a triangle, relative to its longest side squared
+MOLLIFY = 1e-8          # slack of the triangle inequalities, relative to the mean edge length
+SHORTEST = 1e-6         # shortest edge of the cover, relative to its component's mean; bounds ratios of weights by about 1e12
+MOST_FLIPS = 10**9      # limit on flips, about two minutes; most meshes need less than one per edge, the worst case is quadratic
 
 
 @dataclass(frozen=True)
 class IntrinsicMesh:
-    """Triangles on a surface that are known by the lengths of their sides, made by :func:`intrinsic_delaunay`.
+    """Triangles on a surface, defined by the lengths of their sides. Made by :func:`intrinsic_delaunay`.
 
     Parameters
     ----------
     faces : (k, 3) int32
         Vertices of the mesh at the corners of each triangle. Two corners may be the same vertex.
     lengths : (k, 3) float64
-        Side c joins corners c and c + 1; side 0 is the longest.
+        Lengths of the sides. Side c joins corners c and c + 1; side 0 is the longest.
     weights : (k, 3) float64
         Half the cotangent of the angle opposite each side.
     num_vertices : int
     flips : int
-        Number of edges that were flipped.
+        Number of edge flips.
     """
 
     faces: Array
@@ -56,42 +55,45 @@ class IntrinsicMesh:
     flips: int
 
     def laplacian(self) -> Sparse:
-        """The cotangent Laplacian, (n, n) csr_array: its entries off the diagonal are at most 0, and its rows sum to 0."""
+        """Assemble the cotangent Laplacian, (n, n) csr_array. Off-diagonal entries are at most 0; rows sum to 0."""
         n = self.num_vertices
         ends, edge = _core.mesh_edges(n, self.faces.reshape(-1), thread_count())
         pairs = ends.reshape(-1, 2)
-        weight = np.maximum(0.5 * np.bincount(edge, self.weights.reshape(-1), minlength=len(pairs)), 0)         # but for rounding
-        proper = pairs[:, 0] != pairs[:, 1]                 # an edge from a vertex to itself has no energy
+        weight = np.maximum(0.5 * np.bincount(edge, self.weights.reshape(-1), minlength=len(pairs)), 0)         # rounding below 0
+        proper = pairs[:, 0] != pairs[:, 1]                 # loop edges have no energy
         indptr, indices, edge = _core.mesh_adjacency(n, pairs[proper].reshape(-1), True, thread_count())
         data = _core.laplacian_values(indptr, indices, edge, weight[proper], thread_count())
         return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
 
     def mass(self) -> Sparse:
-        """The lumped mass matrix, (n, n) csr_array: a third of the area of each triangle at each of its corners."""
+        """Assemble the lumped mass matrix, (n, n) csr_array: a third of the area of each triangle at each of its corners."""
         n = self.num_vertices
         mass = _core.vertex_areas(self.faces.reshape(-1), 0.5 * self._areas(), n, thread_count())
         return sp.csr_array((mass, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, n))
 
     def gradient(self) -> Sparse:
-        """G, (2 k, n) csr_array: the gradient on each triangle, first along side 0 for all triangles, then at right angles to it."""
+        """Assemble the gradient G, (2 k, n) csr_array: components along side 0 of all triangles, then orthogonal components."""
         x, faces = self._layout()
         return self._matrix(gradients.of_hats(x, faces, self._areas(), FLATTEST))
 
     def divergence(self) -> Sparse:
-        """D = -G^T times half the area of each triangle, (n, 2 k) csr_array; D @ G is minus :meth:`laplacian`, to rounding."""
+        """Assemble the divergence D = -G^T A / 2 with triangle areas A, (n, 2 k) csr_array.
+
+        D @ G is minus :meth:`laplacian`, up to rounding.
+        """
         x, faces = self._layout()
         hats = gradients.of_hats(x, faces, self._areas(), FLATTEST, integrated=True)
         return 0.5 * self._matrix(hats).T.tocsr()
 
     def _areas(self):
-        """(k,) areas by Kahan's formula, from the longest side to the shortest."""
+        """Compute the areas (k,) by Kahan's formula, with sides in descending order."""
         a, second, third = self.lengths.T
         b, c = np.maximum(second, third), np.minimum(second, third)
         product = (a + (b + c)) * (c - (a - b)) * (c + (a - b)) * (a + (b - c))
         return 0.25 * np.sqrt(np.maximum(product, 0))
 
     def _layout(self):
-        """Each triangle in a plane of its own, side 0 on the x axis: positions (3 k, 3), and faces of those numbers (k, 3)."""
+        """Lay out each triangle in its own plane with side 0 on the x axis: positions (3 k, 3) and faces (k, 3)."""
         k, area = len(self.faces), self._areas()
         a, b, c = self.lengths.T
         base = np.where(a > 0, a, 1)
@@ -102,7 +104,7 @@ class IntrinsicMesh:
         return x.reshape(-1, 3), np.arange(3 * k, dtype=np.int32).reshape(k, 3)
 
     def _matrix(self, hats):
-        """The (2 k, n) csr_array of (3, k, 3) gradients, which lie in the plane of x and y."""
+        """Make the (2 k, n) csr_array of gradients (3, k, 3) in the x-y plane."""
         k = len(self.faces)
         ends = np.arange(0, 6 * k + 1, 3)
         columns = np.concatenate([self.faces, self.faces]).reshape(-1)
@@ -113,33 +115,33 @@ class IntrinsicMesh:
 
 @takes_arrays
 def intrinsic_delaunay(mesh: MeshLike) -> IntrinsicMesh:
-    """Find triangles with good angles on the surface of a mesh, with the same vertices, for operators without negative weights.
+    """Compute the intrinsic Delaunay triangulation of the tufted cover of a mesh, for operators without negative weights.
 
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        With n vertices and m faces. Boundaries, non-manifold edges and zero-area faces are fine.
+        With n vertices and m faces. Boundaries, non-manifold edges and zero-area faces are allowed.
 
     Returns
     -------
     IntrinsicMesh
-        Of 2 m triangles: every face is covered on both sides, so that edges on a boundary can be flipped as well. ``.laplacian()``,
-        ``.mass()``, ``.gradient()`` and ``.divergence()`` count each with half its area.
+        2 m triangles on the same vertices: a front and a back for every face, so that boundary edges can be flipped as well.
+        ``.laplacian()``, ``.mass()``, ``.gradient()`` and ``.divergence()`` count each triangle with half its area.
 
     Raises
     ------
     InvalidInputError
-        Not a mesh, no face, or a vertex that was changed to NaN, infinity or beyond 1e70.
+        Not a mesh, no faces, or a coordinate that was changed in place to NaN, infinity or a value beyond 1e70.
 
     Warns
     -----
     MeshsolveWarning
-        The flips were stopped, after edges squared of them or 10**9. Weights that are still negative count as 0.
+        The limit on flips was reached (edges squared, at most 10**9). Weights that are still negative count as 0.
 
     Notes
     -----
-    O(faces + flips). Without negative weights M + t L is an M-matrix: heat that starts at a source is positive everywhere. This
-    Laplacian differs from ``cotan_laplacian(mesh, intrinsic_delaunay=True)`` at boundaries, where the latter flips no edge.
+    O(faces + flips). Without negative weights M + t L is an M-matrix, so heat diffusion stays positive. This Laplacian differs from
+    ``cotan_laplacian(mesh, intrinsic_delaunay=True)`` at boundaries, whose edges the latter does not flip.
 
     References
     ----------
@@ -154,52 +156,53 @@ def intrinsic_delaunay(mesh: MeshLike) -> IntrinsicMesh:
     >>> ms.operators.intrinsic_delaunay(thin).laplacian().toarray()[0].round(2).tolist()
     [0.7, 0.0, -0.7, 0.0]
     """
-    mesh = placed_mesh(mesh)
+    mesh = checked_mesh(mesh)
     if len(mesh.faces) == 0:
-        raise InvalidInputError("the mesh has no face: there is no surface to triangulate")
+        raise InvalidInputError("the mesh has no faces: intrinsic_delaunay needs a surface")
     edge, cover = _tufted_cover(mesh)
     lengths, longest = _mollified_by_pieces(mesh)
     limit = min((3 * len(mesh.faces)) ** 2 + 1000, MOST_FLIPS)
     faces = np.concatenate([mesh.faces, mesh.faces]).reshape(-1)
     corners, weights, sides, flips, finished = _core.intrinsic_delaunay(faces, cover, lengths[edge], FLATTEST, limit)
     if not finished:
-        warn(f"the flips were stopped after {flips} of them: some triangles are not Delaunay", MeshsolveWarning)
-    turn = (sides.reshape(-1, 3).argmax(axis=1)[:, None] + np.arange(3)) % 3
-    faces, weights, sides = (np.take_along_axis(a.reshape(-1, 3), turn, axis=1) for a in (corners, weights, sides))
+        warn(f"stopped after {flips:,} edge flips: some triangles are not Delaunay", MeshsolveWarning)
+    from_longest = (sides.reshape(-1, 3).argmax(axis=1)[:, None] + np.arange(3)) % 3
+    faces, weights, sides = (np.take_along_axis(a.reshape(-1, 3), from_longest, axis=1) for a in (corners, weights, sides))
     return IntrinsicMesh(faces, longest * sides, weights, len(mesh.vertices), flips)
 
 
 def mollified(lengths, side_edges):
-    """The lengths (e,) with the least constant added that keeps every triangle inequality strict, the longest scaled to 1."""
+    """Add the smallest constant to the lengths (e,) that makes all triangle inequalities strict, and scale the longest to 1."""
     sides = lengths[side_edges.T]
     lengths = lengths + max(0.0, MOLLIFY * sides.mean() - _slack(sides).min())
     return lengths / (lengths.max() or 1.0)
 
 
 def _mollified_by_pieces(mesh):
-    """The same for the edges of a mesh, with a constant for each connected component, none of length 0; and the longest length."""
+    """Mollify the edge lengths of a mesh with one constant per connected component. Returns scaled lengths and the longest."""
     lengths = _core.edge_lengths(mesh.vertices.reshape(-1), mesh.edges.reshape(-1), thread_count())
-    piece, piece_of_face = mesh.components[mesh.edges[:, 0]], mesh.components[mesh.faces[:, 0]]
-    mean = np.bincount(piece, lengths) / np.bincount(piece).clip(1)
+    component, component_of_face = mesh.components[mesh.edges[:, 0]], mesh.components[mesh.faces[:, 0]]
+    mean = np.bincount(component, lengths) / np.bincount(component).clip(1)
     mean[mean == 0] = lengths.mean() or 1.0             # all vertices at one point
-    lengths = np.maximum(lengths, SHORTEST * mean[piece])           # the shortest sides of triangles: no inequality breaks
+    lengths = np.maximum(lengths, SHORTEST * mean[component])       # only the shortest sides grow: inequalities stay valid
     least = np.full(len(mean), np.inf)
-    np.minimum.at(least, piece_of_face, _slack(lengths[mesh.side_edges.T]))
-    lengths = lengths + np.maximum(MOLLIFY * mean - least, 0)[piece]
+    np.minimum.at(least, component_of_face, _slack(lengths[mesh.side_edges.T]))
+    lengths = lengths + np.maximum(MOLLIFY * mean - least, 0)[component]
     return lengths / lengths.max(), float(lengths.max())
 
 
 def _slack(sides):
-    """By how much the two shorter of three sides (3, m) are longer than the longest."""
+    """Sum of the two shorter sides minus the longest, for sides (3, m)."""
     a, b, c = sides
     return a + b + c - 2 * np.maximum(np.maximum(a, b), c)
 
 
 def _tufted_cover(mesh):
-    """(3 m,) the edge of the mesh below each edge of the cover, and (6 m,) the edge of the cover of each side of the fronts and backs.
+    """Build the tufted cover.
 
-    Around an edge of the mesh the faces are taken in the order of their angles. An edge of the cover joins the side of a face that
-    looks forward in that order to the side of the next face that looks back.
+    Returns the mesh edge of each cover edge, (3 m,), and the cover edge of each side of the fronts and backs, (6 m,). The faces
+    around a mesh edge are ordered by angle. A cover edge joins the forward side of a face in that order to the backward side of the
+    next face.
     """
     m, side_edge = len(mesh.faces), mesh.side_edges.reshape(-1)
     order = _around_edges(mesh, side_edge)
@@ -209,7 +212,7 @@ def _tufted_cover(mesh):
     following = np.arange(1, len(edge) + 1)
     is_last = np.append(is_first[1:], True)
     following[is_last] = start[group[is_last]]
-    ascends = (mesh.faces < np.roll(mesh.faces, -1, axis=1)).reshape(-1)[order]         # its front looks forward
+    ascends = (mesh.faces < np.roll(mesh.faces, -1, axis=1)).reshape(-1)[order]         # the front is the forward side
     cover = np.empty(6 * m, np.int32)
     number = np.arange(3 * m, dtype=np.int32)
     cover[order + np.where(ascends, 0, 3 * m)] = number
@@ -218,7 +221,7 @@ def _tufted_cover(mesh):
 
 
 def _around_edges(mesh, side_edge):
-    """The sides of all faces by edge, and by the angle of the face about the edge where there are more than two."""
+    """Order the sides of all faces by edge, and by the angle of the face around the edge if it has more than two faces."""
     angle = np.zeros(len(side_edge))
     shared = np.flatnonzero(np.bincount(side_edge, minlength=len(mesh.edges))[side_edge] > 2)
     if len(shared):

@@ -1,6 +1,6 @@
-"""Matrix Market files, coordinates and arrays, read with every line accounted for.
+"""Read Matrix Market files, coordinate and array, and check every line.
 
-scipy's reader is not used: on damaged files (a NUL byte, a last line cut off inside a number) it reads past its memory.
+scipy's reader is not used. On damaged files (a NUL byte, a last line truncated inside a number) it reads beyond its buffer.
 Source: Boisvert, Pozo, Remington 1996, "The Matrix Market exchange formats: initial design" (NISTIR 5935).
 """
 
@@ -20,50 +20,50 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.types import Array
 
 LAYOUTS = ("coordinate", "array")
-FIELDS = {"real": 1, "double": 1, "integer": 1, "unsigned-integer": 1, "complex": 2, "pattern": 0}          # numbers a value
+FIELDS = {"real": 1, "double": 1, "integer": 1, "unsigned-integer": 1, "complex": 2, "pattern": 0}          # numbers per value
 SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
-OTHER_WORDS = {"int": "integer", "float": "real", "skew": "skew-symmetric", "unsymmetric": "general"}      # of some writers
-PADDING = b"\0\x1a"             # what some systems put behind the last line
+OTHER_WORDS = {"int": "integer", "float": "real", "skew": "skew-symmetric", "unsymmetric": "general"}      # nonstandard keywords
+PADDING = b"\0\x1a"             # bytes that some systems append to a text
 
 
 class Header(NamedTuple):
-    """The first lines of a file."""
+    """Contents of the banner and the size line."""
 
     layout: str
     field: str
     symmetry: str
     shape: tuple[int, int]
-    entries: int                # lines that follow, one value each
-    line: int                   # of the sizes
-    begin: int                  # byte behind that line
+    entries: int                # number of lines that follow, one value each
+    line: int                   # line number of the sizes
+    begin: int                  # offset of the byte after that line
 
 
 def parse(content: bytes, name: object) -> Array:
-    """The matrix in the bytes of a file.
+    """Parse the bytes of a Matrix Market file.
 
     Parameters
     ----------
     content : bytes
     name : str or path
-        For messages.
+        Name of the file, for messages.
 
     Returns
     -------
     coo_array or (m, n) array
-        float64, int64 or complex128; both triangles of what is symmetric.
+        float64, int64 or complex128. Both triangles of a symmetric matrix are stored.
 
     Raises
     ------
     InvalidInputError
-        ``FILE:LINE:`` and what is wrong there.
+        The file is invalid; the message begins with ``FILE:LINE:``.
 
     Notes
     -----
-    The numbers are read in C++ (native/text/table.cpp), well below 0.1 us each, and copied twice.
+    Numbers are parsed in C++ (native/text/table.cpp), in less than 0.1 us each, and copied twice.
     """
     content = content.removeprefix(codecs.BOM_UTF8).rstrip(PADDING)
     if b"\n" not in content:
-        content = content.replace(b"\r", b"\n")          # lines as the first Macs ended them
+        content = content.replace(b"\r", b"\n")          # line ends of classic Mac OS
     header = _header(content, name)
     width = FIELDS[header.field] + (2 if header.layout == "coordinate" else 0)
     numbers = _numbers(content, header, width, name)
@@ -71,7 +71,7 @@ def parse(content: bytes, name: object) -> Array:
 
 
 def read(path: pathlib.Path) -> Array:
-    """The matrix in a file, which may be packed with gzip; what :func:`parse` returns and raises."""
+    """Read a Matrix Market file, which may be compressed with gzip. Returns and raises as :func:`parse`."""
     content = path.read_bytes()
     return parse(gzip.decompress(content) if path.suffix.lower() == ".gz" else content, path)
 
@@ -85,8 +85,9 @@ def _header(content, name):
     words = [OTHER_WORDS.get(word, word) for word in banner.split()[:5]]
     known = len(words) == 5 and words[:2] == ["matrixmarket", "matrix"]
     if not known or words[2] not in LAYOUTS or words[3] not in FIELDS or words[4] not in SYMMETRIES:
-        raise InvalidInputError(f"{name}:{line}: a Matrix Market file begins with '%%MatrixMarket matrix', coordinate or array, "
-                                f"{', '.join(FIELDS)} and {', '.join(SYMMETRIES)}, not with {_shown(first)}")
+        raise InvalidInputError(f"{name}:{line}: the first line must be '%%MatrixMarket matrix LAYOUT FIELD SYMMETRY' with LAYOUT "
+                                f"{' or '.join(LAYOUTS)}, FIELD {' or '.join(FIELDS)}, and SYMMETRY {' or '.join(SYMMETRIES)}, "
+                                f"got {_shown(first)}")
     kind = words[2], words[3], words[4]
     for text, line, end in lines:
         if not text.startswith(b"%"):
@@ -95,7 +96,7 @@ def _header(content, name):
 
 
 def _filled_lines(content):
-    """Lines that are not empty, without the blanks around them: text, number from 1, byte behind the line."""
+    """Yield the nonempty lines: stripped text, line number from 1, offset of the byte after the line."""
     begin, line = 0, 0
     while begin < len(content):
         end = content.find(b"\n", begin)
@@ -106,7 +107,7 @@ def _filled_lines(content):
 
 
 def _shown(line):
-    """The beginning of a line in quotes, for messages."""
+    """Quote the beginning of a line, for messages."""
     return repr(line[:80].decode("ascii", "replace"))
 
 
@@ -115,30 +116,32 @@ def _sizes(text, kind, line, begin, name):
     sizes = text.split()
     if len(sizes) != (3 if layout == "coordinate" else 2) or not all(re.fullmatch(rb"\+?\d{1,18}", s) for s in sizes):
         named = "rows, columns and entries" if layout == "coordinate" else "rows and columns"
-        raise InvalidInputError(f"{name}:{line}: the sizes have to be {named}, not {_shown(text)}")
+        raise InvalidInputError(f"{name}:{line}: the sizes must be {named}, got {_shown(text)}")
     m, n = int(sizes[0]), int(sizes[1])
     if layout == "array" and field == "pattern":
-        raise InvalidInputError(f"{name}:1: an array has values: 'pattern' goes with 'coordinate'")
+        raise InvalidInputError(f"{name}:1: 'pattern' needs 'coordinate', got 'array'")
     if symmetry != "general" and m != n:
-        raise InvalidInputError(f"{name}:{line}: a {symmetry} matrix is square, not {m} x {n}")
+        raise InvalidInputError(f"{name}:{line}: a {symmetry} matrix must be square, got {m} x {n}")
     triangle = n * (n + 1) // 2 if symmetry in ("symmetric", "hermitian") else n * (n - 1) // 2
     count = int(sizes[2]) if layout == "coordinate" else m * n if symmetry == "general" else triangle
     return Header(layout, field, symmetry, (m, n), count, line, begin)
 
 
 def _numbers(content, header, width, name):
-    """(count, width) numbers, a line each; empty lines and comments are passed over, and the values of what calls itself a pattern."""
+    """Read (entries, width) numbers, one row per line. Empty lines, comments and values of a pattern are ignored."""
     numbers, bad = _core.read_table(content, header.begin, width, header.entries, header.field == "pattern")
     found = len(numbers) // width
     if bad >= 0:
         line = header.line + 1 + bad
         if found == header.entries:
-            raise InvalidInputError(f"{name}:{line}: one more entry than the {header.entries} that were announced")
+            raise InvalidInputError(f"{name}:{line}: the file has more entries than the {header.entries} announced in line "
+                                    f"{header.line}")
         text = content[header.begin:].split(b"\n")[bad].strip()
-        raise InvalidInputError(f"{name}:{line}: a line of this file holds {width} numbers, not {_shown(text)}")
+        raise InvalidInputError(f"{name}:{line}: each line must have {width} numbers, got {_shown(text)}")
     if found != header.entries:
         line = content.rstrip().count(b"\n") + 1
-        raise InvalidInputError(f"{name}:{line}: {header.entries} entries were announced, {found} are there: the file may be cut off")
+        raise InvalidInputError(f"{name}:{line}: {header.entries} entries are announced, but the file has {found}: it may be "
+                                "truncated")
     return numbers.reshape(header.entries, width)
 
 
@@ -149,8 +152,8 @@ def _coordinates(header, numbers, name):
     good = good[0] & good[1]
     if not good.all():
         at = int(np.argmin(good))
-        raise InvalidInputError(f"{name}: entry {at + 1} is in row {given[0][at]:g}, column {given[1][at]:g} of a matrix of "
-                                f"{header.shape[0]} x {header.shape[1]}")
+        raise InvalidInputError(f"{name}: entry {at + 1} has row {given[0][at]:g}, column {given[1][at]:g}, outside a matrix of "
+                                f"{header.shape[0]} x {header.shape[1]} (indices count from 1)")
     kind = np.int32 if max(header.shape) <= np.iinfo(np.int32).max else np.int64
     row, column = (index.astype(kind) - kind(1) for index in given)
     values = _values(header, numbers[:, 2:])
@@ -158,7 +161,7 @@ def _coordinates(header, numbers, name):
         off = row != column
         if header.symmetry == "skew-symmetric" and values[~off].any():
             at = int(np.argmax(~off & (values != 0)))
-            raise InvalidInputError(f"{name}: entry {at + 1} is on the diagonal of a skew-symmetric matrix")
+            raise InvalidInputError(f"{name}: entry {at + 1} of a skew-symmetric matrix is on the diagonal and not 0")
         row, column = np.concatenate([row, column[off]]), np.concatenate([column, row[off]])
         values = np.concatenate([values, _mirrored(header, values[off])])
     return sp.coo_array((values, (row, column)), shape=header.shape)

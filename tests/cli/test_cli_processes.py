@@ -64,7 +64,7 @@ def test_a_pipe_that_breaks_before_all_is_written_is_an_error(folder):
     open(folder / "x.npy", "rb").close()
     text, err = child.communicate(timeout=1200)
     assert (child.returncode, text) == (1, "") and err.startswith("meshsolve: error: ") and err.count("\n") == 1
-    assert "x.npy: the program that reads from this pipe ended" in err
+    assert "x.npy: the program that reads this pipe ended" in err
 
 
 LONG = ["mcf", "ball.obj", "-o", "out.obj", "--steps", "1000000", "--dt", "1e-12", "--report", "r.json"]

@@ -224,8 +224,8 @@ def test_the_files_are_good_before(suffix, tmp_path):
         READERS[suffix](path)
 
 
-@pytest.mark.parametrize("change, says", [((b"6 6 3", b"6 6 3\0\0x"), r"A.mtx:\d+: a line of this file holds 3 numbers"),
-                                          ((b"\n10 7 -1", b"\n10 3.5"), r"A.mtx:\d+: a line of this file holds 3 numbers")])
+@pytest.mark.parametrize("change, says", [((b"6 6 3", b"6 6 3\0\0x"), r"A.mtx:\d+: each line must have 3 numbers"),
+                                          ((b"\n10 7 -1", b"\n10 3.5"), r"A.mtx:\d+: each line must have 3 numbers")])
 def test_what_scipys_reader_died_of(change, says, tmp_path):
     """Found by the long run: scipy's reader goes past its memory."""
     path = tmp_path / "A.mtx"

@@ -1,4 +1,4 @@
-"""Matrices, meshes and files with one fault each, and calls on machines that lack something."""
+"""Matrices, meshes and files with one fault each, and calls without an optional package."""
 
 import gzip
 import sys
@@ -21,7 +21,7 @@ def spd(n=N):
 
 
 def edited(**parts):
-    """spd() whose arrays are replaced as given; index: value pairs of a dict are written into the array."""
+    """spd() with changed arrays: a function of the array, or a dict of index to new value."""
     A = spd()
     for name, change in parts.items():
         array = getattr(A, name).copy()
@@ -67,9 +67,9 @@ def factor(**options):
 
 
 def used_within(outer, inner):
-    """``inner(F)`` while ``outer(F)`` works: its progress callable stands for another thread."""
+    """Call ``inner(F)`` in the progress callback of ``outer(F)``, which simulates another thread."""
     def call(F):
-        with ms.showing_progress(lambda *told: inner(F)):
+        with ms.showing_progress(lambda *progress: inner(F)):
             outer(F)
     return call
 
@@ -87,10 +87,10 @@ def half(tmp, suffix):
     return written(tmp, f"half{suffix}", content[:len(content) // 2])
 
 
-def spoiled_gzip(tmp):
+def damaged_gzip(tmp):
     content = bytearray(gzip.compress(bytes(range(256)) * 40))
     content[20:60] = b"\xff" * 40
-    return written(tmp, "spoiled.obj.gz", bytes(content))
+    return written(tmp, "damaged.obj.gz", bytes(content))
 
 
 def symmetric_entry(i, j, value=0.1):
@@ -98,7 +98,7 @@ def symmetric_entry(i, j, value=0.1):
 
 
 def adjacency(*entries):
-    """A path of weights 1 with some entries written over."""
+    """The weight matrix of a path, all weights 1, with some entries replaced."""
     W = spd().tolil()
     W.setdiag(0)
     W = abs(W).tolil()
@@ -114,14 +114,14 @@ def hub(n=400):
 
 
 def dependent_rows():
-    """A full matrix of integers, the last row of which is the sum of the others: LU leaves a pivot of about 1e-15."""
+    """A dense integer matrix whose last row is the sum of the others; LU gives a pivot of about 1e-15."""
     A = np.random.default_rng(1).integers(-9, 9, (100, 100)).astype(float)
     A[-1] = A[:-1].sum(axis=0)
     return A
 
 
 def without_cupy(function):
-    """The function on a machine that has no CuPy."""
+    """The function on a machine without CuPy."""
     def call(*args, **keywords):
         with mock.patch.dict(sys.modules, {"cupy": None}), mock.patch.object(device, "_cupy", reason_without):
             return function(*args, **keywords)
@@ -129,7 +129,7 @@ def without_cupy(function):
 
 
 def on_harness(function):
-    """The function where there is a GPU, or what stands in for one."""
+    """The function with the kernel harness as GPU."""
     def call(*args, **keywords):
         with device.use(Harness()):
             return function(*args, **keywords)
@@ -137,7 +137,7 @@ def on_harness(function):
 
 
 def without_polyscope(function):
-    """The function on a machine that has no polyscope."""
+    """The function on a machine without polyscope."""
     def call(*args, **keywords):
         with mock.patch.dict(sys.modules, {"polyscope": None}):
             return function(*args, **keywords)

@@ -1,4 +1,4 @@
-"""Meshes, their files, operators and patches."""
+"""Bad input to meshes, mesh files, operators and patches."""
 
 import functools
 import types
@@ -7,42 +7,42 @@ import numpy as np
 import scipy.sparse as sp
 
 import meshsolve as ms
-from hostile.material import N, adjacency, half, nan_sphere, spd, sphere, spoiled_gzip, without_cupy, written
+from hostile.material import N, adjacency, damaged_gzip, half, nan_sphere, spd, sphere, without_cupy, written
 from hostile.row import Unsymmetric, bad, fine
 
 
 def tetrahedra():
-    """What a meshio.Mesh with a volume looks like."""
+    """An object like a meshio.Mesh with volume cells."""
     cell = types.SimpleNamespace(type="tetra", data=np.array([[0, 1, 2, 3]]))
     return types.SimpleNamespace(points=np.eye(4, 3), cells=[cell], cells_dict={"tetra": cell.data})
 
 
 def book():
-    """Three pages on one spine, one of them a line."""
+    """Three faces at one edge, one of them of zero area."""
     return ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0, 0]], [[0, 1, 2], [0, 1, 3], [0, 1, 4]])
 
 
 ROWS = [
-    bad("Mesh", "vertices of two columns", "vertices have to be (n, 3)", lambda tmp: (ms.Mesh, (np.zeros((3, 2)), [[0, 1, 2]]), {})),
+    bad("Mesh", "vertices of two columns", "vertices must be (n, 3)", lambda tmp: (ms.Mesh, (np.zeros((3, 2)), [[0, 1, 2]]), {})),
     bad("Mesh", "no vertices", "at least one vertex", lambda tmp: (ms.Mesh, (np.zeros((0, 3)), np.zeros((0, 3), int)), {})),
     bad("Mesh", "NaN, infinity or a coordinate above 1e70", "vertex 1 is at", lambda tmp: (ms.Mesh, ([[0, 0, 0], [0, np.nan, 0], [1, 0, 0]], [[0, 1, 2]]), {})),
     bad("Mesh", "complex, text or object vertices", "real numbers", lambda tmp: (ms.Mesh, (np.eye(3) * 1j, [[0, 1, 2]]), {})),
     bad("Mesh", "masked vertices or faces", "masked", lambda tmp: (ms.Mesh, (np.ma.masked_equal(np.eye(3), 1), [[0, 1, 2]]), {})),
-    bad("Mesh", "a vertex index out of range, also 2^32", "face 1 names vertex 4294967296", lambda tmp: (ms.Mesh, (np.eye(3), np.array([[0, 1, 2], [0, 1, 2**32]])), {})),
-    bad("Mesh", "a negative vertex index", "face 0 names vertex -1", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, -1]]), {})),
-    bad("Mesh", "faces of four corners", "faces have to be (m, 3)", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 2, 0]]), {})),
-    bad("Mesh", "fractional or bool faces", "faces have to be integers", lambda tmp: (ms.Mesh, (np.eye(3), [[0.0, 1.0, 2.0]]), {})),
-    bad("Mesh", "a face with a repeated corner", "1 face with a repeated corner was dropped", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 1], [0, 1, 2]]), {}), ms.MeshsolveWarning),
-    fine("Mesh", "non-manifold, flipped, zero-area or no faces; unreferenced vertices", "is kept as it is", lambda tmp: (ms.Mesh, (np.zeros((5, 3)), [[0, 1, 2], [1, 0, 2], [0, 1, 3]]), {})),
-    bad("Mesh", "one argument that is no mesh", "a ndarray has no vertices and faces", lambda tmp: (ms.Mesh, (np.eye(3),), {})),
-    bad("Mesh", "the name of a file", "load_mesh reads files", lambda tmp: (ms.Mesh, ("scan.ply",), {})),
+    bad("Mesh", "a vertex index out of range, also 2^32", "face 1 refers to vertex 4294967296", lambda tmp: (ms.Mesh, (np.eye(3), np.array([[0, 1, 2], [0, 1, 2**32]])), {})),
+    bad("Mesh", "a negative vertex index", "face 0 refers to vertex -1", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, -1]]), {})),
+    bad("Mesh", "faces of four corners", "faces must be (m, 3)", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 2, 0]]), {})),
+    bad("Mesh", "fractional or bool faces", "faces must be integers", lambda tmp: (ms.Mesh, (np.eye(3), [[0.0, 1.0, 2.0]]), {})),
+    bad("Mesh", "a face with a repeated corner", "dropped 1 face with a repeated corner", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 1], [0, 1, 2]]), {}), ms.MeshsolveWarning),
+    fine("Mesh", "non-manifold, flipped, zero-area or no faces; unreferenced vertices", "kept unchanged", lambda tmp: (ms.Mesh, (np.zeros((5, 3)), [[0, 1, 2], [1, 0, 2], [0, 1, 3]]), {})),
+    bad("Mesh", "one argument that is not a mesh", "ndarray has no vertices and faces", lambda tmp: (ms.Mesh, (np.eye(3),), {})),
+    bad("Mesh", "the name of a file", "read files with load_mesh", lambda tmp: (ms.Mesh, ("scan.ply",), {})),
     bad("Mesh.boundary_loops", "a boundary that meets an edge of more than two faces", "does not close at vertex 1", lambda tmp: (book().boundary_loops, (), {})),
-    fine("Mesh.boundary_loops", "several fans at a vertex, faces that are not oriented alike", "each fan is passed by itself, a loop goes as the face of its first edge", lambda tmp: (ms.Mesh(np.zeros((6, 3)), [[0, 1, 2], [0, 3, 4], [5, 4, 3]]).boundary_loops, (), {})),
+    fine("Mesh.boundary_loops", "several fans at a vertex, faces of different orientation", "each fan is visited separately; a loop has the direction of the face of its first edge", lambda tmp: (ms.Mesh(np.zeros((6, 3)), [[0, 1, 2], [0, 3, 4], [5, 4, 3]]).boundary_loops, (), {})),
     bad("Mesh.from_trimesh", "a trimesh.Scene", "pass scene.to_geometry()", lambda tmp: (ms.Mesh.from_trimesh, (types.SimpleNamespace(geometry={}, to_geometry=None),), {})),
     bad("Mesh.from_trimesh", "anything else", "not a trimesh.Trimesh", lambda tmp: (ms.Mesh.from_trimesh, ("bunny",), {})),
     bad("Mesh.from_meshio", "anything else", "not a meshio.Mesh", lambda tmp: (ms.Mesh.from_meshio, ("bunny",), {})),
-    bad("Mesh.from_meshio", "volume cells", "cells of the kind 'tetra' are no surface", lambda tmp: (ms.Mesh.from_meshio, (tetrahedra(),), {})),
-    bad("Mesh.with_vertices", "another number of vertices", "42 vertices are needed, not 3", lambda tmp: (sphere().with_vertices, (np.eye(3),), {})),
+    bad("Mesh.from_meshio", "volume cells", "cells of kind 'tetra' are not supported", lambda tmp: (ms.Mesh.from_meshio, (tetrahedra(),), {})),
+    bad("Mesh.with_vertices", "another number of vertices", "vertices must have 42 rows as before, got 3", lambda tmp: (sphere().with_vertices, (np.eye(3),), {})),
     bad("Mesh.save", "a vertex that was changed to NaN", "vertex 3 is at", lambda tmp: (nan_sphere().save, (tmp / "mesh.ply",), {})),
     *[bad(name, "a mesh with a vertex that was changed to NaN", "vertex 3 is at", lambda tmp, f=function: (f, (nan_sphere(),), {}))
       for name, function in [("cotan_laplacian", ms.cotan_laplacian), ("mass_matrix", ms.mass_matrix), ("operators.gradient", ms.operators.gradient),
@@ -50,37 +50,37 @@ ROWS = [
     bad("Mesh.save", "an unknown format", "unknown mesh format", lambda tmp: (sphere().save, (tmp / "mesh.xyz",), {})),
     bad("Mesh.save", "a folder that does not exist", "cannot be written", lambda tmp: (sphere().save, (tmp / "no" / "mesh.obj",), {})),
     bad("Mesh.save", "the name of a folder", "cannot be written", lambda tmp: ((tmp / "folder.obj").mkdir() or sphere().save, (tmp / "folder.obj",), {})),
-    bad("Mesh.save", "no file name", "a file name has to be", lambda tmp: (sphere().save, (3,), {})),
+    bad("Mesh.save", "no file name", "a file name must be", lambda tmp: (sphere().save, (3,), {})),
     bad("load_mesh", "a file that does not exist", "no such file", lambda tmp: (ms.load_mesh, (tmp / "mesh.obj",), {})),
     bad("load_mesh", "a folder", "cannot be read", lambda tmp: ((tmp / "folder.obj").mkdir() or ms.load_mesh, (tmp / "folder.obj",), {})),
     bad("load_mesh", "an unknown format", "unknown mesh format '.xyz'", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.xyz", "0 0 0"),), {})),
     bad("load_mesh", "no file name, a null character", "is not a file name", lambda tmp: (ms.load_mesh, ("a\0b.obj",), {})),
     bad("load_mesh", "an OBJ with a broken line", "mesh.obj:2: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", "v 0 0 0\nv 1 x 0\n"),), {})),
-    bad("load_mesh", "an OBJ that names a vertex it does not have", "mesh.obj:4: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n"),), {})),
+    bad("load_mesh", "an OBJ with a vertex index out of range", "mesh.obj:4: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n"),), {})),
     bad("load_mesh", "an empty file", "mesh.obj: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", ""),), {})),
     *[bad("load_mesh", f"a {suffix} file cut in half", f"half{suffix}", lambda tmp, s=suffix: (ms.load_mesh, (half(tmp, s),), {}))
       for suffix in (".obj", ".ply", ".off", ".stl", ".glb", ".obj.gz", ".ply.gz")],
     bad("load_mesh", "a glTF that requires Draco compression", "requires the extension KHR_draco_mesh_compression", lambda tmp: (
         ms.load_mesh, (written(tmp, "mesh.gltf", '{"extensionsRequired": ["KHR_draco_mesh_compression"]}'),), {})),
-    bad("load_mesh", "a gzip file that is spoiled", "cannot be read", lambda tmp: (ms.load_mesh, (spoiled_gzip(tmp),), {})),
-    *[bad(name, "not a mesh", "has to be a meshsolve.Mesh", lambda tmp, f=function: (f, (np.eye(3),), {}))
+    bad("load_mesh", "a damaged gzip file", "cannot be read", lambda tmp: (ms.load_mesh, (damaged_gzip(tmp),), {})),
+    *[bad(name, "not a mesh", "must be a meshsolve.Mesh", lambda tmp, f=function: (f, (np.eye(3),), {}))
       for name, function in {"cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "operators.gradient": ms.operators.gradient,
                              "operators.divergence": ms.operators.divergence, "apps.mcf": ms.apps.mcf,
                              "apps.smooth": functools.partial(ms.apps.smooth, strength=1)}.items()],
-    bad("cotan_laplacian", "the name of a file", "load_mesh reads files", lambda tmp: (ms.cotan_laplacian, ("scan.ply",), {})),
+    bad("cotan_laplacian", "the name of a file", "read files with load_mesh", lambda tmp: (ms.cotan_laplacian, ("scan.ply",), {})),
     bad("cotan_laplacian(intrinsic_delaunay=True)", "a non-manifold mesh", "needs a manifold mesh", lambda tmp: (ms.cotan_laplacian, (book(),), {"intrinsic_delaunay": True})),
     fine("cotan_laplacian", "slivers, zero-area triangles, non-manifold edges", "finite weights", lambda tmp: (ms.cotan_laplacian, (book(),), {})),
-    bad("graph_laplacian(weights=\"values\")", "weights that are not symmetric", "W[7, 6] is 1, W[6, 7] is 3", lambda tmp: (ms.graph_laplacian, (adjacency((6, 7, 3.0)),), {"weights": "values"}), Unsymmetric, row=7, column=6),
-    bad("graph_laplacian(weights=\"values\")", "a negative weight, as a Laplacian has", "W[0, 1] is -1: weights have to be at least 0", lambda tmp: (ms.graph_laplacian, (spd(),), {"weights": "values"})),
+    bad("graph_laplacian(weights=\"values\")", "weights that are not symmetric", "W[7, 6] is 1, but W[6, 7] is 3", lambda tmp: (ms.graph_laplacian, (adjacency((6, 7, 3.0)),), {"weights": "values"}), Unsymmetric, row=7, column=6),
+    bad("graph_laplacian(weights=\"values\")", "a negative weight, as a Laplacian has", "W[0, 1] is -1: weights must be at least 0", lambda tmp: (ms.graph_laplacian, (spd(),), {"weights": "values"})),
     bad("graph_laplacian(weights=\"values\")", "NaN or infinity", "row 6, column 7 holds nan", lambda tmp: (ms.graph_laplacian, (adjacency((6, 7, np.nan)),), {"weights": "values"})),
     bad("graph_laplacian(weights=\"values\")", "weights whose sum overflows", "vertex 6 sum to infinity", lambda tmp: (ms.graph_laplacian, (adjacency((6, 7, 1.7e308), (7, 6, 1.7e308), (6, 5, 1.7e308), (5, 6, 1.7e308)),), {"weights": "values"})),
-    bad("graph_laplacian(weights=\"values\")", "a mesh, which has no weights", "a mesh has none", lambda tmp: (ms.graph_laplacian, (sphere(),), {"weights": "values"})),
+    bad("graph_laplacian(weights=\"values\")", "a mesh, which has no weights", "needs a matrix, got a mesh", lambda tmp: (ms.graph_laplacian, (sphere(),), {"weights": "values"})),
     fine("graph_laplacian(weights=\"values\")", "loops on the diagonal, duplicates, stored zeros", "loops cancel, duplicates are summed, zeros stay", lambda tmp: (ms.graph_laplacian, (adjacency((6, 6, 5.0), (2, 3, 0.0), (3, 2, 0.0)),), {"weights": "values"})),
-    bad("graph_laplacian", "a matrix with entries in one direction alone: a directed graph", "2 entries without a mirror entry", lambda tmp: (ms.graph_laplacian, (sp.coo_array(([1.0, 1.0], ([0, 2], [1, 5])), shape=(N, N)),), {}), ms.MeshsolveWarning),
+    bad("graph_laplacian", "a matrix with entries in one direction only: a directed graph", "2 entries without a mirror entry", lambda tmp: (ms.graph_laplacian, (sp.coo_array(([1.0, 1.0], ([0, 2], [1, 5])), shape=(N, N)),), {}), ms.MeshsolveWarning),
     bad("graph_laplacian(weights=)", "an unknown word", "weights has to be one of 'unit', 'values'", lambda tmp: (ms.graph_laplacian, (spd(),), {"weights": "distance"})),
     bad("graph_laplacian(weights=)", "not one for each edge of a mesh", "120 real numbers, one for each of mesh.edges", lambda tmp: (ms.graph_laplacian, (sphere(), np.ones(119)), {})),
-    bad("graph_laplacian(weights=)", "a negative or infinite weight of an edge", "edge 3, from vertex 0 to 15, has inf", lambda tmp: (ms.graph_laplacian, (sphere(), np.where(np.arange(120) == 3, np.inf, 1.0)), {})),
-    bad("graph_laplacian(weights=)", "an array for a matrix", "those of a matrix are its values", lambda tmp: (ms.graph_laplacian, (spd(), np.ones(11)), {})),
+    bad("graph_laplacian(weights=)", "a negative or infinite weight of an edge", "weights[3] of the edge from vertex 0 to 15 is inf", lambda tmp: (ms.graph_laplacian, (sphere(), np.where(np.arange(120) == 3, np.inf, 1.0)), {})),
+    bad("graph_laplacian(weights=)", "an array for a matrix", "needs a mesh, got a matrix", lambda tmp: (ms.graph_laplacian, (spd(), np.ones(11)), {})),
     fine("operators.gradient", "slivers, zero-area triangles, non-manifold edges", "finite, with the energy of the Laplacian", lambda tmp: (ms.operators.gradient, (book(),), {})),
     bad("mass_matrix", "unknown kind", "kind has to be one of", lambda tmp: (ms.mass_matrix, (sphere(), "full"), {})),
     bad("mass_matrix", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.mass_matrix), (sphere(),), {"device": "cuda"}), ms.DeviceUnavailableError),

@@ -9,18 +9,18 @@ Bad, Unsymmetric, Indefinite, Pattern = ms.InvalidInputError, ms.NotSymmetricErr
 
 @dataclass
 class Row:
-    """``call(tmp)`` returns (function, arguments, keywords); ``error`` None means that the input is fine."""
+    """``call(tmp)`` returns (function, arguments, keywords). ``error`` is None for valid input."""
 
     function: str
     given: str
     error: type | None
-    says: str                                       # what the message holds; of fine input, what happens
+    says: str                                       # part of the message; for valid input, the effect
     call: object
     where: dict = field(default_factory=dict)       # attributes of the exception, in the caller's numbering
 
     def line(self):
-        place = "".join(f" `.{name}`" for name in self.where)
-        answer = f"`{self.error.__name__}`{place}" if self.error else "fine"
+        attributes = "".join(f" `.{name}`" for name in self.where)
+        answer = f"`{self.error.__name__}`{attributes}" if self.error else "fine"
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in (self.function, self.given, answer, self.says)) + " |"
 
 

@@ -92,7 +92,7 @@ def test_boundary_of_known_meshes():
     assert sorted(loop.tolist()) == [0, 1, 2, 3, 4] and sorted((loop - np.roll(loop, 1)) % 5 % 3) in ([2] * 5, [0] * 5)
     book = Mesh(np.zeros((5, 3)), [[0, 1, 2], [0, 1, 3], [0, 1, 4]])
     assert len(book.boundary_edges) == 6
-    with pytest.raises(InvalidInputError, match="does not close at vertex [01]: it meets an edge of more than two faces"):
+    with pytest.raises(InvalidInputError, match="does not close at vertex [01], where an edge has more than two faces"):
         book.boundary_loops()
     with pytest.raises(ValueError):
         book.boundary_edges[0, 0] = 1

@@ -47,10 +47,10 @@ def is_manifold_by_hand(n, faces):
     (np.where(np.arange(12).reshape(4, 3) == 7, np.nan, CORNERS), [[0, 1, 2]], "vertex 2"),
     (np.where(np.arange(12).reshape(4, 3) == 11, -np.inf, CORNERS), [[0, 1, 2]], "vertex 3"),
     (CORNERS * 1e101, [[0, 1, 2]], "1e70"),
-    (CORNERS, [[0, 1, 2], [0, 1, 4]], "face 1 names vertex 4"),
-    (CORNERS, [[0, 1, -1]], "face 0 names vertex -1"),
-    (CORNERS, np.array([[0, 1, 2 ** 32 + 2]]), "face 0 names vertex 4294967298"),
-    (CORNERS, np.array([[0, 1, 2 ** 64 - 1]], np.uint64), "face 0 names vertex 18446744073709551615"),
+    (CORNERS, [[0, 1, 2], [0, 1, 4]], "face 1 refers to vertex 4"),
+    (CORNERS, [[0, 1, -1]], "face 0 refers to vertex -1"),
+    (CORNERS, np.array([[0, 1, 2 ** 32 + 2]]), "face 0 refers to vertex 4294967298"),
+    (CORNERS, np.array([[0, 1, 2 ** 64 - 1]], np.uint64), "face 0 refers to vertex 18446744073709551615"),
     (CORNERS, [[0, 1]], "(m, 3)"),
     (CORNERS, [[0, 1, 2, 3]], "(m, 3)"),
     (CORNERS, [[0.5, 1, 2]], "integers"),
@@ -82,7 +82,7 @@ def test_the_callers_arrays_are_copied():
 
 
 def test_repeated_corners_are_dropped_and_counted():
-    with pytest.warns(MeshsolveWarning, match="^2 faces") as caught:
+    with pytest.warns(MeshsolveWarning, match="^dropped 2 faces") as caught:
         mesh = Mesh(CORNERS, [[0, 0, 1], [0, 1, 2], [3, 1, 3]])
     assert mesh.faces.tolist() == [[0, 1, 2]] and caught[0].filename == __file__
 
@@ -98,12 +98,12 @@ def test_takes_a_mesh_of_any_kind():
         mesh = Mesh(given_mesh)
         assert np.array_equal(mesh.vertices, CORNERS) and mesh.faces.tolist() == TETRAHEDRON
         assert mesh.vertices is not getattr(given_mesh, "vertices", None)
-    for wrong, words in (("scan.obj", "load_mesh reads files"), (CORNERS, "a ndarray has no vertices and faces"), (None, "NoneType"),
-                         (types.SimpleNamespace(vertices=CORNERS, faces=None), "faces have to be"),
-                         (types.SimpleNamespace(vertices=CORNERS, faces=[[0, 1, 9]]), "face 0 names vertex 9")):
+    for wrong, words in (("scan.obj", "read files with load_mesh"), (CORNERS, "ndarray has no vertices and faces"), (None, "NoneType"),
+                         (types.SimpleNamespace(vertices=CORNERS, faces=None), "faces must be"),
+                         (types.SimpleNamespace(vertices=CORNERS, faces=[[0, 1, 9]]), "face 0 refers to vertex 9")):
         with pytest.raises(InvalidInputError, match=words):
             Mesh(wrong)
-    with pytest.raises(InvalidInputError, match="vertices have to be"):
+    with pytest.raises(InvalidInputError, match="vertices must be"):
         Mesh(box, box.faces)
 
 
@@ -187,7 +187,7 @@ def test_what_is_assigned_to_a_mesh_is_checked():
     """Arrays that do not belong together would be read beyond their ends by the C++ core."""
     mesh = datasets.icosphere(1)
     before, faces = mesh.vertices.copy(), mesh.faces
-    for wrong, words in ((before[:5], "42 vertices are needed, not 5"), (np.full_like(before, np.inf), "coordinates have to be finite"), ("x", "real numbers")):
+    for wrong, words in ((before[:5], "vertices must have 42 rows as before, got 5"), (np.full_like(before, np.inf), "coordinates must be finite"), ("x", "real numbers")):
         with pytest.raises(InvalidInputError, match=words):
             mesh.vertices = wrong
     for name, value in (("faces", faces + 1000), ("faces", faces[:3]), ("edges", mesh.edges[:3])):
@@ -210,7 +210,7 @@ def test_what_was_changed_in_place_is_checked_where_it_is_used(bad, tmp_path):
     mesh.vertices[7, 1] = bad
     for use in (cotan_laplacian, mass_matrix, lambda m: cotan_laplacian(m, intrinsic_delaunay=True), apps.mcf, apps.smooth, Model,
                 lambda m: apps.render(tmp_path / "m.png", m), lambda m: m.save(tmp_path / "m.ply"), datasets.constrained_smoothing):
-        with pytest.raises(InvalidInputError, match="vertex 7 is at .*: coordinates have to be finite"):
+        with pytest.raises(InvalidInputError, match="vertex 7 is at .*: coordinates must be finite"):
             use(mesh)
     assert list(tmp_path.iterdir()) == [] and PatchMesh(mesh).num_patches == 1              # what has no positions asks for none
 

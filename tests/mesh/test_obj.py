@@ -54,7 +54,7 @@ def test_obj(tmp_path, text, faces):
     (SQUARE + "f 1 2 -5\n", 5, "vertex index -5"), (SQUARE + "f 1 2 3.5\n", 5, "'3.5'"), (SQUARE + "f 1 2 a/b\n", 5, "'a/b'"),
     (SQUARE + "f 1 2 99999999999999999999\n", 5, "corner"), (SQUARE + "f 1 2 4294967297\n", 5, "vertex index 4294967297"),
     (SQUARE + "f 1 \\\n2 \\\n9\n", 7, "vertex index 9"), (SQUARE + "\n\nf 1 2 3\nf 1 2 7\n# end\n", 8, "vertex index 7"),
-    (b"\x00\x01binary\n", 1, "control"), (b"\x89PNG\r\n", 1, "no OBJ statement"), ("{\"json\": 1}\n", 1, "no OBJ statement"),
+    (b"\x00\x01binary\n", 1, "control"), (b"\x89PNG\r\n", 1, "not an OBJ statement"), ("{\"json\": 1}\n", 1, "not an OBJ statement"),
 ])
 def test_obj_errors_name_the_line(tmp_path, text, line, words):
     with pytest.raises(InvalidInputError) as error:
@@ -64,7 +64,7 @@ def test_obj_errors_name_the_line(tmp_path, text, line, words):
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing\n", SQUARE, "f\n"[:0] + "v 0 0 0"])
 def test_obj_without_faces(tmp_path, text):
-    with pytest.raises(InvalidInputError, match="mesh.obj: the file (holds|is empty)"):
+    with pytest.raises(InvalidInputError, match="mesh.obj: the file (has|is empty)"):
         read(tmp_path, text)
 
 
@@ -81,7 +81,7 @@ def test_obj_passes_over_what_is_no_surface(tmp_path, text):
 
 
 def test_obj_faces_of_two_corners_are_counted(tmp_path):
-    with pytest.warns(MeshsolveWarning, match="mesh.obj: 2 faces with fewer than three corners were left out"):
+    with pytest.warns(MeshsolveWarning, match="mesh.obj: dropped 2 faces with fewer than three corners"):
         assert read(tmp_path, SQUARE + "f 1// 2//\nf 1 2 3\nf 4\n").faces.tolist() == [[0, 1, 2]]
 
 

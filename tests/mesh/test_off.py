@@ -44,12 +44,12 @@ def test_every_arrangement_of_an_off(tmp_path, text):
 @pytest.mark.parametrize("text, says", [
     (pyramid().replace("1 1 0", "1 1 x"), "5: 'x' is not a number"), (pyramid().replace("1 1 0", "1 nan 0"), "5: a vertex coordinate is 'nan'"),
     (pyramid().replace("1 1 0", "1 -1.#IND 0"), "5: a vertex coordinate is '-1.#IND'"), (pyramid().replace("3 0 1 4", "3 0 1 5"), "9: vertex index 5 is outside 0..4"),
-    (pyramid().replace("3 0 1 4", "3 0 -1 4"), "9: vertex index -1 is outside"), (pyramid().replace("3 0 1 4", "3 0 1.5 4"), "9: '1.5' is not a whole number"),
-    (pyramid().replace("1 1 0", "1 1"), "5: the row that begins here has too few numbers"), ("OFF\n0.5 1 2\n", "2: '0.5' is not a whole number"),
-    (pyramid("OFF\n-5 5 8\n"), "2: '-5' is not a number of vertices"), (pyramid("OFF\n5 5555555555 8\n"), "2: '5555555555' is not a number"),
-    ("OFF", "1: the file ends before the numbers"), (pyramid("xOFF\n5 5 8\n"), "1: a file in this format begins with OFF, not with 'xOFF'"),
-    (pyramid("OFF\n5 6 8\n"), "announces 5 vertices and 6 faces, but 5 and 5 could be read: the file may be cut off"),
-    (pyramid("OFF\n5 5 8\n", face=" 1 0 0")[:-12], "but 5 and 4 could be read: the file may be cut off"),
+    (pyramid().replace("3 0 1 4", "3 0 -1 4"), "9: vertex index -1 is outside"), (pyramid().replace("3 0 1 4", "3 0 1.5 4"), "9: '1.5' is not an integer"),
+    (pyramid().replace("1 1 0", "1 1"), "5: the row that begins on this line has too few numbers"), ("OFF\n0.5 1 2\n", "2: '0.5' is not an integer"),
+    (pyramid("OFF\n-5 5 8\n"), "2: the number of vertices or faces must be from 0 to 2147483647, got '-5'"), (pyramid("OFF\n5 5555555555 8\n"), "2: the number of vertices or faces must be from 0 to 2147483647, got '5555555555'"),
+    ("OFF", "1: the file ends before the numbers"), (pyramid("xOFF\n5 5 8\n"), "1: an OFF file must begin with OFF, got 'xOFF'"),
+    (pyramid("OFF\n5 6 8\n"), "announces 5 vertices and 6 faces, but 5 and 5 could be read: the file may be truncated"),
+    (pyramid("OFF\n5 5 8\n", face=" 1 0 0")[:-12], "but 5 and 4 could be read: the file may be truncated"),
 ])
 def test_errors_of_an_off_name_the_line(tmp_path, text, says):
     with pytest.raises(InvalidInputError) as error:
@@ -58,12 +58,12 @@ def test_errors_of_an_off_name_the_line(tmp_path, text, says):
 
 
 def test_what_an_off_has_beyond_its_header_is_warned_about(tmp_path):
-    with pytest.warns(MeshsolveWarning, match="a.off:13: the file goes on with '3' after the 5 faces"):
+    with pytest.warns(MeshsolveWarning, match="a.off:13: the file continues with '3' after the 5 faces"):
         assert read(tmp_path, pyramid() + "3 0 1 2\n").faces.tolist() == FACES
 
 
 def test_points_and_edges_among_the_faces_of_an_off_are_counted(tmp_path):
-    with pytest.warns(MeshsolveWarning, match="a.off: 2 faces with fewer than three corners were left out"):
+    with pytest.warns(MeshsolveWarning, match="a.off: dropped 2 faces with fewer than three corners"):
         assert read(tmp_path, pyramid("OFF\n5 7 8\n") + "2 0 1\n1 3\n").faces.tolist() == FACES
 
 
@@ -106,9 +106,9 @@ def test_an_off_file_of_polygons_cut_off_is_refused(tmp_path):
     path.write_text("\n".join(lines))
     assert len(load_mesh(path).faces) == 50
     path.write_bytes("\n".join(lines).encode()[:-11] + b"\xa0" + "\n".join(lines).encode()[-10:])      # a blank to some, no number
-    with pytest.raises(InvalidInputError, match="quads.off:63: .* is not a whole number"):
+    with pytest.raises(InvalidInputError, match="quads.off:63: .* is not an integer"):
         load_mesh(path)
     for cut in ("\n".join(lines[:-3]), "\n".join(lines)[:-6]):
         path.write_text(cut)
-        with pytest.raises(InvalidInputError, match=r"quads.off:\d+: .* 36 vertices and 25 faces, but 36 and 2[124] could be read: the file may be cut off"):
+        with pytest.raises(InvalidInputError, match=r"quads.off:\d+: .* 36 vertices and 25 faces, but 36 and 2[124] could be read: the file may be truncated"):
             load_mesh(path)

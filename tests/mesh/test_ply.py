@@ -78,13 +78,13 @@ def test_triangle_strips_are_taken_apart(tmp_path, how):
 
 
 @pytest.mark.parametrize("elements, words", [
-    ((POINTS, ("face", ["list uchar float vertex_indices"], [((0, 1, 1.5),)])), "1.5 is not the number of a vertex"),
+    ((POINTS, ("face", ["list uchar float vertex_indices"], [((0, 1, 1.5),)])), "1.5 is not a vertex index"),
     ((POINTS, ("face", ["list uchar int a", "list uchar int b"], [((0, 1, 2), (0, 1, 2))])), "one list named vertex_indices"),
     ((POINTS, ("face", ["int vertex_indices"], [(0,)])), "one list named vertex_indices"),
     ((POINTS,), "6 vertices and 0 faces"), ((POINTS, ("face", [CORNER_LIST], [])), "6 vertices and 0 faces"),
-    ((("vertex", ["float x", "float y"], [(0, 0)]),), "no number z"),
-    ((("vertex", ["float x", "float x", "float z"], [(0, 0, 0)]),), "two properties x"),
-    ((POINTS, ("face", ["list uchar half vertex_indices"], [])), "'property list uchar half vertex_indices' is no line of a PLY header"),
+    ((("vertex", ["float x", "float y"], [(0, 0)]),), "no number named z"),
+    ((("vertex", ["float x", "float x", "float z"], [(0, 0, 0)]),), "two properties named x"),
+    ((POINTS, ("face", ["list uchar half vertex_indices"], [])), "'property list uchar half vertex_indices' is not a line of a PLY header"),
 ], ids=str)
 def test_a_ply_that_is_no_mesh_is_refused(tmp_path, elements, words):
     with pytest.raises(InvalidInputError, match="a.ply: ") as error:
@@ -93,12 +93,12 @@ def test_a_ply_that_is_no_mesh_is_refused(tmp_path, elements, words):
 
 
 @pytest.mark.parametrize("how, change, words", [
-    ("ascii", (b"3 0 1 2", b"3 0 1 x2"), "line 17: 'x2' is not a number"), ("ascii", (b"3 0 1 2", b"3 0 1 2 5"), "goes on for 1 numbers"),
+    ("ascii", (b"3 0 1 2", b"3 0 1 x2"), "line 17: 'x2' is not a number"), ("ascii", (b"3 0 1 2", b"3 0 1 2 5"), "the file has 1 more numbers"),
     ("ascii", (b"3 0 1 2", b"3 0 1"), "row 0 cannot be read"), ("ascii", (b"3 0 1 2", b"-3 0 1 2"), "row 0 cannot be read"),
     ("ascii", (b"3 0 1 2", b"3.5 0 1 2"), "row 0 cannot be read"),
     ("ascii", (b"face 1", b"face 99999999999999999999"), "announces 99999999999999999999 rows of face, but row 1 cannot be read"),
-    ("binary_little_endian", (b"\2\0\0\0", b"\2\0\0\0\n7"), "goes on for 2 bytes"),
-    ("binary_little_endian", (b"binary", b"zipped"), "'format zipped_little_endian 1.0' is no line of a PLY header"),
+    ("binary_little_endian", (b"\2\0\0\0", b"\2\0\0\0\n7"), "the file has 2 more bytes"),
+    ("binary_little_endian", (b"binary", b"zipped"), "'format zipped_little_endian 1.0' is not a line of a PLY header"),
     ("binary_little_endian", (b"end_header", b"end"), "no header"), ("ascii", (b"format ascii 1.0\n", b""), "no line 'format'"),
 ])
 def test_a_damaged_ply_is_refused(tmp_path, how, change, words):
@@ -149,13 +149,13 @@ def test_colors_of_a_ply_that_are_not_numbers(tmp_path, word):
 @pytest.mark.parametrize("how", PLY_FORMATS)
 def test_faces_of_two_corners_in_a_ply_are_counted(tmp_path, how):
     path = ply(tmp_path, how, POINTS, ("face", [CORNER_LIST], [((0, 1),), ((0, 1, 2),), ((),)]))
-    with pytest.warns(MeshsolveWarning, match="a.ply: 2 faces with fewer than three corners were left out"):
+    with pytest.warns(MeshsolveWarning, match="a.ply: dropped 2 faces with fewer than three corners"):
         assert load_mesh(path).faces.tolist() == [[0, 1, 2]]
 
 
 def test_a_bad_index_of_a_polygon_names_the_file(tmp_path):
     for index in (-1, 6, 200_000):
-        with pytest.raises(InvalidInputError, match=f"a.ply: face 1 names vertex {index}; the mesh has vertices 0..5"):
+        with pytest.raises(InvalidInputError, match=f"a.ply: face 1 refers to vertex {index}; the mesh has vertices 0..5"):
             load_mesh(ply(tmp_path, "ascii", POINTS, ("face", ["list uchar double vertex_indices"], [((0, 1, 2),), ((0, 1, 2, index),)])))
 
 
@@ -164,7 +164,7 @@ def test_a_bad_index_in_a_ply_names_the_file(tmp_path):
     content = bytearray((tmp_path / "a.ply").read_bytes())
     content[-4:] = (99).to_bytes(4, "little")
     (tmp_path / "a.ply").write_bytes(content)
-    with pytest.raises(InvalidInputError, match="a.ply: face 19 names vertex 99"):
+    with pytest.raises(InvalidInputError, match="a.ply: face 19 refers to vertex 99"):
         load_mesh(tmp_path / "a.ply")
 
 

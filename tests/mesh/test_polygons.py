@@ -178,10 +178,10 @@ def test_a_prism_of_concave_polygons(tmp_path, kind):
 def test_polygons_that_cross_themselves_are_counted_in_a_warning(tmp_path, kind):
     bows = [[0, 1, 3, 2]] * 2                   # of a square 0 1 2 3
     path = written(tmp_path, kind, [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], [[0, 1, 2, 3], *bows])
-    with pytest.warns(MeshsolveWarning, match=f"a.{kind}: 2 polygons cross themselves: their triangles overlap or lie outside"):
+    with pytest.warns(MeshsolveWarning, match=f"a.{kind}: 2 polygons intersect themselves: their triangles overlap or lie outside"):
         assert len(load_mesh(path).faces) == 6
     path = written(tmp_path, kind, [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], bows[:1])
-    with pytest.warns(MeshsolveWarning, match="1 polygon crosses itself: its"):
+    with pytest.warns(MeshsolveWarning, match="1 polygon intersects itself: its"):
         load_mesh(path)
 
 
@@ -194,5 +194,5 @@ def test_polygons_of_meshio():
 
 def test_a_polygon_of_a_vertex_that_is_not_there():
     for corner in (-1, 6, 2**40):
-        with pytest.raises(InvalidInputError, match=f"x: face 1 names vertex {corner}; the mesh has vertices 0..5"):
+        with pytest.raises(InvalidInputError, match=f"x: face 1 refers to vertex {corner}; the mesh has vertices 0..5"):
             triangulated(Polygons(np.zeros((6, 3)), np.array([0, 1, 2, 0, 1, 2, corner]), np.array([3, 4])), "x: ")

@@ -35,7 +35,7 @@ def test_the_longest_name_can_be_written(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="symbolic links are for administrators there")
 def test_a_link_to_itself_is_no_place_to_write_to(tmp_path):
     (tmp_path / "loop.obj").symlink_to(tmp_path / "loop.obj")
-    with pytest.raises(InvalidInputError, match="a symbolic link that leads to itself"):
+    with pytest.raises(InvalidInputError, match="a symbolic link to itself"):
         datasets.icosphere(1).save(tmp_path / "loop.obj")
 
 

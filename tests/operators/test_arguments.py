@@ -19,9 +19,9 @@ def test_vertices_and_faces_stand_for_a_mesh(name):
     expected = function(BALL).toarray()
     for result in (function(V, F), function((V, F)), function(V.tolist(), F.tolist()), function((V.tolist(), F.tolist())), function(mesh=(V, F))):
         assert np.array_equal(result.toarray(), expected)
-    with pytest.raises(ms.InvalidInputError, match="face 0 names vertex"):
+    with pytest.raises(ms.InvalidInputError, match="face 0 refers to vertex"):
         function(V[:3], F)
-    with pytest.raises(ms.InvalidInputError, match=r"Mesh\(vertices, faces\) makes one"):
+    with pytest.raises(ms.InvalidInputError, match=r"make one with Mesh\(vertices, faces\)"):
         function(V)
 
 
@@ -44,7 +44,7 @@ def test_a_tuple_stands_for_a_mesh_everywhere():
 
 def test_functions_with_other_arguments_name_what_makes_a_mesh():
     for call in (lambda: ms.apps.smooth(V, 1.0), lambda: ms.apps.mcf(V), lambda: ms.apps.smooth(V.tolist())):
-        with pytest.raises(ms.InvalidInputError, match=r"Mesh\(vertices, faces\) makes one of arrays"):
+        with pytest.raises(ms.InvalidInputError, match=r"make one with Mesh\(vertices, faces\)"):
             call()
 
 

@@ -61,11 +61,11 @@ def test_what_is_returned_belongs_to_the_caller_but_for_its_pattern():
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: Assembly([0, 5], [0, 1], 3), r"rows\[1\] is 5, outside 0..2"), (lambda: Assembly([0, 1], [0, -1], 3), r"columns\[1\] is -1"),
-    (lambda: Assembly([0], [0, 1], 3), "as long as each other"), (lambda: Assembly([0.0], [0], 3), "integers"),
-    (lambda: Assembly([0], [0], 0), "shape"), (lambda: Assembly.of_elements([0, 1], 3), "unknowns of one"),
-    (lambda: Assembly([0], [0], 3)([1.0, 2.0]), r"\(1,\) numbers"), (lambda: Assembly([0], [0], 3)(["a"]), "numbers"),
-    (lambda: NormalEquations(np.zeros((2, 2), complex)), "real"), (lambda: NormalEquations(np.eye(2))(np.eye(3)), "2 x 2, not 3 x 3"),
+    (lambda: Assembly([0, 5], [0, 1], 3), r"rows\[1\] is 5; it must be from 0 to 2"), (lambda: Assembly([0, 1], [0, -1], 3), r"columns\[1\] is -1"),
+    (lambda: Assembly([0], [0, 1], 3), "must have the same length"), (lambda: Assembly([0.0], [0], 3), "integers"),
+    (lambda: Assembly([0], [0], 0), "shape"), (lambda: Assembly.of_elements([0, 1], 3), "unknowns per element"),
+    (lambda: Assembly([0], [0], 3)([1.0, 2.0]), r"numbers of shape \(1,\)"), (lambda: Assembly([0], [0], 3)(["a"]), "numbers"),
+    (lambda: NormalEquations(np.zeros((2, 2), complex)), "real"), (lambda: NormalEquations(np.eye(2))(np.eye(3)), "2 x 2 as planned, got 3 x 3"),
     (lambda: NormalEquations(np.eye(2))(np.ones((2, 2))), "row 0, column 1"),
     (lambda: NormalEquations(np.eye(2))(np.eye(2), [1.0]), "weights"), (lambda: NormalEquations(np.zeros((2, 2)))(np.eye(2)), "row 0, column 0")])
 def test_bad_input(call, message):

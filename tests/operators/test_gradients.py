@@ -137,7 +137,7 @@ def test_normals_and_frames_agree_in_every_block(integrated):
     assert len(mesh.faces) > 2 * parts.BLOCK and len(mesh.faces) % parts.BLOCK
     assert np.array_equal(corners.T, np.sort(mesh.faces, axis=1))
     made = parts.of_hats(mesh.vertices, mesh.faces, area, FLATTEST, integrated)
-    framed = parts._turned_in_frames(mesh.vertices, corners, area, FLATTEST, integrated)
+    framed = parts._rotated_in_frames(mesh.vertices, corners, area, FLATTEST, integrated)
     size = np.sqrt((framed ** 2).sum(axis=0)).max(axis=1)
     error = np.sqrt(((made - framed) ** 2).sum(axis=0)).max(axis=1)
     same = np.flatnonzero((made == framed).all(axis=(0, 2)))
@@ -161,7 +161,7 @@ def test_normals_take_a_fraction_of_the_time_of_frames():
     area, corners = face_areas(mesh), parts.corners_of(mesh.faces)
     normals, frames = (min(timeit.repeat(call, number=1, repeat=5)) for call in (
         lambda: parts.of_hats(mesh.vertices, mesh.faces, area, FLATTEST),
-        lambda: parts._turned_in_frames(mesh.vertices, corners, area, FLATTEST, False)))
+        lambda: parts._rotated_in_frames(mesh.vertices, corners, area, FLATTEST, False)))
     assert normals < frames / 3
 
 
@@ -242,6 +242,6 @@ def test_takes_meshes_of_other_libraries_and_leaves_them_as_they_are():
 def test_refuses(function):
     spoiled = bumpy()
     spoiled.vertices[5, 2] = np.nan
-    for wrong, words in ((spoiled, "vertex 5 is at"), (np.eye(3), "has to be a meshsolve.Mesh"), ("scan.ply", "load_mesh reads files")):
+    for wrong, words in ((spoiled, "vertex 5 is at"), (np.eye(3), "must be a meshsolve.Mesh"), ("scan.ply", "read files with load_mesh")):
         with pytest.raises(InvalidInputError, match=words):
             function(wrong)

@@ -90,7 +90,7 @@ def test_pieces_without_extent_do_not_disturb_others():
 
 def test_flips_that_are_stopped_are_reported(monkeypatch):
     monkeypatch.setattr("meshsolve.operators.intrinsic.MOST_FLIPS", 7)
-    with pytest.warns(ms.MeshsolveWarning, match="stopped after 7 of them"):
+    with pytest.warns(ms.MeshsolveWarning, match="stopped after 7 edge flips"):
         L = intrinsic_delaunay(random_sheet(50.0)).laplacian()
     assert (L - L.T).nnz == 0
     with warnings.catch_warnings():

@@ -131,7 +131,7 @@ def test_fill_is_that_of_the_cpu(cuda):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*cross themselves")             # polygons of beast.obj do
+@pytest.mark.filterwarnings("ignore:.*intersect themselves")             # polygons of beast.obj do
 def test_fill_on_scans(cuda, data_dir):
     ratios = []
     for name in ("bff_cowhead.obj.gz", "rocker-arm.obj.gz", "imb_fertility.obj.gz", "beast.obj.gz"):

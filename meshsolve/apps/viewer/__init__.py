@@ -1,7 +1,7 @@
-"""The viewer: a mesh, what a solver makes of it, flows that run while you watch, handles to drag.
+"""The viewer: patches and orderings of a mesh, animated flows, editing with handles.
 
-:class:`Model` is all of it without a window; :class:`~meshsolve.apps.viewer.window.Window` draws the model with polyscope (extra
-``viewer``) and calls it from its panels. :func:`view` opens one on the other.
+:class:`Model` has all functions without a window. :class:`~meshsolve.apps.viewer.window.Window` draws the model with polyscope
+(extra ``viewer``) and calls it from its panels. :func:`view` opens a window on a model.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ __all__ = ["VIEWS", "Model", "view"]
 
 def view(mesh: MeshLike | Path, show: str = "plain", screenshot: Path | None = None, turntable: Path | None = None, frames: int = 72,
          size: tuple[int, int] = (1440, 900), up: Literal["y", "z"] = "y", threads: int | None = None) -> Model:
-    """Open the viewer on a mesh; with ``screenshot`` or ``turntable`` write pictures instead, also without a display.
+    """Open the viewer on a mesh. With ``screenshot`` or ``turntable`` write pictures instead, also without a display.
 
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh, meshio.Mesh, str or path
     show : str
-        What is seen at first: ``"plain"``, ``"patches"``, ``"ribbons"``, ``"one patch"``, ``"separators"``,
+        Initial view: ``"plain"``, ``"patches"``, ``"ribbons"``, ``"one patch"``, ``"separators"``,
         ``"elimination order"``, ``"column counts"`` or ``"eigenvector"``.
     screenshot : str or path, optional
-        PNG to write.
+        PNG file to write.
     turntable : str or path, optional
-        Folder for ``frame_000.png`` and so on: a turn around the mesh.
+        Folder for pictures of a full turn around the mesh, ``frame_000.png`` and so on.
     frames : int
-        Of the turntable, at least 2.
+        Number of pictures of the turntable, at least 2.
     size : (int, int)
         Width and height in pixels.
     up : {"y", "z"}
-        The axis that points up.
+        Axis that points up.
     threads : int, optional
 
     Returns
     -------
     Model
-        As the window left it: ``.mesh`` is the edited mesh.
+        State after the window was closed; ``.mesh`` is the edited mesh.
 
     Raises
     ------
     DeviceUnavailableError
         No polyscope (``pip install polyscope``); no display, and for pictures no EGL either.
     InvalidInputError
-        Not a mesh, or one without faces; an unknown ``show``; a picture that is no .png or cannot be written, or that were of the
-        separators of a mesh that has none: those below 5,000 vertices.
+        Not a mesh, or no faces; unknown ``show``; a picture that is not .png or cannot be written; a picture of separators of a
+        mesh without separators (meshes below 5,000 vertices).
     """
     from meshsolve.apps.viewer.window import Window, made_folder
 
@@ -68,7 +68,7 @@ def view(mesh: MeshLike | Path, show: str = "plain", screenshot: Path | None = N
     model.show(show)
     pictures = screenshot is not None or turntable is not None
     if pictures and show == "separators" and not model.structure.has_separators():
-        raise InvalidInputError(f"{model.name} has {NO_SEPARATORS}; the view \"elimination order\" is a picture of that")
+        raise InvalidInputError(f"{model.name} has {NO_SEPARATORS}. Use the view \"elimination order\"")
     window = Window(model, size, pictures, up, os.fspath(mesh) if is_file else "")
     if screenshot is not None:
         window.screenshot(screenshot)

@@ -1,4 +1,4 @@
-"""A flow that a person steps: method, strength and device may change between any two steps."""
+"""A flow under interactive control: method, strength and device may change between any two steps."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Animation:
     Parameters
     ----------
     mesh : Mesh
-        Where it starts.
+        Initial surface.
     threads : int, optional
 
     Attributes
     ----------
     method : {"mean curvature", "conformalized", "bi-Laplacian"}
     strength : float > 0
-        The time step in units of the automatic one, see :func:`meshsolve.apps.mcf`.
+        Time step relative to the automatic one, see :func:`meshsolve.apps.mcf`.
     device : {"auto", "cpu", "cuda"}
     running : bool
-        Whether the window is to make a step with each frame.
+        If True, the window makes a step with each frame.
     steps : int
-        Done since the start.
+        Number of steps since the start.
     report : Report
-        Seconds of every phase so far.
+        Total time of every phase.
     """
 
     def __init__(self, mesh, threads=None):
@@ -40,12 +40,12 @@ class Animation:
         self.restart(mesh)
 
     def restart(self, mesh):
-        """Begin again from another shape with the same settings; a running animation stops."""
+        """Restart from another surface with the same settings. A running animation stops."""
         self.mesh, self.steps, self.running = mesh, 0, False
         self._forget()
 
     def use(self, method=None, strength=None, device=None):
-        """Choose; another method or device begins a new flow from where the surface is now."""
+        """Change settings. Another method or device starts a new flow from the current surface."""
         if strength is not None:
             self.strength = as_number(strength, "strength", above=True)
         if method is not None and one_of(method, "method", METHODS) != self.method:
@@ -57,8 +57,8 @@ class Animation:
 
     @property
     def dt(self):
-        """The time step in the mesh's units, squared lengths (bi-Laplacian: their squares); NaN where every edge has length 0."""
-        if self._automatic is None:                         # of the surface where the flow begins
+        """Time step in squared length units of the mesh (bi-Laplacian: their squares). NaN if every edge has length 0."""
+        if self._automatic is None:                         # computed from the initial surface of the flow
             try:
                 self._automatic = automatic_step(self.mesh, self.method)
             except InvalidInputError:
@@ -66,7 +66,7 @@ class Animation:
         return self.strength * self._automatic
 
     def step(self):
-        """One step; returns the mesh after it. After an error the surface is where it was, and a running animation stops."""
+        """Make one step and return the new mesh. After an error the surface is unchanged, and a running animation stops."""
         try:
             self._step()
         except BaseException:
@@ -82,7 +82,7 @@ class Animation:
         else:
             before = self._flow.seconds()
         if not self._flow.step(self.dt):
-            raise MeshsolveError("the surface would shrink to nothing: this is the last step that it takes")
+            raise MeshsolveError("the next step would shrink the surface to a point: use a smaller dt, or restart the flow")
         for phase, seconds in self._flow.seconds().items():
             self.report.add(phase, seconds - before.get(phase, 0.0))
 

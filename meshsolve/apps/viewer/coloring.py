@@ -1,4 +1,4 @@
-"""What is drawn on a mesh: a value or a colour for each vertex or face, and what to say of it."""
+"""Data drawn on a mesh: a value or a color for each vertex or face, with a caption."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Coloring:
     Attributes
     ----------
     name : str
-    values : (n,) or (m,) float64, or (n, 3) or (m, 3) float64 colours from 0 to 1
+    values : (n,) or (m,) float64, or (n, 3) or (m, 3) float64 colors from 0 to 1
     on : {"vertices", "faces"}
     caption : str
-        One line for people: what the numbers are, and their range.
+        Description of the values and their range in one line.
     colormap : str
-        Of polyscope, for scalars.
+        Colormap of polyscope, for scalars.
     limits : (float, float) or None
-        What the ends of the colormap stand for; None: the smallest and largest value.
+        Values at the ends of the colormap; None: the smallest and largest value.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Coloring:
         return self.values.ndim == 1
 
 
-PALETTE = np.array([                # of Tableau 20, its lighter half first: neighbours in the list are apart in hue
+PALETTE = np.array([                # Tableau 20, lighter colors first; neighbors in the list differ in hue
     [0.68, 0.78, 0.91], [1.00, 0.73, 0.47], [0.60, 0.87, 0.54], [1.00, 0.60, 0.59], [0.77, 0.69, 0.84],
     [0.77, 0.61, 0.58], [0.97, 0.71, 0.82], [0.86, 0.86, 0.55], [0.62, 0.85, 0.90], [0.12, 0.47, 0.71],
     [1.00, 0.50, 0.05], [0.17, 0.63, 0.17], [0.84, 0.15, 0.16], [0.58, 0.40, 0.74], [0.55, 0.34, 0.29]])

@@ -1,43 +1,43 @@
-"""The start of polyscope: with a window, or drawing into memory where there is no display."""
+"""Start polyscope, with a window or drawing into memory without a display."""
 
 from __future__ import annotations
 
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 from meshsolve.options import as_integer, one_of
 
-LEFT, RIGHT = 305, 390              # pixels that polyscope's panels and ours take
-LOST, TRIES = "Unable to convert function return value", 5
+LEFT, RIGHT = 305, 390              # widths of polyscope's panels and of the viewer's panels, pixels
+LOST, TRIES = "Unable to convert function return value", 5      # polyscope's error, and attempts to avoid it
 MOCK = "openGL_mock"
-NO_WINDOW = ("no window can be opened: there is no display. meshsolve view MESH --screenshot picture.png draws without one")
-NO_EGL = ("nothing to draw with: polyscope needs a display, or EGL to draw without one (Debian, Ubuntu: apt install libegl1 "
+NO_WINDOW = ("no window can be opened: there is no display. Write a picture instead: meshsolve view MESH --screenshot picture.png")
+NO_EGL = ("no picture can be drawn: polyscope needs a display, or EGL to draw without one (Debian, Ubuntu: apt install libegl1 "
           "libgl1-mesa-dri)")
 
 
 def polyscope():
-    """The module, or an error that says how to get it."""
+    """Import polyscope, or raise an error that says how to install it."""
     try:
         import polyscope
     except ImportError as e:
-        raise DeviceUnavailableError(f"the viewer needs polyscope, which is not there ({e}): pip install polyscope, or "
+        raise DeviceUnavailableError(f"the viewer needs polyscope, which cannot be imported ({e}): pip install polyscope, or "
                                      "pip install '.[viewer]' in a clone of meshsolve") from e
     return polyscope
 
 
 def start(size=(1440, 900), headless=False, up="y", backend=None):
-    """polyscope, initialized and empty.
+    """Initialize polyscope with an empty scene.
 
     Raises
     ------
     DeviceUnavailableError
-        No polyscope, no display, or neither a display nor EGL where it is to be headless.
+        No polyscope; no display; for ``headless`` neither a display nor EGL.
     InvalidInputError
-        A size outside 64 to 8192, or another ``up`` than y and z.
+        A size outside 64 to 8192, or an ``up`` other than y and z.
     """
     one_of(up, "up", ("y", "z"))
     try:
         width, height = (as_integer(pixels, "size", 64, 8192) for pixels in size)
     except (TypeError, ValueError) as e:
-        raise InvalidInputError(f"size has to be two integers from 64 to 8192, not {size!r}") from e
+        raise InvalidInputError(f"size must be two integers from 64 to 8192, got {size!r}") from e
     ps = polyscope()
     if not ps.is_initialized():
         ps.set_program_name("meshsolve")
@@ -60,7 +60,7 @@ def start(size=(1440, 900), headless=False, up="y", backend=None):
 
 
 def _initialize(ps, headless, backend):
-    """The first backend that starts. Where none does, the one that draws nothing: polyscope's exit hook needs one."""
+    """Start the first backend that works. If none does, start the mock backend, which polyscope's exit hook needs, and raise."""
     wanted = [backend] if backend else ["openGL3_egl", "auto"] if headless else ["auto"]
     for name in wanted:
         try:
@@ -74,8 +74,8 @@ def _initialize(ps, headless, backend):
 def add_quantity(structure, method, name, values, **options):
     """Add and enable a quantity by ``add_scalar_quantity`` or ``add_color_quantity``.
 
-    Now and then a setter of polyscope 2.6 cannot return the quantity it has set, which lies where another one lay before. One
-    more is then made while the first is still there, so that it lies elsewhere.
+    Setters of polyscope 2.6 sometimes raise TypeError, if the new quantity has the address of a deleted one. Then another
+    quantity is added before the first one is removed, so that its address differs.
     """
     for attempt in range(TRIES):
         try:

@@ -1,11 +1,11 @@
-"""Pins and handles on a surface: the rest follows by a bi-Laplacian or by harmonic weights.
+"""Editing with pins and handles: free vertices follow by a bi-Laplacian or by harmonic weights.
 
-Fixed vertices leave the system by ``fixed=``. The fill-reducing order is made once for the mesh and restricted to what is
-free, so another pin costs a symbolic and a numeric phase; another stiffness or rest shape the numeric phase alone
-(``refactor``). The surface is linear in the handles' affine transforms: one solve gives a basis, a drag is a product with it.
+Pinned vertices and handles are eliminated by ``fixed=``. The ordering is computed once for the mesh and restricted to the free
+vertices. Another pin therefore costs a symbolic and a numeric phase; another stiffness or rest shape only a ``refactor``. The
+surface is linear in the affine transforms of the handles: one solve gives a basis, and dragging is a product with it.
 
-Sources: Botsch and Kobbelt 2004, "An intuitive framework for real-time freeform modeling" (a basis made beforehand); Joshi et al.
-2007, "Harmonic coordinates for character articulation" (weights).
+Sources: Botsch and Kobbelt 2004, "An intuitive framework for real-time freeform modeling" (precomputed basis); Joshi et al. 2007,
+"Harmonic coordinates for character articulation" (weights).
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class Editor:
     Parameters
     ----------
     mesh : Mesh
-        The shape at rest.
+        The rest shape.
     threads : int, optional
     device : {"auto", "cpu", "cuda"}
 
     Attributes
     ----------
     group : (n,) int32
-        -1: free, 0: pinned, k: belongs to handle k.
+        -1: free, 0: pinned, k: vertex of handle k.
     transforms : dict of int to (4, 4) float64
-        What each handle does to its vertices.
+        Transform of each handle relative to the rest shape.
     method : {"bi-Laplacian", "harmonic weights"}
-        The first keeps the surface smooth through pins and handles; the second blends the handles' transforms.
+        The first keeps the surface smooth across pins and handles; the second blends the transforms of the handles.
     bending : float from 0 to 1
-        0: a membrane, 1: a thin plate; of the bi-Laplacian method.
+        Stiffness of the bi-Laplacian method, from a membrane (0) to a thin plate (1).
     report : Report
-        Seconds of every phase so far.
+        Total time of every phase.
     """
 
     def __init__(self, mesh, threads=None, device="auto"):
@@ -61,29 +61,29 @@ class Editor:
         self._forget_values()
         self._forget_factor()
 
-    # ---- what is fixed --------------------------------------------------------------------------------------------------
+    # ---- pins and handles -----------------------------------------------------------------------------------------------
 
     def pin(self, vertices):
-        """Hold vertices where they are at rest."""
+        """Fix vertices at their rest positions."""
         self._assign(vertices, PINNED)
 
     def free(self, vertices):
-        """Let vertices go; a handle without vertices is gone."""
+        """Free vertices. A handle without vertices is removed."""
         self._assign(vertices, FREE)
 
     def grab(self, vertices):
-        """Make a handle of vertices; returns its number."""
+        """Make a handle of vertices and return its number."""
         handle = max(self.transforms, default=0) + 1
         self.transforms = {**self.transforms, handle: np.eye(4)}
         self._assign(vertices, handle)
         return handle
 
     def clear(self):
-        """No pins, no handles: the shape at rest."""
+        """Remove all pins and handles, which restores the rest shape."""
         self._assign(slice(None), FREE)
 
     def around(self, vertex, rings):
-        """The vertices at most ``rings`` edges away from ``vertex``, ascending."""
+        """Return the vertices at most ``rings`` edges away from ``vertex``, ascending."""
         near = np.zeros(len(self.group), bool)
         near[as_integer(vertex, "vertex", 0, len(self.group) - 1)] = True
         low, high = np.ascontiguousarray(self.mesh.edges.T)
@@ -100,33 +100,33 @@ class Editor:
         self.transforms = {k: T for k, T in self.transforms.items() if k in used}
         self._forget_factor()
 
-    # ---- what moves -----------------------------------------------------------------------------------------------------
+    # ---- motion ---------------------------------------------------------------------------------------------------------
 
     def move(self, handle, transform):
-        """Give a handle an offset (3,) or a transform (4, 4) from its place at rest."""
+        """Set the offset (3,) or the transform (4, 4) of a handle relative to the rest shape."""
         if handle not in self.transforms:
-            raise InvalidInputError(f"there is no handle {handle}; there are {sorted(self.transforms)}")
+            raise InvalidInputError(f"handle must be one of {sorted(self.transforms)}, got {handle}")
         given = np.asarray(transform, np.float64)
         if given.shape not in ((3,), (4, 4)) or not np.isfinite(given).all():
-            raise InvalidInputError(f"a transform has to be (3,) or (4, 4) finite numbers, not of shape {given.shape}")
+            raise InvalidInputError(f"transform must be (3,) or (4, 4) finite numbers, got shape {given.shape}")
         T = np.eye(4) if given.shape == (3,) else given.copy()
         if given.shape == (3,):
             T[:3, 3] = given
         self.transforms = {**self.transforms, handle: T}
 
     def use(self, method=None, bending=None):
-        """Choose the method or the stiffness; a new stiffness refactors at the next drag."""
+        """Choose the method or the stiffness. A new stiffness refactors at the next drag."""
         if method is not None and one_of(method, "method", METHODS) != self.method:
             self.method = method
             self._forget_factor()
         if bending is not None and (bending := as_number(bending, "bending")) != self.bending:
             if bending > 1:
-                raise InvalidInputError(f"bending has to be a number from 0 to 1, not {bending:g}")
+                raise InvalidInputError(f"bending must be a number from 0 to 1, got {bending:g}")
             self.bending = bending
             self._stale |= self.method == "bi-Laplacian"
 
     def rest(self, mesh):
-        """Another shape at rest, with the same faces; handles are where it has them. Refactors at the next drag."""
+        """Set another rest shape with the same faces, and reset the transforms of handles. Refactors at the next drag."""
         self.mesh = mesh
         self.transforms = {k: np.eye(4) for k in self.transforms}
         self._forget_values()
@@ -134,30 +134,30 @@ class Editor:
 
     @property
     def is_moved(self):
-        """Whether some handle is not in its place at rest."""
+        """True if some handle has a transform other than the identity."""
         return any(not np.array_equal(T, np.eye(4)) for T in self.transforms.values())
 
     @contextlib.contextmanager
     def restored_on_error(self):
-        """If the block fails, everything is as it was before it."""
-        before = vars(self).copy()                          # every attribute is replaced, none is changed in place, but
+        """Restore the state before the ``with`` block if it raises."""
+        before = vars(self).copy()                          # attributes are replaced, never changed in place
         try:
             yield
         except BaseException:
             vars(self).update(before)
-            self._stale, self._basis = True, None           # the factor: it may hold newer values
+            self._stale, self._basis = True, None           # except the factor, which may have newer values
             raise
 
-    def centre(self, handle):
-        """(3,) the middle of a handle's vertices at rest."""
+    def center(self, handle):
+        """Return the mean (3,) of a handle's vertices in the rest shape."""
         return self.mesh.vertices[self.group == handle].mean(axis=0)
 
     def positions(self):
-        """(n, 3) the surface as pins and handles have it: a product with :meth:`basis`, which is made when it has to be."""
+        """Compute the vertices (n, 3) of the edited surface by a product with :meth:`basis`."""
         x = self.mesh.vertices
         if not self.transforms:
             return x.copy()
-        offsets = [(T - np.eye(4))[:3].T for T in self.transforms.values()]         # [x, 1] @ offset is how far x moves
+        offsets = [(T - np.eye(4))[:3].T for T in self.transforms.values()]         # [x, 1] @ offset is the displacement of x
         if self.method == "bi-Laplacian":
             return x + self.basis() @ np.concatenate(offsets)
         moved = x.copy()
@@ -166,13 +166,13 @@ class Editor:
         return moved
 
     def basis(self):
-        """What each handle adds to the surface, in the order of ``transforms``.
+        """Return the basis of displacements, in the order of ``transforms``. Computed on first use.
 
         Returns
         -------
         (n, k) or (n, 4 k) float64
-            Harmonic weights: 1 on the handle, 0 on whatever else is fixed. Bi-Laplacian: four columns a handle, the surface's
-            answer to the handle's coordinates x, y, z and 1, which are what any affine transform is made of.
+            Harmonic weights: 1 on the handle, 0 on other fixed vertices. Bi-Laplacian: four columns per handle, the solutions
+            for the displacements x, y, z and 1 of its vertices, which span all affine transforms.
         """
         self._prepare()
         if self._basis is None:
@@ -184,7 +184,7 @@ class Editor:
         return self._basis
 
     def weights(self):
-        """(n, k) harmonic weights of the handles, whatever the method."""
+        """Return the harmonic weights (n, k) of the handles, for either method."""
         if self.method == "harmonic weights":
             return self.basis()
         if self._weights is None:
@@ -196,7 +196,7 @@ class Editor:
     # ---- the system -----------------------------------------------------------------------------------------------------
 
     def _solve(self, values):
-        """Displacements of all vertices for those of the fixed ones."""
+        """Compute the displacements of all vertices from the displacements of the fixed ones."""
         n = len(self.group)
         if self._factor is None:                            # every vertex is fixed
             x = np.empty((n, values.shape[1]))
@@ -206,7 +206,7 @@ class Editor:
             return self._factor.solve(np.zeros((n, values.shape[1])), fixed_values=values)
 
     def _prepare(self):
-        """A factor that fits what is fixed, the method, the stiffness and the shape at rest."""
+        """Update the factor to the fixed vertices, the method, the stiffness and the rest shape."""
         if self._rows is None:
             self._rows = self._fixed_rows()
             self._group_of_row = self.group[self._rows]
@@ -222,16 +222,16 @@ class Editor:
         self._stale, self._basis = False, None
 
     def _fixed_rows(self):
-        """Pins, handles, and one vertex of each component without either: it stays where it is."""
+        """Return the vertices of pins and handles, and one vertex of each component without them, which stays at rest."""
         rows = np.flatnonzero(self.group != FREE)
         component = self.mesh.components
-        alone = np.ones(component.max() + 1, bool)
-        alone[component[rows]] = False
+        unfixed = np.ones(component.max() + 1, bool)
+        unfixed[component[rows]] = False
         first = np.unique(component, return_index=True)[1]
-        return np.union1d(rows, first[alone])
+        return np.union1d(rows, first[unfixed])
 
     def _matrix(self):
-        """L for weights, else (1 - bending) L / edge^2 + bending L M^-1 L: one pattern for every stiffness."""
+        """Return L for weights, else (1 - bending) L / edge^2 + bending L M^-1 L, with the same pattern for every stiffness."""
         if self._system is None:
             self._system = System(self.mesh, **BILAPLACIAN)
         L = self._system.assembler.matrix(self._system.stiffness)
@@ -241,7 +241,7 @@ class Editor:
         return self.bending * plate + (1 - self.bending) / squared_edge(self.mesh) * L
 
     def _ordering(self, A):
-        """Of the whole mesh, made once for each of the two patterns."""
+        """Return the ordering of the whole mesh, computed once for each of the two patterns."""
         if self.method not in self._orderings:
             with self.report.phase("order"):
                 self._orderings[self.method] = order.auto(pattern_of(A), threads=self.threads)
@@ -256,7 +256,7 @@ class Editor:
 
     @contextlib.contextmanager
     def _counted(self):
-        """Adds what the block costs the factor to the editor's report."""
+        """Add the time of the factor in the ``with`` block to the editor's report."""
         before = dict(self._factor.report.seconds) if self._factor is not None else {}
         yield
         for phase, spent in self._factor.report.seconds.items():

@@ -1,7 +1,6 @@
-"""The viewer without its window: a mesh, what is seen on it, and everything that can be done to it.
+"""The viewer without its window: a mesh, its views, and all actions on it.
 
-The panels call these methods and draw what they return; tests and scripts call them as well. An action either succeeds or
-raises and leaves everything as it was.
+The panels call these methods and draw the results; tests and scripts may call them too. An action that raises changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from meshsolve.apps.viewer.editing import Editor
 from meshsolve.apps.viewer.structure import Structure
 from meshsolve.apps.viewer.timings import Timings
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import load_mesh, placed_mesh
+from meshsolve.mesh import checked_mesh, load_mesh
 from meshsolve.options import as_integer, one_of
 from meshsolve.patches import LARGEST_PATCH
 
@@ -25,7 +24,7 @@ VIEWS = ("plain", *structure.VIEWS, "handles", "weights", "eigenvector", "displa
 
 
 class Model:
-    """A mesh under the viewer.
+    """A mesh in the viewer, with its view and tools.
 
     Parameters
     ----------
@@ -37,15 +36,15 @@ class Model:
     Attributes
     ----------
     mesh : Mesh
-        As it is now; ``original`` is as it was loaded.
+        The current mesh; ``original`` is the loaded one.
     view : str
-        Which of ``VIEWS`` is seen; :meth:`coloring` gives its values.
+        The current view, one of ``VIEWS``; :meth:`coloring` returns its values.
     ordering, patch_size, patch : str, int, int
-        What the views of the solver's structure are about.
+        Settings of the views of patches and orderings.
     handle, eigenvector : int
-        Which handle's weights and which eigenvector are seen.
+        Index of the handle and of the eigenvector that are shown.
     structure, animation, editor, spectrum, timings
-        The parts; ``spectrum`` is None until it is computed.
+        The tools; ``spectrum`` is None until it is computed.
     """
 
     def __init__(self, mesh, name="mesh", threads=None):
@@ -54,9 +53,9 @@ class Model:
         self._begin(mesh, name)
 
     def _begin(self, mesh, name):
-        mesh = placed_mesh(mesh)
+        mesh = checked_mesh(mesh)
         if len(mesh.faces) == 0:
-            raise InvalidInputError(f"{name} has no faces: there is nothing to see")
+            raise InvalidInputError(f"{name} has no faces: the viewer needs a surface")
         self.mesh = self.original = mesh
         self.name, self.view, self.spectrum, self.eigenvector, self.handle = str(name), "plain", None, 0, 0
         self.structure = Structure(mesh, self.threads)
@@ -66,32 +65,32 @@ class Model:
 
     @classmethod
     def open(cls, path, threads=None):
-        """The model of a mesh file."""
+        """Make a model of a mesh file."""
         return cls(load_mesh(path), pathlib.Path(path).name, threads)
 
     def load(self, path):
-        """Another mesh takes the place of this one; settings and timings stay."""
+        """Replace the mesh by that of a file; settings and timings stay."""
         with self.timings.measure("load"):
             self._begin(load_mesh(path), pathlib.Path(path).name)
 
     def save(self, path):
-        """Write the mesh as it is now."""
+        """Write the current mesh."""
         self.mesh.save(path)
 
     def reset(self):
-        """The shape as it was loaded; pins stay, handles go back to their places."""
-        self._take(self.original)
+        """Restore the loaded shape. Pins stay, transforms of handles are reset."""
+        self._replace(self.original)
 
     def facts(self):
-        """Name to text: sizes of the mesh."""
+        """Return the sizes of the mesh, name to text."""
         mesh = self.mesh
         return {"vertices": f"{len(mesh.vertices):,}", "faces": f"{len(mesh.faces):,}", "edges": f"{len(mesh.edges):,}",
                 "components": f"{mesh.components.max() + 1:,}", "manifold": "yes" if mesh.is_manifold else "no"}
 
-    # ---- what is seen ---------------------------------------------------------------------------------------------------
+    # ---- views ----------------------------------------------------------------------------------------------------------
 
     def show(self, view=None, ordering=None, patch_size=None, patch=None, handle=None, eigenvector=None):
-        """Choose what is seen on the mesh; what is left out stays. Returns its :class:`Coloring`, None for the plain mesh."""
+        """Choose the view; omitted settings stay. Returns its :class:`Coloring`, or None for the plain mesh."""
         before = vars(self).copy()
         self.view = one_of(self.view if view is None else view, "view", VIEWS)
         self.ordering = one_of(self.ordering if ordering is None else ordering, "ordering", structure.ORDERINGS)
@@ -107,7 +106,7 @@ class Model:
             raise
 
     def coloring(self):
-        """The :class:`Coloring` of the view, None for the plain mesh."""
+        """Return the :class:`Coloring` of the view, or None for the plain mesh."""
         if self.view == "plain":
             return None
         if self.view in structure.VIEWS:
@@ -125,7 +124,7 @@ class Model:
     def _weight_view(self):
         handles = list(self.editor.transforms)
         if not handles:
-            raise InvalidInputError("there is no handle: make one, and its weights can be seen")
+            raise InvalidInputError("the view \"weights\" needs a handle: make one first")
         k = min(self.handle, len(handles) - 1)
         return Coloring("weights", self.editor.weights()[:, k], caption=f"harmonic weights of handle {handles[k]}", limits=(0, 1))
 
@@ -140,55 +139,55 @@ class Model:
 
     def _displacement_view(self):
         moved = np.linalg.norm(self.mesh.vertices - self.original.vertices, axis=1)
-        return Coloring("displacement", moved, caption=f"distance from where it was loaded, at most {moved.max():.4g}")
+        return Coloring("displacement", moved, caption=f"distance from the loaded shape, at most {moved.max():.4g}")
 
-    # ---- what is done ---------------------------------------------------------------------------------------------------
+    # ---- actions --------------------------------------------------------------------------------------------------------
 
     def step(self):
-        """One step of the animation's flow; handles begin anew from there."""
+        """Make one step of the flow. The result becomes the rest shape of the editor."""
         with self.timings.measure("step", lambda: dict(self.animation.report.seconds)):
             mesh = self.animation.step()
         self.mesh = mesh
         self.editor.rest(mesh)
 
     def pin(self, vertex, rings=0):
-        """Hold a vertex and those at most ``rings`` edges around it, where they are now."""
-        return self._edit("pin", lambda: self.editor.pin(self.editor.around(vertex, rings)), here=True)
+        """Pin a vertex and its neighbors up to ``rings`` edges away, at their current positions."""
+        return self._edit("pin", lambda: self.editor.pin(self.editor.around(vertex, rings)), rest_first=True)
 
     def grab(self, vertex, rings=0):
-        """Make a handle of a vertex and its surroundings, where they are now; returns its number."""
-        return self._edit("handle", lambda: self.editor.grab(self.editor.around(vertex, rings)), here=True)
+        """Make a handle of a vertex and its neighbors up to ``rings`` edges away; returns its number."""
+        return self._edit("handle", lambda: self.editor.grab(self.editor.around(vertex, rings)), rest_first=True)
 
     def free(self, vertex, rings=0):
-        """Let a vertex and its surroundings go; the surface follows."""
+        """Free a vertex and its neighbors up to ``rings`` edges away, and update the surface."""
         return self._edit("free", lambda: self.editor.free(self.editor.around(vertex, rings)))
 
     def release(self):
-        """No pins, no handles, and the shape at rest."""
+        """Remove all pins and handles, and restore the rest shape."""
         return self._edit("release", self.editor.clear)
 
     def drag(self, handle, transform):
-        """Move a handle by an offset (3,) or a transform (4, 4) from where it was at rest; the surface follows."""
+        """Move a handle by an offset (3,) or a transform (4, 4) relative to the rest shape, and update the surface."""
         return self._edit("drag", lambda: self.editor.move(handle, transform))
 
     def use_edit(self, method=None, bending=None):
-        """Choose the editor's method or stiffness; the surface follows."""
+        """Choose the editor's method or stiffness, and update the surface."""
         return self._edit("method" if bending is None else "refactor", lambda: self.editor.use(method, bending))
 
     def keep(self):
-        """The edited shape becomes the shape at rest: handles are dragged on from there."""
-        self._take(self.mesh)
+        """Make the edited shape the rest shape."""
+        self._replace(self.mesh)
 
     def decompose(self, count=8, laplacian="graph"):
-        """Compute eigenvectors of the mesh as it is now."""
+        """Compute eigenvectors of the current mesh."""
         with self.timings.measure("eigenvectors"):
             self.spectrum = spectrum.eigenvectors(self.mesh, count, laplacian, threads=self.threads)
         self.eigenvector = min(self.eigenvector, count - 1)
 
-    def _edit(self, action, change, here=False):
-        """Change what the editor holds and let the surface follow; with ``here`` from the surface as it is now."""
+    def _edit(self, action, change, rest_first=False):
+        """Change the editor and update the surface. With ``rest_first`` the current surface first becomes the rest shape."""
         with self.editor.restored_on_error(), self.timings.measure(action, lambda: dict(self.editor.report.seconds)):
-            if here and self.editor.is_moved:
+            if rest_first and self.editor.is_moved:
                 self.editor.rest(self.mesh)
             result = change()
             mesh = self.mesh.with_vertices(self.editor.positions())
@@ -196,7 +195,7 @@ class Model:
         self.animation.restart(mesh)
         return result
 
-    def _take(self, mesh):
+    def _replace(self, mesh):
         self.mesh = mesh
         self.animation.restart(mesh)
         self.editor.rest(mesh)

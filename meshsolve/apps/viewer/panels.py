@@ -1,4 +1,4 @@
-"""The panels: they show the model and call it, and hold nothing but what is being typed."""
+"""The panels of the window. They show the model and call its methods; their only state is text being typed."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from meshsolve.apps.viewer.model import VIEWS
 from meshsolve.device import DEVICES
 from meshsolve.options import counted
 
-MODES = ("look", "pin", "handle", "let go")         # what a click on the surface does
+MODES = ("look", "pin", "handle", "free")           # action of a click on the surface
 
 
 class Panels:
-    """All panels of a window, called once a frame.
+    """All panels of a window, called once per frame.
 
     Parameters
     ----------
     window : Window
-        Runs actions, takes pictures, knows the gizmo's handle.
     widgets : Widgets
     path : str
-        What the box for files holds at first.
+        Initial text of the file box.
     """
 
     def __init__(self, window, widgets, path=""):
@@ -46,7 +45,7 @@ class Panels:
         self.path = ui.text("file", self.path)
         if ui.button("load"):
             self.window.attempt(model.load, self.path)
-        if ui.button("reset shape", beside=True):
+        if ui.button("reset shape", same_line=True):
             self.window.attempt(model.reset)
         self.out = ui.text("save as", self.out)
         if ui.button("save"):
@@ -83,13 +82,13 @@ class Panels:
         ui.line(f"{counted(flow.steps, 'step')}, dt {flow.dt:.3g}")
         phases = model.timings.phases("step")
         if phases:
-            ui.plot("milliseconds of a step", {name: 1e3 * seconds for name, seconds in phases.items()}, "ms")
+            ui.plot("milliseconds per step", {name: 1e3 * seconds for name, seconds in phases.items()}, "ms")
 
     def _edit(self, model, ui):
         editor, attempt = model.editor, self.window.attempt
         if mode := ui.choice("click", self.mode, MODES):
             self.mode = mode
-        if (rings := ui.integer("rings around it", self.rings, 0, 40)) is not None:
+        if (rings := ui.integer("rings", self.rings, 0, 40)) is not None:
             self.rings = rings
         if method := ui.choice("method", editor.method, editing.METHODS):
             attempt(lambda: model.use_edit(method))
@@ -100,14 +99,14 @@ class Panels:
         ui.line(f"{counted((editor.group == 0).sum(), 'vertex')} pinned, handles: {len(editor.transforms)}")
         if ui.button("keep shape"):
             attempt(model.keep)
-        if ui.button("release all", beside=True):
+        if ui.button("release all", same_line=True):
             attempt(model.release)
 
     def _handle(self, model, ui):
-        """The handle that is dragged: the gizmo on the surface does the same."""
+        """Controls of the selected handle; the gizmo on the surface has the same effect."""
         handles = list(model.editor.transforms)
         if not handles:
-            ui.line("click: handle, then click the surface; drag the gizmo")
+            ui.line("To deform the surface, set click to handle, click the surface, and drag the gizmo.")
             return
         last = len(handles) - 1
         if (k := ui.integer("handle number", min(model.handle, last), 0, last)) is not None:
@@ -122,7 +121,7 @@ class Panels:
     def _eigenvectors(self, model, ui):
         if laplacian := ui.choice("Laplacian", self.laplacian, spectrum.LAPLACIANS):
             self.laplacian = laplacian
-        if (count := ui.integer("how many", self.count, 1, 30)) is not None:
+        if (count := ui.integer("count", self.count, 1, 30)) is not None:
             self.count = count
         if ui.button("compute") and self.window.attempt(model.decompose, self.count, self.laplacian):
             self.window.show(view="eigenvector")

@@ -1,6 +1,6 @@
-"""What a solver makes of a mesh, as arrays to look at: patches, ribbons, separators, elimination order, column counts.
+"""Views of the solver's data structures: patches, ribbons, separators, elimination order, column counts.
 
-All of it depends on the connectivity alone, so it is computed once and kept while the surface moves.
+They depend only on the connectivity, so they are computed once and kept while the surface moves.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from meshsolve.patches import PatchMesh
 
 VIEWS = ("patches", "ribbons", "one patch", "separators", "elimination order", "column counts")
 ORDERINGS = names()
-GREY = 0.85
+GRAY = 0.85
 NO_SEPARATORS = "no separators: meshes below 5,000 vertices and near-trees are ordered by minimum degree"
-COPIED = np.array([[GREY] * 3, [1.0, 0.6, 0.2], [0.85, 0.2, 0.15]])
+COPIED = np.array([[GRAY] * 3, [1.0, 0.6, 0.2], [0.85, 0.2, 0.15]])
 
 
 class Structure:
-    """Patches and analyses of one mesh, made when first asked for.
+    """Patches and symbolic analyses of a mesh, computed on first use.
 
     Parameters
     ----------
     mesh : Mesh
-        Only its faces count.
+        Only its faces are used.
     threads : int, optional
     """
 
@@ -36,30 +36,30 @@ class Structure:
         self._patches, self._analyses, self._nested = {}, {}, None
 
     def patches(self, size=512):
-        """The :class:`PatchMesh` with at most ``size`` faces a patch; the last one is kept."""
+        """Return the :class:`PatchMesh` with at most ``size`` faces per patch. The last one is kept."""
         if size not in self._patches:
             self._patches = {size: PatchMesh(self.mesh, patch_size=size, threads=self.threads)}
         return self._patches[size]
 
     def nested(self):
-        """The nested dissection :class:`Ordering` with its separator tree."""
+        """Return the nested dissection :class:`Ordering` with its separator tree."""
         if self._nested is None:
             self._nested = order.nested_dissection(self.mesh, threads=self.threads)
         return self._nested
 
     def has_separators(self):
-        """Whether the tree has more than one node for each component: there is nothing to see in a picture of it otherwise."""
+        """True if the separator tree has more than one node for some component."""
         return bool((self.nested().tree.parent >= 0).any())
 
     def analysis(self, ordering="nd"):
-        """The :class:`Symbolic` of the mesh's Laplacian in that ordering."""
+        """Return the :class:`Symbolic` analysis of the mesh's Laplacian in an ordering."""
         if ordering not in self._analyses:
             chosen = self.nested() if ordering == "nd" else ordering
             self._analyses[ordering] = api.analyze(graph_laplacian(self.mesh), chosen, threads=self.threads)
         return self._analyses[ordering]
 
     def view(self, name, ordering="nd", patch_size=512, patch=0):
-        """The :class:`Coloring` called ``name``, one of ``VIEWS``."""
+        """Return the :class:`Coloring` of the view ``name``, one of ``VIEWS``."""
         if name == "patches":
             return self._patch_view(patch_size)
         if name == "ribbons":
@@ -80,18 +80,18 @@ class Structure:
         copies = ribbon_copies(self.patches(size), len(self.mesh.faces))
         share = (copies > 0).mean() if len(copies) else 0.0
         extra = copies.sum() / max(len(copies), 1)
-        caption = (f"faces in the ribbon of no other patch (grey), one (orange), more (red, up to {copies.max(initial=0)}); "
+        caption = (f"faces in the ribbon of no other patch (gray), one (orange), more (red, up to {copies.max(initial=0)}); "
                    f"{share:.0%} of the faces are copied, {extra:.0%} more storage")
         return Coloring("ribbons", COPIED[np.minimum(copies, len(COPIED) - 1)], "faces", caption)
 
     def _one_patch_view(self, size, patch):
         patches = self.patches(size)
-        held = patches.patch(min(int(patch), patches.num_patches - 1))
-        owned = held.num_owned[2]
-        colors = np.full((len(self.mesh.faces), 3), GREY)
-        colors[held.ltog_faces[:owned]], colors[held.ltog_faces[owned:]] = PALETTE[9], PALETTE[1]
-        return Coloring("one patch", colors, "faces", f"blue: {counted(owned, 'face')} it owns, orange: {len(held.ltog_faces) - owned} of "
-                        "its ribbon")
+        local = patches.patch(min(int(patch), patches.num_patches - 1))
+        owned = local.num_owned[2]
+        colors = np.full((len(self.mesh.faces), 3), GRAY)
+        colors[local.ltog_faces[:owned]], colors[local.ltog_faces[owned:]] = PALETTE[9], PALETTE[1]
+        ribbon = len(local.ltog_faces) - owned
+        return Coloring("one patch", colors, "faces", f"blue: {counted(owned, 'owned face')}, orange: {counted(ribbon, 'ribbon face')}")
 
     def _separator_view(self):
         level, depth = separator_levels(self.nested())
@@ -99,32 +99,33 @@ class Structure:
             text = NO_SEPARATORS
         else:
             count = int((level < depth).sum())
-            text = (f"{counted(depth, 'level')} of separators, {counted(count, 'vertex')} in them: blue is the first, "
-                    f"yellow the last; grey: the "
-                    "parts between")
+            text = (f"{counted(depth, 'level')} of separators with {counted(count, 'vertex')}, from blue (first) to yellow (last); "
+                    "gray: subdomains")
         from matplotlib import colormaps
 
         color = colormaps["plasma"](np.linspace(0, 0.95, max(depth, 1) + 1))[:, :3]
-        color[depth] = GREY
+        color[depth] = GRAY
         return Coloring("separators", color[level], "vertices", text)
 
     def _order_view(self, ordering):
         sym = self.analysis(ordering)
         position = np.empty(sym.n)
         position[sym.perm] = np.arange(sym.n)
-        return Coloring("elimination order", position, "vertices", f"{ordering}: 0 is eliminated first, {sym.n - 1:,} last",
-                        "viridis")
+        return Coloring("elimination order", position, "vertices", f"{ordering}: 0 is eliminated first, {sym.n - 1:,} last")
 
     def _count_view(self, ordering):
         sym = self.analysis(ordering)
         count = np.empty(sym.n)
         count[sym.perm] = sym.colcount
         return Coloring("column counts", np.log10(count), "vertices", f"{ordering}: log10 of the entries in each column of L; "
-                        f"nnz(L) {sym.nnz:,}, {sym.flops:.3g} flops, longest column {int(count.max()):,}", "viridis")
+                        f"nnz(L) {sym.nnz:,}, {sym.flops:.3g} flops, longest column {int(count.max()):,}")
 
 
 def patch_colors(mesh, of_face):
-    """(patches,) small integers, different for patches that share an edge of at most two faces; greedy, largest degree first."""
+    """Color the graph of patches greedily, largest degree first: (patches,) integers.
+
+    Patches that share an edge with two faces have different colors.
+    """
     low, high = np.full(len(mesh.edges), np.iinfo(np.int32).max, np.int32), np.full(len(mesh.edges), -1, np.int32)
     owner = np.repeat(of_face, 3)
     np.minimum.at(low, mesh.side_edges.ravel(), owner)
@@ -135,25 +136,25 @@ def patch_colors(mesh, of_face):
     ends = ends[np.argsort(ends[:, 0], kind="stable")]
     start = np.searchsorted(ends[:, 0], np.arange(count + 1))
     color = np.full(count, -1)
-    for p in np.argsort(-np.diff(start), kind="stable"):                # patches, some hundred faces each
-        taken = set(color[ends[start[p]:start[p + 1], 1]].tolist())
-        color[p] = next(c for c in range(len(taken) + 1) if c not in taken)
+    for p in np.argsort(-np.diff(start), kind="stable"):                # a loop over patches of some hundred faces each
+        used = set(color[ends[start[p]:start[p + 1], 1]].tolist())
+        color[p] = next(c for c in range(len(used) + 1) if c not in used)
     return color
 
 
 def ribbon_copies(patches, faces):
-    """(faces,) the number of patches in whose ribbon each face lies."""
-    foreign = [held.ltog_faces[held.num_owned[2]:] for held in map(patches.patch, range(patches.num_patches))]
-    return np.bincount(np.concatenate(foreign), minlength=faces)
+    """Count the patches that have each face in their ribbon, (faces,)."""
+    ribbons = [local.ltog_faces[local.num_owned[2]:] for local in map(patches.patch, range(patches.num_patches))]
+    return np.bincount(np.concatenate(ribbons), minlength=faces)
 
 
 def separator_levels(ordering):
-    """(n,) level in the separator tree of each vertex, by its old number, and the depth that stands for every leaf.
+    """Return the level (n,) of each vertex in the separator tree, and the depth of the tree.
 
-    0 is the first separator of each component. Nodes without children do not separate: they all get the depth of the tree.
+    Level 0 is the first separator of each component. Leaves are not separators; their level is the depth.
     """
     tree, level = ordering.tree, np.zeros(len(ordering.tree), int)
-    for k in range(len(tree) - 1, -1, -1):                              # nodes of the tree, parents first
+    for k in range(len(tree) - 1, -1, -1):                              # parents first
         if tree.parent[k] >= 0:
             level[k] = level[tree.parent[k]] + 1
     leaf = np.ones(len(tree), bool)

@@ -1,4 +1,4 @@
-"""Seconds of what the viewer did, phase by phase, for its plots."""
+"""Times of the viewer's actions, by phase, for its plots."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 
 import numpy as np
 
-KEPT = 500                          # a live animation runs for hours
+KEPT = 500                          # number of actions kept; an animation may run for hours
 
 
 class Timings:
-    """The last actions: their names, wall seconds and the seconds of each phase of the solver."""
+    """The last actions: names, wall times, and times of each phase of the solver, in seconds."""
 
     def __init__(self, kept=KEPT):
         self.kept, self.rows = kept, []
@@ -21,7 +21,7 @@ class Timings:
 
     @contextlib.contextmanager
     def measure(self, action, phases=dict):
-        """Time the block; ``phases()`` gives the seconds of each phase so far. A block that fails is left out."""
+        """Time the ``with`` block. ``phases()`` returns the total seconds of each phase. A block that raises is not recorded."""
         before, start = phases(), time.perf_counter()
         yield
         seconds, after = time.perf_counter() - start, phases()
@@ -29,17 +29,17 @@ class Timings:
         self.rows = [*self.rows, (action, seconds, spent)][-self.kept:]
 
     def seconds(self, action):
-        """(k,) wall seconds of every ``action``, oldest first."""
+        """Return the wall seconds (k,) of every ``action``, oldest first."""
         return np.array([row[1] for row in self.rows if row[0] == action])
 
     def phases(self, action):
-        """Phase name to (k,) seconds, zeros where a phase did not run."""
+        """Return the seconds (k,) of each phase, name to array, with zeros if a phase did not run."""
         rows = [row[2] for row in self.rows if row[0] == action]
         return {name: np.array([row.get(name, 0.0) for row in rows]) for name in dict.fromkeys(n for row in rows for n in row)}
 
     @property
     def last(self):
-        """The last action in words, empty at the start."""
+        """The last action as text, empty at the start."""
         if not self.rows:
             return ""
         action, seconds, spent = self.rows[-1]

@@ -1,6 +1,6 @@
-"""The ImGui widgets that the panels use; each returns what the user did, None where nothing.
+"""The ImGui widgets of the panels. Each returns the user's input, or None.
 
-Where a widget lies on the screen is kept by its label, so that a test can press it with the mouse.
+The screen rectangle of each widget is stored under its label, so that a test can click it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 WIDTH = 170
-LINE = 30                           # letters that buttons side by side have room for
-PLOT = (-1.0, 160.0)
+LINE = 30                           # characters of radio buttons that fit in one line
+PLOT = (-1.0, 160.0)                # width (-1: all available) and height of a plot, pixels
 
 
 class Widgets:
-    """Widgets of the window that is open now; made inside a frame or before."""
+    """Widgets of the open window."""
 
     def __init__(self):
         import polyscope.imgui
@@ -22,30 +22,30 @@ class Widgets:
         self.gui, self.implot = polyscope.imgui, polyscope.implot
         self.where = {}                     # label: (left, top), (right, bottom) in pixels
 
-    def _placed(self, label):
+    def _record(self, label):
         self.where[label] = self.gui.GetItemRectMin(), self.gui.GetItemRectMax()
 
     def section(self, label, is_open=False):
-        """A header that folds what follows; whether it is unfolded."""
+        """Header of a section; True if the section is open."""
         self.gui.SetNextItemOpen(is_open, self.gui.ImGuiCond_Once)
         shown = self.gui.CollapsingHeader(label)
-        self._placed(label)
+        self._record(label)
         return shown
 
-    def button(self, label, beside=False):
-        """Whether it was pressed; ``beside`` the widget before it."""
-        if beside:
+    def button(self, label, same_line=False):
+        """Button; True if it was pressed. ``same_line`` puts it next to the previous widget."""
+        if same_line:
             self.gui.SameLine()
         pressed = self.gui.Button(label)
-        self._placed(label)
+        self._record(label)
         return pressed
 
     def checkbox(self, label, value):
-        """The new value, or None."""
+        """Checkbox; the new value, or None."""
         return self._changed(label, self.gui.Checkbox(label, value))
 
     def choice(self, label, current, names):
-        """The name chosen, or None: buttons in a line where they fit into one, else a box that opens."""
+        """Radio buttons if they fit in one line, else a combo box; the chosen name, or None."""
         if len("".join(names)) > LINE:
             return self._box(label, current, names)
         chosen = None
@@ -54,48 +54,48 @@ class Widgets:
                 self.gui.SameLine()
             if self.gui.RadioButton(f"{name}##{label}", name == current) and name != current:
                 chosen = name
-            self._placed(f"{label}: {name}")
+            self._record(f"{label}: {name}")
         return chosen
 
     def _box(self, label, current, names):
         self.gui.SetNextItemWidth(WIDTH)
         is_open = self.gui.BeginCombo(label, current, self.gui.ImGuiComboFlags_HeightLargest)
-        self._placed(label)
+        self._record(label)
         if not is_open:
             return None
         chosen = None
         for name in names:
             if self.gui.Selectable(name, selected=name == current):
                 chosen = name
-            self._placed(f"{label}: {name}")
+            self._record(f"{label}: {name}")
         self.gui.EndCombo()
         return chosen
 
     def slider(self, label, value, low, high, logarithmic=False, form="%.3g"):
-        """The new number, or None."""
+        """Slider; the new number, or None."""
         self.gui.SetNextItemWidth(WIDTH)
         flags = self.gui.ImGuiSliderFlags_Logarithmic if logarithmic else 0
         return self._changed(label, self.gui.SliderFloat(label, value, low, high, form, flags))
 
     def integer(self, label, value, low, high):
-        """The new integer, or None."""
+        """Slider for integers; the new integer, or None."""
         self.gui.SetNextItemWidth(WIDTH)
         return self._changed(label, self.gui.SliderInt(label, value, low, max(high, low)))
 
     def vector(self, label, value, speed):
-        """The new three numbers, or None; dragged with the mouse."""
+        """Three numbers that can be dragged with the mouse; the new numbers, or None."""
         self.gui.SetNextItemWidth(WIDTH)
         return self._changed(label, self.gui.DragFloat3(label, tuple(map(float, value)), speed, 0.0, 0.0, "%.3g"))
 
     def text(self, label, value):
-        """The text in the box."""
+        """Text box; its text."""
         self.gui.SetNextItemWidth(WIDTH)
         _, value = self.gui.InputText(label, value)
-        self._placed(label)
+        self._record(label)
         return value
 
     def line(self, text, strong=False):
-        """A line of text, wrapped."""
+        """Wrapped text."""
         if strong:
             self.gui.PushStyleColor(self.gui.ImGuiCol_Text, (1.0, 0.65, 0.4, 1.0))
         self.gui.TextWrapped(text.replace("%", "%%"))
@@ -103,7 +103,7 @@ class Widgets:
             self.gui.PopStyleColor()
 
     def plot(self, label, curves, unit):
-        """Curves over the number of the action: name to (k,) values."""
+        """Plot of curves, name to (k,) values, over the number of the action."""
         if not self.implot.BeginPlot(label, PLOT):
             return
         self.implot.SetupLegend(self.implot.ImPlotLocation_East, self.implot.ImPlotLegendFlags_Outside)
@@ -114,6 +114,6 @@ class Widgets:
         self.implot.EndPlot()
 
     def _changed(self, label, outcome):
-        self._placed(label)
+        self._record(label)
         changed, value = outcome
         return value if changed else None

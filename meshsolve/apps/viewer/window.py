@@ -1,4 +1,4 @@
-"""The window: polyscope draws the model, mouse and gizmo act on it. Nothing is computed here."""
+"""The polyscope window: it draws the model, and applies mouse and gizmo input to it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from meshsolve.files import as_path, written_whole
 from meshsolve.options import as_integer
 from meshsolve.report import warn
 
-VIEW_ANGLE, FAR = 45.0, 2.6        # degrees from top to bottom; distance of the camera in radii of the mesh
-STILL = 4.0                         # pixels that the mouse may move in a click
-MOVING = ("handles", "weights", "displacement")         # views that change with the shape or its pins
+VIEW_ANGLE, FAR = 45.0, 2.6        # vertical field of view, degrees; camera distance in radii of the mesh
+STILL = 4.0                         # largest mouse motion within a click, pixels
+MOVING = ("handles", "weights", "displacement")         # views that depend on the shape or its pins
 CLAY, DARK = (0.78, 0.83, 0.89), (0.2, 0.2, 0.22)
 
 
 class Window:
-    """A polyscope window on a :class:`Model`; there is one in a process.
+    """A polyscope window on a :class:`Model`. A process has at most one.
 
     Parameters
     ----------
@@ -30,24 +30,24 @@ class Window:
     size : (int, int)
         Width and height in pixels.
     headless : bool
-        Draw into memory; needs no display.
+        Draw into memory, without a display.
     up : {"y", "z"}
-        The axis that points up.
+        Axis that points up.
     path : str
-        Of the mesh, for the box that loads files.
+        Path of the mesh, initial text of the file box.
     backend : str, optional
-        Of polyscope; by default the one that fits.
+        Backend of polyscope; chosen automatically by default.
 
     Attributes
     ----------
     message : str
-        What the last action had to complain of, empty where nothing.
+        Error or warnings of the last action, or empty.
     caption : str
-        What the colours mean.
+        Meaning of the colors.
     size : float
-        The largest extent of the mesh when it was loaded.
+        Largest extent of the loaded mesh.
     sides : (int, int)
-        Pixels at the left and right that panels take from the picture.
+        Widths of the left and right panels, pixels.
     """
 
     def __init__(self, model, size=(1440, 900), headless=False, up="y", path="", backend=None):
@@ -58,7 +58,7 @@ class Window:
         self._points = self._marked_group = None
         self._surface = self._drawn = self._faces = self._colored = self._marked = self._gizmo = self._pressed = None
         self.refresh()
-        self.scene.frame_tick()                             # the first frame looks where polyscope wants
+        self.scene.frame_tick()                             # polyscope sets its own camera in the first frame
         self.look(30.0, 18.0)
         self.scene.set_user_callback(self.frame)
 
@@ -71,7 +71,7 @@ class Window:
         self.scene.show()
 
     def frame(self):
-        """One frame: a step of a running flow, the gizmo, a click, the panels, and what has changed."""
+        """Process one frame: a step of a running flow, gizmo, mouse, panels, and drawing."""
         if self.model.animation.running:
             self.attempt(self.model.step)
         self._follow_gizmo()
@@ -80,34 +80,34 @@ class Window:
         self.refresh()
 
     def attempt(self, action, *arguments):
-        """Run an action of the model; what goes wrong is shown, not raised. Returns whether it went well."""
-        with warnings.catch_warnings(record=True) as said:
+        """Run an action of the model. Errors and warnings are shown, not raised. Returns True on success."""
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 action(*arguments)
             except (MeshsolveError, OSError) as e:
                 self.message = " ".join(str(e).split())
                 return False
-            except Exception as e:                          # a fault of ours must not take the window and the work in it
+            except Exception as e:                          # a bug must not close the window and lose the user's work
                 self.message = f"{type(e).__name__}: {' '.join(str(e).split())}"
                 return False
-        self.message = "; ".join(str(w.message) for w in said)
+        self.message = "; ".join(str(w.message) for w in caught)
         return True
 
     def show(self, **choice):
-        """Choose what is seen, as :meth:`Model.show` does."""
+        """Choose the view, as in :meth:`Model.show`."""
         return self.attempt(lambda: self.model.show(**choice))
 
     @property
     def handle(self):
-        """The handle that the gizmo drags, None where there is none."""
+        """The selected handle, which the gizmo drags, or None."""
         handles = list(self.model.editor.transforms)
         return handles[min(self.model.handle, len(handles) - 1)] if handles else None
 
     # ---- drawing --------------------------------------------------------------------------------------------------------
 
     def refresh(self):
-        """Bring polyscope up to date with the model; what has not changed is left alone."""
+        """Update polyscope to the model, as far as it has changed."""
         mesh = self.model.mesh
         if self._faces is not mesh.faces:
             new = self._faces is not None
@@ -137,7 +137,7 @@ class Window:
         self._surface.remove_all_quantities()
         try:
             coloring = model.coloring()
-        except MeshsolveError as e:                         # its handle is gone, say
+        except MeshsolveError as e:                         # for example, the handle was removed
             self.message, model.view, coloring = str(e), "plain", None
         self.caption = coloring.caption if coloring else ""
         if coloring is None:
@@ -149,7 +149,7 @@ class Window:
             display.add_quantity(self._surface, "add_color_quantity", coloring.name, coloring.values, defined_on=coloring.on)
 
     def _mark(self):
-        """A point on every fixed vertex, and the gizmo at the handle that is dragged."""
+        """Draw a point on every fixed vertex, and the gizmo at the selected handle."""
         editor = self.model.editor
         key = editor.group, self.model.mesh, editor.transforms, self.handle
         if _same(key, self._marked):
@@ -161,7 +161,7 @@ class Window:
     def _mark_points(self, group):
         rows = np.flatnonzero(group >= 0)
         at = self.model.mesh.vertices[rows]
-        if self._marked_group is group:                     # a drag: they have only moved
+        if self._marked_group is group:                     # a drag: only the positions have changed
             if len(rows):
                 self._points.update_point_positions(at)
             return
@@ -184,13 +184,13 @@ class Window:
             self._gizmo = self.scene.add_transformation_gizmo("handle")
             self._gizmo.set_allow_scaling(False)
         self._at_rest = np.eye(4)
-        self._at_rest[:3, 3] = self.model.editor.centre(self.handle)
-        if not np.allclose(self._wanted(), self._gizmo.get_transform(), atol=1e-5 * self.size):
-            self._gizmo.set_transform(self._wanted())
+        self._at_rest[:3, 3] = self.model.editor.center(self.handle)
+        if not np.allclose(self._target(), self._gizmo.get_transform(), atol=1e-5 * self.size):
+            self._gizmo.set_transform(self._target())
         self._seen = self._gizmo.get_transform()
 
-    def _wanted(self):
-        """Where the gizmo is for the handle's transform: handles turn about their middle at rest."""
+    def _target(self):
+        """Transform of the gizmo: handles rotate about the center of their vertices at rest."""
         return self.model.editor.transforms[self.handle] @ self._at_rest
 
     def _follow_gizmo(self):
@@ -202,7 +202,7 @@ class Window:
             self.attempt(self.model.drag, self.handle, now @ np.linalg.inv(self._at_rest))
 
     def _follow_mouse(self):
-        """A click on the surface, and not on a panel, does what the panel for editing says."""
+        """Apply a click on the surface, but not on a panel, according to the mode of the panel "Edit"."""
         gui = self.panels.ui.gui
         at = np.array(tuple(gui.GetMousePos()))
         if gui.IsMouseClicked(0):
@@ -214,14 +214,14 @@ class Window:
     def _click(self, hit):
         if not hit.is_hit or hit.structure_name != "mesh":
             return
-        action = {"pin": self.model.pin, "handle": self.model.grab, "let go": self.model.free}.get(self.panels.mode)
+        action = {"pin": self.model.pin, "handle": self.model.grab, "free": self.model.free}.get(self.panels.mode)
         if action and self.attempt(action, int(hit.structure_data["index"]), self.panels.rings) and self.panels.mode == "handle":
             self.show(handle=len(self.model.editor.transforms) - 1)
 
     # ---- pictures -------------------------------------------------------------------------------------------------------
 
     def look(self, azimuth, elevation):
-        """Turn the camera: degrees about the axis that points up, and above its equator; the mesh is seen beside the panels."""
+        """Point the camera at the mesh, in degrees around the up axis and above the horizon, centered between the panels."""
         x = self.model.mesh.vertices[np.unique(self.model.mesh.faces)]
         middle = (x.min(axis=0) + x.max(axis=0)) / 2
         radius = np.linalg.norm(x - middle, axis=1).max() or 1.0
@@ -237,7 +237,7 @@ class Window:
         self.scene.look_at_dir(middle + distance * towards, middle, upwards)
 
     def screenshot(self, path, panels=False):
-        """Write what is seen as a PNG, with or without the panels; whole or not at all."""
+        """Write the view as a PNG file, with or without the panels. The file is written completely or not at all."""
         path = as_path(path)
         if path.suffix.lower() != ".png":
             raise InvalidInputError(f"{path}: pictures are written as .png")
@@ -247,7 +247,7 @@ class Window:
             Image.fromarray(self.pixels(panels)).save(part, format="png")
 
     def turntable(self, folder, frames=72):
-        """Write PNGs ``frame_000.png`` and so on of a full turn of the camera into a folder, which is made if need be."""
+        """Write PNG files ``frame_000.png`` and so on of a full turn of the camera into a folder, which is created if needed."""
         folder, frames = made_folder(folder), as_integer(frames, "frames", 2, 10_000)
         digits = max(3, len(str(frames - 1)))
         names = [f"frame_{k:0{digits}d}.png" for k in range(frames)]
@@ -258,26 +258,27 @@ class Window:
         self.scene.set_view_from_json(view)
         others = {path.name for path in folder.glob("frame_*.png")}.difference(names)
         if others:
-            warn(f"{folder}: frames of another turn lie there too, {min(others)} first ({len(others)} in all)", MeshsolveWarning)
+            warn(f"{folder}: the folder also has frames of an earlier turntable, {min(others)} first ({len(others)} in all)",
+                 MeshsolveWarning)
 
     def pixels(self, panels=False):
-        """(height, width, 3) uint8 of what is seen."""
+        """Render the view, (height, width, 3) uint8."""
         self.refresh()
         shot = self.scene.screenshot_to_buffer(transparent_bg=False, include_UI=panels)
         return np.ascontiguousarray(shot[..., :3])
 
 
 def _same(key, before):
-    """Whether nothing has been replaced: names and numbers are equal, everything else is the same object."""
+    """True if nothing has changed: strings and integers are equal, everything else is the same object."""
     return before is not None and len(key) == len(before) and all(
         a == b if isinstance(a, (str, int)) else a is b for a, b in zip(key, before))
 
 
 def made_folder(path):
-    """The folder, made where it is not there yet."""
+    """Create a folder if it does not exist and return its path."""
     path = as_path(path)
     try:
         path.mkdir(exist_ok=True)
     except OSError as e:
-        raise InvalidInputError(f"{path}: no folder can be made there: {e.strerror}") from e
+        raise InvalidInputError(f"{path}: the folder cannot be created: {e.strerror}") from e
     return path

@@ -121,7 +121,7 @@ def user():
 
 
 def shows(picture):
-    """Something is drawn, and in several colours."""
+    """Something is drawn, and in several colors."""
     drawn = (picture != picture[0, 0]).any(axis=2)
     return not DRAWS or (np.ptp(picture.reshape(-1, 3), axis=0).min() > 50 and drawn.mean() > 0.02)
 
@@ -149,7 +149,7 @@ def test_every_view_is_another_picture(user):
     user.press("patch size", 0.02)
     assert user.window.model.patch_size < 400 and differs(before, user.picture())
     user.choose("view", "weights")
-    assert "there is no handle" in user.window.message and user.window.model.view == "patches"
+    assert "needs a handle" in user.window.message and user.window.model.view == "patches"
     user.choose("view", "plain")
     assert not user.window.caption and same(pictures[0], user.picture())
 
@@ -191,7 +191,7 @@ def test_pins_handles_and_the_gizmo(user):
     user.click(*middle)
     assert (model.editor.group < 0).all()                               # click: look
     user.choose("click", "pin")
-    user.press("rings around it", 0.1)
+    user.press("rings", 0.1)
     assert window.panels.rings == 2
     pick(user, middle, (-60, 40))
     pinned = (model.editor.group == 0).sum()
@@ -222,7 +222,7 @@ def test_pins_handles_and_the_gizmo(user):
     assert shows(user.picture()) and "handle 1" in window.caption
     user.press("keep shape")
     assert not model.editor.is_moved
-    user.choose("click", "let go")
+    user.choose("click", "free")
     vertex = int(np.flatnonzero(model.editor.group == 0)[0])
     window.panels.rings = 20
     model.free(vertex, 20)
@@ -266,7 +266,7 @@ def pick(user, middle, offset):
 def test_eigenvectors(user):
     user.only("Eigenvectors")
     model, before = user.window.model, user.picture()
-    user.press("how many", 0.1)
+    user.press("count", 0.1)
     user.choose("Laplacian", "cotan")
     user.press("compute")
     assert model.view == "eigenvector" and model.spectrum.vectors.shape[1] == user.window.panels.count == 3
@@ -321,10 +321,10 @@ def test_pictures(user, tmp_path):
     assert not user.window.message
     user.window.panels.frames = 2
     user.press("take turntable")
-    assert "frames of another turn lie there too, frame_002.png first (1 in all)" in user.window.message
+    assert "the folder also has frames of an earlier turntable, frame_002.png first (1 in all)" in user.window.message
     user.type("folder", tmp_path / "no" / "turn")
     user.press("take turntable")
-    assert "no folder can be made" in user.window.message
+    assert "the folder cannot be created" in user.window.message
     user.type("picture", "a.jpg")
     user.press("take picture")
     assert "written as .png" in user.window.message

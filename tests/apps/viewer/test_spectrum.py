@@ -58,5 +58,5 @@ def test_the_seed_decides_alone():
 def test_bad_input(options):
     with pytest.raises(InvalidInputError):
         eigenvectors(icosphere(0), **options)
-    with pytest.raises(InvalidInputError, match="no area"):
+    with pytest.raises(InvalidInputError, match="zero area"):
         eigenvectors(ms.Mesh(np.zeros((4, 3)), [[0, 1, 2], [1, 2, 3]]), 1, "cotan")
