@@ -172,7 +172,7 @@ def test_meshes_of_meshio(make):
     assert ms.cholesky(sp.eye_array(5), mesh=given).symbolic.nnz > 5
     flat = ms.Mesh.from_meshio(make(SQUARE[:, :2], [("polygon", np.array([[0, 1, 2, 4, 3]]))]))
     assert flat.faces.tolist() == [[0, 1, 2], [0, 2, 4], [0, 4, 3]] and not flat.vertices[:, 2].any()
-    with pytest.raises(ms.InvalidInputError, match="'tetra' are no surface"):
+    with pytest.raises(ms.InvalidInputError, match="'tetra' are not supported"):
         ms.Mesh.from_meshio(make(SQUARE, [("tetra", np.array([[0, 1, 2, 4]]))]))
 
 
