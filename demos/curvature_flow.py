@@ -2,8 +2,9 @@
 
     python curvature_flow.py [mesh.ply] [--steps 150] [-o flow.png]
 
-The plain flow shrinks thin parts to a thread. The conformalized flow keeps the Laplacian of the first surface: a surface of
-genus 0 becomes a round sphere (Kazhdan, Solomon, Ben-Chen 2012). Both need one analysis and a refactorization a step.
+The plain flow shrinks thin parts to a thread. The conformalized flow keeps the Laplacian of the initial surface, so that a
+surface of genus 0 becomes a round sphere (Kazhdan, Solomon, Ben-Chen 2012). Both need one analysis, and one refactorization per
+step.
 """
 
 import argparse
@@ -22,7 +23,7 @@ def dumbbell(level=5):
 
 
 def roundness(mesh):
-    """Standard deviation over mean of the distances to the centroid: 0 for a sphere."""
+    """Standard deviation of the distances to the centroid, divided by their mean: 0 for a sphere."""
     mass = ms.mass_matrix(mesh).diagonal()
     radius = np.linalg.norm(mesh.vertices - mass @ mesh.vertices / mass.sum(), axis=1)
     return radius.std() / radius.mean()

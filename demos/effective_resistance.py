@@ -2,11 +2,12 @@
 
     python effective_resistance.py [graph.mtx] [--projections 0] [-o resistance.png]
 
-The resistance between the ends of an edge, every edge being a resistor of 1 / weight, says how much the graph depends on it: 1
-for a bridge of unit weight, near 0 for an edge with many ways around. Spanning-tree probabilities and sparsifiers are made of it.
-Selected inversion of the complete factor finds all resistances exactly. Where that factor does not fit into memory, k random
-projections estimate them with a standard error of sqrt(2 / k): 18 % for 64, 2 % for 5,000. All of them are within the error e with
-high probability for k = 24 ln(n) / e^2 (Spielman and Srivastava 2011, theorem 2).
+If every edge is a resistor of 1 / weight, the resistance between the ends of an edge measures its importance. It is 1 for a
+bridge of unit weight and near 0 for an edge with many detours. Spanning-tree probabilities and sparsifiers are computed from it.
+
+Selected inversion of the complete factor gives all resistances exactly. If that factor does not fit into memory, k random
+projections estimate them with a standard error of sqrt(2 / k): 18 % for 64, 2 % for 5,000. With k = 24 ln(n) / e^2 all errors
+are below e with high probability (Spielman and Srivastava 2011, theorem 2).
 """
 
 import argparse
@@ -21,20 +22,20 @@ import meshsolve as ms
 
 
 def edges_of(L):
-    """(i, j, weight) of the edges of a Laplacian."""
+    """Return the ends i, j and the weight of the edges of a Laplacian."""
     upper = sp.triu(L, 1).tocoo()
     return upper.row, upper.col, -upper.data
 
 
 def exact_resistances(L):
-    """Of all edges, in the order of edges_of(L): from the pseudoinverse where L has entries."""
+    """Resistances of all edges, in the order of edges_of(L), from the entries of the pseudoinverse on the pattern of L."""
     Z, (i, j, _) = ms.cholesky(L, pin=True).selected_inverse(), edges_of(L)
     d = Z.diagonal()
     return d[i] + d[j] - 2 * Z[i, j]
 
 
 def estimated_resistances(L, projections, rtol=1e-4, seed=0):
-    """Estimates of the same, each with a standard error of sqrt(2 / projections) of its value."""
+    """Estimated resistances of all edges, with a relative standard error of sqrt(2 / projections)."""
     i, j, w = edges_of(L)
     rng = np.random.default_rng(seed)
     signs = rng.choice([-1.0, 1.0], (len(w), projections)) * np.sqrt(w / projections)[:, None]
@@ -47,19 +48,20 @@ def estimated_resistances(L, projections, rtol=1e-4, seed=0):
 
 
 def resistances(L, projections=0):
-    """Exact ones without ``projections``; refused where the factor does not fit."""
+    """Exact resistances, or estimates if ``projections`` is given."""
     if projections:
         return estimated_resistances(L, projections)
     try:
         return exact_resistances(L)
     except MemoryError as e:
-        raise ms.MeshsolveError(f"{e}. Estimates need less: --projections 64 has a standard error of 18 %, 800 of 5 %") from None
+        raise ms.MeshsolveError(f"{e}. Estimates need less memory: use --projections 64 (standard error 18 %) or 800 (5 "
+                                "%)") from None
 
 
 def connected_graph(path):
-    """The Laplacian of the largest component of a graph in a Matrix Market file, of weights or a Laplacian itself.
+    """Read a weight matrix or a Laplacian from a Matrix Market file and return the Laplacian of its largest component.
 
-    The weight of an edge is the absolute value of its entry off the diagonal.
+    The weight of an edge is the absolute value of its off-diagonal entry.
     """
     A = abs(sp.coo_array(ms.datasets.load_matrix(path)))
     if A.shape[0] != A.shape[1]:
@@ -71,20 +73,20 @@ def connected_graph(path):
     component = connected_components(W, directed=False)[1]
     kept = np.flatnonzero(component == np.bincount(component).argmax())
     if len(kept) < len(component):
-        print(f"left out: {len(component) - len(kept)} of {len(component)} vertices, not in the largest component")
+        print(f"left out {len(component) - len(kept)} of {len(component)} vertices outside the largest component")
         W = W[kept][:, kept]
     return sp.csr_array(sp.diags_array(W.sum(axis=1)) - W)
 
 
 def embed(L):
-    """(n, 2) places of the vertices: the eigenvectors of the two smallest positive eigenvalues."""
-    sigma = -1e-6 * L.diagonal().mean()                     # below the spectrum, in the units of the weights
+    """Positions (n, 2) of the vertices: the eigenvectors of the two smallest positive eigenvalues."""
+    sigma = -1e-6 * L.diagonal().mean()                     # shift below the spectrum
     F = ms.cholesky(L - sigma * sp.eye_array(L.shape[0]))
     return spla.eigsh(L, 3, sigma=sigma, OPinv=F, v0=np.random.default_rng(0).standard_normal(L.shape[0]))[1][:, 1:]
 
 
 def draw(L, share, path):
-    """The edges, placed by the eigenvectors of the Laplacian and colored by ``share``: 1 is dark, the least of most edges light."""
+    """Draw the edges at the positions of embed(L), colored by ``share`` from light (5 % quantile) to dark (1)."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -107,7 +109,7 @@ def draw(L, share, path):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("graph", nargs="?", help="Matrix Market file; default: a road-like graph of 20,000 vertices")
-    parser.add_argument("--projections", type=int, default=0, help="estimate with this many; default: 0, exact")
+    parser.add_argument("--projections", type=int, default=0, help="number of random projections; default: 0, exact")
     parser.add_argument("-o", "--output", help="picture to write (.png)")
     given = parser.parse_args(arguments)
     if given.projections < 0:
@@ -117,7 +119,8 @@ def main(arguments=None):
     i, j, w = edges_of(L)
     print(f"{L.shape[0]} vertices, {len(r)} edges; sum of weight x resistance {np.sum(w * r):.1f} (Foster: {L.shape[0] - 1})")
     if given.projections:
-        print(f"estimates with a standard error of {100 * (2 / given.projections) ** 0.5:.0f} %; no true weight x resistance is above 1:")
+        print(f"estimates with a standard error of {100 * (2 / given.projections) ** 0.5:.0f} %; exact values of "
+              "weight x resistance are at most 1:")
     for e in np.argsort(-w * r)[:5]:
         print(f"  edge {i[e]} - {j[e]}: resistance {r[e]:.3g}, weight x resistance {w[e] * r[e]:.3f}")
     if given.output:

@@ -1,10 +1,10 @@
-"""A Gaussian field on a surface, known at some points: the most likely values everywhere, and how far they may be off.
+"""Regression with a Gaussian field on a surface: posterior mean and standard deviation from measurements at some vertices.
 
     python gaussian_field.py [mesh.ply] [--points 60] [-o deviation.png]
 
-The field has Matern covariance (nu = 1), as solutions of (kappa^2 - Laplacian) x = white noise have; their precision matrix is sparse
-(Lindgren, Rue, Lindstroem 2011, section 2.3). Half a solve draws the field, an update of the factor takes in what is measured, a solve
-gives the mean, and selected inversion the variance at every vertex.
+The field solves (kappa^2 - Laplacian) x = white noise. It has Matern covariance (nu = 1) and a sparse precision matrix
+(Lindgren, Rue, Lindstroem 2011, section 2.3). A triangular solve draws a sample, an update of the factor conditions on the
+measurements, a solve gives the mean, and selected inversion the variance at every vertex.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import meshsolve as ms
 
 
 def precision(mesh, correlation):
-    """The precision matrix of a field of variance 1, whose values at the distance ``correlation`` have a correlation of 0.14."""
+    """Precision matrix of a field of variance 1, with a correlation of 0.14 at the distance ``correlation``."""
     L, M = ms.cotan_laplacian(mesh), ms.mass_matrix(mesh)
     kappa = np.sqrt(8) / correlation
     K = kappa**2 * M + L
@@ -25,25 +25,25 @@ def precision(mesh, correlation):
 
 
 def sample(F, rng):
-    """A field whose precision matrix F has factored."""
+    """Draw a sample of the field from the factor F of its precision matrix."""
     x = np.empty(F.shape[0])
     x[F.perm] = F.solve(rng.standard_normal(len(x)), system="Lt")
     return x
 
 
-def take_in(F, at, values, noise):
-    """Mean and standard deviation at every vertex once ``values`` are measured at the vertices ``at``; F becomes the factor of that."""
+def condition(F, at, values, noise):
+    """Mean and standard deviation at every vertex, given ``values`` measured at the vertices ``at``. Updates F."""
     weighted = sp.csc_array((np.full(len(at), 1 / noise), (at, np.arange(len(at)))), shape=(F.shape[0], len(at)))
     F.update(weighted)
     return F.solve(weighted @ (values / noise)), np.sqrt(F.inverse_diagonal())
 
 
 def without_unreferenced(path):
-    """The mesh of a file without the vertices that are in no face: they have no area to divide by."""
+    """Read a mesh without its unreferenced vertices, whose mass would be 0."""
     mesh = ms.load_mesh(path)
     used, numbers = np.unique(mesh.faces, return_inverse=True)
     if len(used) < len(mesh.vertices):
-        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face")
+        print(f"left out {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices without faces")
     return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
 
 
@@ -58,9 +58,9 @@ def main(arguments=None):
     F = ms.cholesky(precision(mesh, correlation=np.ptp(mesh.vertices, axis=0).max() / 3))
     truth, noise = sample(F, rng), 0.05
     at = rng.choice(n, min(given.points, n), replace=False)
-    mean, deviation = take_in(F, at, truth[at] + noise * rng.standard_normal(len(at)), noise)
-    print(f"standard deviation: {deviation[at].max():.3f} at most where it was measured, {np.median(deviation):.2f} in the median")
-    print(f"{np.mean(abs(truth - mean) < 2 * deviation):.1%} of all vertices within two of them (95.4 % are expected)")
+    mean, deviation = condition(F, at, truth[at] + noise * rng.standard_normal(len(at)), noise)
+    print(f"standard deviation: at most {deviation[at].max():.3f} at the measurements, median {np.median(deviation):.2f}")
+    print(f"{np.mean(abs(truth - mean) < 2 * deviation):.1%} of all vertices within two standard deviations (expected: 95.4 %)")
     if given.output:
         ms.apps.render(given.output, mesh, values=deviation, colormap="magma")
     return truth, mean, deviation

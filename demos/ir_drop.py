@@ -2,8 +2,8 @@
 
     python ir_drop.py [grid.sp] [-o drop.png]
 
-Without a deck one is written: a mesh of wires with supply pads and a current drawn at every crossing, strongest in one corner.
-Nodes whose names end in coordinates (n1_800_2400) are drawn as a map.
+The default deck is a grid of wires with supply pads and a current sink at every crossing, strongest in one corner. Nodes whose
+names end in coordinates (n1_800_2400) are drawn as a map.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import meshsolve as ms
 
 
 def write_grid(path, n=60, pads=4, supply=1.1, seed=0):
-    """A deck of n x n crossings, 0.1 ohm between neighbours, and pads x pads supply pads."""
+    """Write a deck with n x n crossings, 0.1 ohm between neighbors, and pads x pads supply pads."""
     rng = np.random.default_rng(seed)
     lines = ["* power grid"]
     for i in range(n):

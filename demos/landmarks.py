@@ -1,10 +1,11 @@
-"""Smooth a scan strongly and keep landmarks where they are: a KKT system with multipliers.
+"""Smooth a scan strongly and preserve landmarks: a KKT system with multipliers.
 
     python landmarks.py [scan.ply] [--landmarks 100] [-o landmarks.png]
 
-Strong smoothing loses the shape. Here x minimizes |x - x0|^2 in the norm of the masses plus a thin-plate energy, subject to
-J x = J x0, where a row of J averages a vertex and its neighbours. The multipliers make the matrix indefinite: n positive and k
-negative eigenvalues, which the complete L D L^T factor confirms.
+Strong smoothing loses the shape. Here x minimizes |x - x0|^2 in the mass norm plus a thin-plate energy, subject to J x = J x0. Each
+row of J averages a vertex and its neighbors. The multipliers make the matrix indefinite, with n positive and k negative
+eigenvalues.
+The inertia of the complete L D L^T factor confirms this.
 """
 
 import argparse
@@ -18,14 +19,14 @@ import meshsolve as ms
 
 
 def averages(mesh, landmarks):
-    """(k, n) rows that average a landmark and its neighbours."""
+    """Matrix (k, n) whose rows average a landmark and its neighbors."""
     around = abs(ms.graph_laplacian(mesh)[landmarks])
     around.data[:] = 1
     return sp.diags_array(1 / around.sum(axis=1)) @ around
 
 
 def smooth(mesh, landmarks, strength=1e5):
-    """The smoothed mesh, and the factor."""
+    """Return the smoothed mesh and the factor."""
     L, M, J = ms.cotan_laplacian(mesh), ms.mass_matrix(mesh), averages(mesh, landmarks)
     s = strength * (M.sum() / len(mesh.vertices)) ** 2
     A = M + s * L @ sp.diags_array(1 / M.diagonal()) @ L
@@ -35,11 +36,11 @@ def smooth(mesh, landmarks, strength=1e5):
 
 
 def without_unreferenced(path):
-    """The mesh of a file without the vertices that are in no face: they have no area to divide by."""
+    """Read a mesh without its unreferenced vertices, whose mass would be 0."""
     mesh = ms.load_mesh(path)
     used, numbers = np.unique(mesh.faces, return_inverse=True)
     if len(used) < len(mesh.vertices):
-        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face")
+        print(f"left out {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices without faces")
     return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
 
 
@@ -55,7 +56,7 @@ def main(arguments=None):
     print(f"eigenvalues: {K.inertia[0]} positive, {K.inertia[1]} negative, {K.inertia[2]} zero")
     if given.output:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ms.MeshsolveWarning)            # so strong that the shape may be lost, as is to be seen
+            warnings.simplefilter("ignore", ms.MeshsolveWarning)            # expected: the surface may collapse
             free, _ = ms.apps.smooth(mesh, 1e5, order=2)
         ms.apps.render(given.output, free, kept, captions=["smoothed", "smoothed, landmarks kept"])
     return kept

@@ -2,8 +2,8 @@
 
     python laplacian_editing.py [mesh.ply] [-o edited.png]
 
-Handle and anchor vertices are fixed; the displacement of the others minimizes its bi-Laplacian energy, L M^-1 L d = 0, which
-keeps the details of the surface (Sorkine et al. 2004; Botsch and Kobbelt 2004). Details are not rotated with the surface.
+Handle and anchor vertices are fixed. The displacement d of the others minimizes the bi-Laplacian energy, L M^-1 L d = 0, which
+keeps the details of the surface (Sorkine et al. 2004; Botsch and Kobbelt 2004). Details do not rotate with the surface.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import meshsolve as ms
 
 
 class Editor:
-    """A mesh whose ``handle`` moves while its ``anchor`` stays; both are arrays of vertex numbers."""
+    """A mesh whose ``handle`` moves while its ``anchor`` stays; both are arrays of vertex indices."""
 
     def __init__(self, mesh, handle, anchor):
         self.mesh, self.handle, self.fixed = mesh, handle, np.r_[handle, anchor]
@@ -24,7 +24,7 @@ class Editor:
         self.factor = ms.cholesky(L @ sp.diags_array(1 / M.diagonal()) @ L, fixed=self.fixed)
 
     def drag(self, offset):
-        """The mesh with its handle moved by ``offset`` (3,)."""
+        """Return the mesh with its handle moved by ``offset`` (3,)."""
         n = len(self.mesh.vertices)
         values = np.zeros((len(self.fixed), 3))
         values[:len(self.handle)] = offset
@@ -32,19 +32,19 @@ class Editor:
 
 
 def ends(mesh, share=0.08):
-    """Vertices near the top and near the bottom of the mesh."""
+    """Return the vertices near the top and near the bottom of the mesh."""
     height = mesh.vertices[:, 1]
     low, high = np.quantile(height, [share, 1 - share])
     return np.flatnonzero(height > high), np.flatnonzero(height < low)
 
 
-def largest_piece(path):
-    """The connected piece of a mesh file that has the most faces."""
+def largest_component(path):
+    """Read a mesh and return the component with the most faces."""
     mesh = ms.load_mesh(path)
-    piece = mesh.components[mesh.faces[:, 0]]
-    used, numbers = np.unique(mesh.faces[piece == np.bincount(piece, minlength=1).argmax()], return_inverse=True)
+    component = mesh.components[mesh.faces[:, 0]]
+    used, numbers = np.unique(mesh.faces[component == np.bincount(component, minlength=1).argmax()], return_inverse=True)
     if len(used) < len(mesh.vertices):
-        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face or not in the largest piece")
+        print(f"left out {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices outside the largest component")
     return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
 
 
@@ -53,10 +53,10 @@ def main(arguments=None):
     parser.add_argument("mesh", nargs="?", help="mesh file; default: a scan-like surface")
     parser.add_argument("-o", "--output", help="picture to write (.png)")
     given = parser.parse_args(arguments)
-    mesh = largest_piece(given.mesh) if given.mesh else ms.datasets.scan_like(10_000)
+    mesh = largest_component(given.mesh) if given.mesh else ms.datasets.scan_like(10_000)
     editor = Editor(mesh, *ends(mesh))
     size = np.ptp(mesh.vertices, axis=0).max()
-    for share in (0.1, 0.2, 0.3):                       # as a mouse would: only the last one is drawn
+    for share in (0.1, 0.2, 0.3):                       # positions of a mouse drag; only the last one is drawn
         edited = editor.drag([share * size, 0.1 * size, 0])
     if given.output:
         ms.apps.render(given.output, mesh, edited, captions=["before", "the top dragged to the right"])

@@ -1,9 +1,11 @@
-"""Flatten a surface with one boundary: the harmonic map to a disc, and least-squares conformal maps (LSCM).
+"""Flatten a surface with one boundary: the harmonic map to a disk, and least-squares conformal maps (LSCM).
 
     python parameterization.py [mesh.ply] [-o flat.png]
 
-Harmonic: the boundary goes to a circle by arc length, L uv = 0 inside (Floater and Hormann 2005, section 2). LSCM: the boundary
-is free; the Dirichlet energy minus the area is least, two vertices are fixed (Levy et al. 2002; Desbrun et al. 2002).
+Harmonic: the boundary is mapped to a circle by arc length, L uv = 0 in the interior (Floater and Hormann 2005, section 2). LSCM:
+the boundary is free and two vertices are fixed; the map minimizes the Dirichlet energy minus the area (Levy et al. 2002; Desbrun
+et al.
+2002).
 """
 
 import argparse
@@ -16,19 +18,19 @@ import meshsolve as ms
 
 
 def boundary_loop(mesh):
-    """Vertices of the one boundary, in its order."""
+    """Return the vertices of the only boundary loop, in order."""
     try:
         loops = mesh.boundary_loops()
     except ms.InvalidInputError as e:
-        raise SystemExit(f"the mesh has to have one boundary: {e}") from None
+        raise SystemExit(f"the mesh must have one boundary loop: {e}") from None
     if len(loops) != 1 or len(loops[0]) != len(mesh.boundary_vertices):
-        raise SystemExit(f"the mesh has to have one boundary that meets no vertex twice, not {len(loops)} with "
+        raise SystemExit(f"the mesh must have one boundary loop that visits no vertex twice, got {len(loops)} loops with "
                          f"{len(mesh.boundary_vertices)} vertices")
     return loops[0]
 
 
 def harmonic(mesh):
-    """(n, 2) positions in the unit disc."""
+    """Positions (n, 2) in the unit disk."""
     loop = boundary_loop(mesh)
     length = np.linalg.norm(np.diff(mesh.vertices[np.r_[loop, loop[:1]]], axis=0), axis=1)
     angle = 2 * np.pi * np.r_[0, np.cumsum(length)[:-1]] / length.sum()
@@ -38,7 +40,7 @@ def harmonic(mesh):
 
 
 def conformal(mesh):
-    """(n, 2) positions; two far ends of the boundary are fixed at (0, 0) and (1, 0)."""
+    """Positions (n, 2); two distant boundary vertices are fixed at (0, 0) and (1, 0)."""
     n, loop = len(mesh.vertices), boundary_loop(mesh)
     i, j = loop, np.roll(loop, -1)
     one = np.full(len(loop), 0.5)
@@ -62,7 +64,7 @@ def cap(level=4):
 
 
 def draw(maps, faces, path):
-    """The flattened triangles of several maps, side by side."""
+    """Draw the flattened triangles of several maps side by side."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -78,13 +80,13 @@ def draw(maps, faces, path):
     pyplot.close(figure)
 
 
-def largest_piece(path):
-    """The connected piece of a mesh file that has the most faces."""
+def largest_component(path):
+    """Read a mesh and return the component with the most faces."""
     mesh = ms.load_mesh(path)
-    piece = mesh.components[mesh.faces[:, 0]]
-    used, numbers = np.unique(mesh.faces[piece == np.bincount(piece, minlength=1).argmax()], return_inverse=True)
+    component = mesh.components[mesh.faces[:, 0]]
+    used, numbers = np.unique(mesh.faces[component == np.bincount(component, minlength=1).argmax()], return_inverse=True)
     if len(used) < len(mesh.vertices):
-        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face or not in the largest piece")
+        print(f"left out {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices outside the largest component")
     return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
 
 
@@ -93,9 +95,9 @@ def main(arguments=None):
     parser.add_argument("mesh", nargs="?", help="mesh file with one boundary; default: a wavy cap")
     parser.add_argument("-o", "--output", help="picture to write (.png)")
     given = parser.parse_args(arguments)
-    mesh = largest_piece(given.mesh) if given.mesh else cap()
+    mesh = largest_component(given.mesh) if given.mesh else cap()
     maps = {"harmonic": harmonic(mesh), "conformal (LSCM)": conformal(mesh)}
-    print(f"{len(mesh.vertices)} vertices, {len(boundary_loop(mesh))} of them on the boundary")
+    print(f"{len(mesh.vertices)} vertices, {len(boundary_loop(mesh))} on the boundary")
     if given.output:
         draw(maps, mesh.faces, given.output)
     return maps

@@ -1,11 +1,11 @@
-"""Bend a surface: the gradients of its coordinates are turned, and a Poisson equation gives the surface that has them.
+"""Bend a surface: rotate the gradients of its coordinates, and solve a Poisson equation for the new surface.
 
     python poisson_editing.py [mesh.ply] [--degrees 90] [-o bent.png]
 
-A harmonic field, 1 on the handle and 0 on the anchor, says which share of the handle's turn each triangle makes. The turned
-gradients no longer fit; the surface whose own are closest to them, in the least-squares sense, solves L x = -divergence of the
-turned ones (Yu et al. 2004, "Mesh editing with Poisson-based gradient field manipulation"). One factor with fixed rows
-serves the field and every edit. Unlike Laplacian editing, the details of the surface turn with it.
+A harmonic field, 1 on the handle and 0 on the anchor, determines each triangle's share of the handle's rotation. The rotated
+gradients are not the gradient of a surface. The surface with the closest gradients in the least-squares sense solves L x =
+-divergence of the rotated gradients (Yu et al. 2004, "Mesh editing with Poisson-based gradient field manipulation"). One factor
+with fixed rows serves the field and every edit. Unlike in Laplacian editing, details rotate with the surface.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import meshsolve as ms
 
 
 class PoissonEditor:
-    """A mesh whose ``handle`` turns and moves while its ``anchor`` stays; both are arrays of vertex numbers."""
+    """A mesh whose ``handle`` rotates and moves while its ``anchor`` stays; both are arrays of vertex indices."""
 
     def __init__(self, mesh, handle, anchor):
         self.mesh, self.handle, self.fixed = mesh, handle, np.r_[handle, anchor]
@@ -26,11 +26,11 @@ class PoissonEditor:
         ends = np.r_[np.ones(len(handle)), np.zeros(len(anchor))]
         share = self.factor.solve(np.zeros(len(mesh.vertices)), fixed_values=ends)
         self.share = share[mesh.faces].mean(axis=1)
-        self.gradients = (ms.operators.gradient(mesh) @ mesh.vertices).reshape(3, -1, 3)       # along x, y, z; by face; of x, y, z
+        self.gradients = (ms.operators.gradient(mesh) @ mesh.vertices).reshape(3, -1, 3)       # (component, face, coordinate)
         self.divergence = ms.operators.divergence(mesh)
 
     def edit(self, turn=(0, 0, 0), offset=(0, 0, 0)):
-        """The mesh with its handle turned about its middle by the rotation vector ``turn`` (radians) and moved by ``offset``."""
+        """Return the mesh with its handle rotated about its center by the vector ``turn`` (radians) and moved by ``offset``."""
         x, faces = self.mesh.vertices, self.mesh.faces
         turns = Rotation.from_rotvec(self.share[:, None] * turn).as_matrix()
         turned = np.einsum("fij,kfj->kfi", turns, self.gradients)
@@ -41,14 +41,14 @@ class PoissonEditor:
 
 
 def ends(mesh, share=0.1):
-    """Vertices near the right and near the left end of the mesh."""
+    """Return the vertices near the right and near the left end of the mesh."""
     along = mesh.vertices[:, 0]
     low, high = np.quantile(along, [share, 1 - share])
     return np.flatnonzero(along > high), np.flatnonzero(along < low)
 
 
 def caterpillar(level=5):
-    """A long surface with rings, which show whether details turn."""
+    """A long surface with rings, which make rotations of details visible."""
     sphere = ms.datasets.icosphere(level)
     x = sphere.vertices
     ring = 1 + 0.12 * np.cos(20 * x[:, :1])
@@ -56,20 +56,20 @@ def caterpillar(level=5):
 
 
 def bend(mesh, degrees):
-    """The mesh bent upwards: its right end turns and goes where the end of a bow of the same length would be."""
+    """Bend the mesh upwards: the right end rotates and moves to the end of a circular arc of the same length."""
     editor, angle = PoissonEditor(mesh, *ends(mesh)), np.radians(degrees)
     length = np.ptp(mesh.vertices[:, 0])
     offset = length * np.array([np.sin(angle) / angle - 1, (1 - np.cos(angle)) / angle, 0]) if angle else np.zeros(3)
     return editor.edit(turn=[0, 0, angle], offset=offset)
 
 
-def largest_piece(path):
-    """The connected piece of a mesh file that has the most faces."""
+def largest_component(path):
+    """Read a mesh and return the component with the most faces."""
     mesh = ms.load_mesh(path)
-    piece = mesh.components[mesh.faces[:, 0]]
-    used, numbers = np.unique(mesh.faces[piece == np.bincount(piece, minlength=1).argmax()], return_inverse=True)
+    component = mesh.components[mesh.faces[:, 0]]
+    used, numbers = np.unique(mesh.faces[component == np.bincount(component, minlength=1).argmax()], return_inverse=True)
     if len(used) < len(mesh.vertices):
-        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face or not in the largest piece")
+        print(f"left out {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices outside the largest component")
     return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
 
 
@@ -79,10 +79,10 @@ def main(arguments=None):
     parser.add_argument("--degrees", type=int, default=90, help="default: 90")
     parser.add_argument("-o", "--output", help="picture to write (.png)")
     given = parser.parse_args(arguments)
-    mesh = largest_piece(given.mesh) if given.mesh else caterpillar()
+    mesh = largest_component(given.mesh) if given.mesh else caterpillar()
     bent = bend(mesh, given.degrees)
     if given.output:
-        ms.apps.render(given.output, mesh, bent, captions=["before", f"the right end turned by {given.degrees} degrees"])
+        ms.apps.render(given.output, mesh, bent, captions=["before", f"right end rotated by {given.degrees} degrees"])
     return bent
 
 

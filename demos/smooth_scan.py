@@ -2,9 +2,9 @@
 
     python smooth_scan.py [scan.ply] [-o smooth.png]
 
-One backward Euler step of the heat equation on the surface is (M + t L) x' = M x, with the lumped masses M and the cotan
-Laplacian L (Desbrun, Meyer, Schroeder, Barr 1999, section 2). A stronger step changes the values of the matrix and not its
-pattern: refactor() runs the numeric phase alone. ms.apps.smooth and ms.apps.mcf do this with more care for bad triangles.
+One backward Euler step of the heat equation on the surface is (M + t L) x' = M x, with the lumped masses M and the cotangent
+Laplacian L (Desbrun, Meyer, Schroeder, Barr 1999, section 2). A stronger step changes the values of the matrix but not its
+pattern, so refactor() runs only the numeric phase. ms.apps.smooth and ms.apps.mcf do the same and are robust to bad triangles.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import meshsolve as ms
 
 
 def smooth(mesh, strengths=(1, 8)):
-    """One smoothed mesh for each strength; 1 removes noise between neighbouring vertices."""
+    """Return one smoothed mesh per strength; strength 1 removes noise between neighboring vertices."""
     L, M = ms.cotan_laplacian(mesh), ms.mass_matrix(mesh)
     ends = mesh.vertices[mesh.edges]
     squared_edge = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1).mean() ** 2
@@ -29,11 +29,11 @@ def smooth(mesh, strengths=(1, 8)):
 
 
 def without_unreferenced(path):
-    """The mesh of a file without the vertices that are in no face: they have no area to divide by."""
+    """Read a mesh without its unreferenced vertices, whose mass would be 0."""
     mesh = ms.load_mesh(path)
     used, numbers = np.unique(mesh.faces, return_inverse=True)
     if len(used) < len(mesh.vertices):
-        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face")
+        print(f"left out {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices without faces")
     return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
 
 

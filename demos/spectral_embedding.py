@@ -1,9 +1,9 @@
-"""Draw a graph by the eigenvectors of its Laplacian, found with ParAC as preconditioner (spectral embedding).
+"""Spectral embedding: draw a graph by the eigenvectors of its Laplacian, computed with ParAC as preconditioner.
 
     python spectral_embedding.py [graph.mtx] [-o embedding.png]
 
-The smallest eigenvectors place neighbours close to each other: they show clusters, and the shape of meshes and roads.
-Without a preconditioner LOBPCG does not get there on such graphs; with a complete factor it needs its memory.
+The eigenvectors of the smallest eigenvalues place neighbors close to each other. They show clusters, and the shape of meshes and
+roads. On such graphs LOBPCG does not converge without a preconditioner, and a complete factor would need more memory.
 """
 
 import argparse
@@ -18,8 +18,7 @@ import meshsolve as ms
 
 
 def embed(L, dimensions=2, rtol=1e-3, seed=0):
-    """Coordinates (n, dimensions): eigenvectors of the smallest non-zero eigenvalues of the Laplacian L of a connected graph, and
-    those values."""
+    """Return eigenvectors (n, dimensions) and the smallest nonzero eigenvalues of the Laplacian L of a connected graph."""
     n = L.shape[0]
     P = ms.parac(L, rhs=20, seed=seed)
     X = np.random.default_rng(seed).standard_normal((n, dimensions + 2))
@@ -28,7 +27,7 @@ def embed(L, dimensions=2, rtol=1e-3, seed=0):
 
 
 def draw(L, xy, path):
-    """The edges of the graph, as a picture."""
+    """Draw the edges of the graph."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -46,9 +45,9 @@ def draw(L, xy, path):
 
 
 def connected_graph(path):
-    """The Laplacian of the largest component of a graph in a Matrix Market file, of weights or a Laplacian itself.
+    """Read a weight matrix or a Laplacian from a Matrix Market file and return the Laplacian of its largest component.
 
-    The weight of an edge is the absolute value of its entry off the diagonal.
+    The weight of an edge is the absolute value of its off-diagonal entry.
     """
     A = abs(sp.coo_array(ms.datasets.load_matrix(path)))
     if A.shape[0] != A.shape[1]:
@@ -60,7 +59,7 @@ def connected_graph(path):
     component = connected_components(W, directed=False)[1]
     kept = np.flatnonzero(component == np.bincount(component).argmax())
     if len(kept) < len(component):
-        print(f"left out: {len(component) - len(kept)} of {len(component)} vertices, not in the largest component")
+        print(f"left out {len(component) - len(kept)} of {len(component)} vertices outside the largest component")
         W = W[kept][:, kept]
     return sp.csr_array(sp.diags_array(W.sum(axis=1)) - W)
 

@@ -51,7 +51,7 @@ def test_effective_resistance(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "g.png").stat().st_size > 1000
     assert "72 vertices, 127 edges" in (out := capsys.readouterr().out) and "resistance 71.0 (Foster: 71)" in out and "estimates" not in out
     demo.main([str(tmp_path / "g.mtx"), "--projections", "50"])
-    assert "standard error of 20 %; no true weight x resistance is above 1" in capsys.readouterr().out
+    assert "standard error of 20 %; exact values of weight x resistance are at most 1" in capsys.readouterr().out
 
     def too_large(*arguments, **options):
         raise ms.OutOfMemoryError("the factor needs 99 GiB")
@@ -72,7 +72,7 @@ def test_files_of_graphs_keep_their_weights(tmp_path, capsys):
         scipy.io.mmwrite(tmp_path / f"{name}.mtx", sp.coo_array(A))
         for demo in ("spectral_embedding", "effective_resistance"):
             read = load(demo).connected_graph(tmp_path / f"{name}.mtx")
-            assert abs(read - L[:72, :72]).max() < 1e-12 and "left out: 8 of 80" in capsys.readouterr().out
+            assert abs(read - L[:72, :72]).max() < 1e-12 and "left out 8 of 80" in capsys.readouterr().out
     xy = load("spectral_embedding").main([str(tmp_path / "weights.mtx")])
     assert np.linalg.norm(L[:72, :72] @ xy, axis=0).min() > 1e-2            # of zero eigenvalues it would be 0
     load("effective_resistance").main([str(tmp_path / "weights.mtx")])
@@ -96,11 +96,11 @@ def test_vertices_of_no_face_and_several_pieces_are_no_trouble(name, tmp_path, c
         assert result[0] == 0 and np.isinf(result[1:]).all()
         distance = load(name).HeatMethod(mesh).distance([1, len(mesh.vertices) - 5])
         assert np.isfinite(distance[1:-1]).all() and distance[1:643].max() > 2.8 and np.isinf(distance[[0, -1]]).all()
-        assert f"{len(mesh.vertices) - 1} on other pieces" in out
+        assert f"{len(mesh.vertices) - 1} vertices in other components" in out
         return
     result = result[0] if name == "smooth_scan" else result
     left = 2 if name in ("smooth_scan", "landmarks") else 2 + 42
-    assert len(result.vertices) == len(mesh.vertices) - left and f"left out: {left} of {len(mesh.vertices)} vertices" in out
+    assert len(result.vertices) == len(mesh.vertices) - left and f"left out {left} of {len(mesh.vertices)} vertices" in out
     assert np.isfinite(result.vertices).all() and (left == 2 or np.array_equal(result.faces, ball.faces))
 
 
@@ -355,7 +355,7 @@ def test_gaussian_field(tmp_path, capsys):
     F, at, values, noise = ms.cholesky(Q), np.array([3, 700, 1234, 2000]), np.array([1.0, -2.0, 0.5, 0.0]), 0.1
     drawn = np.stack([demo.sample(F, np.random.default_rng(k)) for k in range(200)])
     assert drawn.var() == pytest.approx(1, abs=0.1)
-    mean, deviation = demo.take_in(F, at, values, noise)
+    mean, deviation = demo.condition(F, at, values, noise)
     gain = covariance[:, at] @ np.linalg.inv(covariance[np.ix_(at, at)] + noise**2 * np.eye(4))
     np.testing.assert_allclose(mean, gain @ values, atol=1e-9)
     np.testing.assert_allclose(deviation**2, np.diag(covariance - gain @ covariance[at]), atol=1e-9)

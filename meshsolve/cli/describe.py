@@ -32,7 +32,7 @@ def describe(path, threads=None):
 
 
 def describe_installation():
-    """Describe this installation: a list of :class:`Row`. The plain value of a missing program is None."""
+    """Describe this installation: a list of :class:`Row`. The plain value of a missing program is ``None``."""
     from meshsolve.config import config
 
     def plain(name, text):

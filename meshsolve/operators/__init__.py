@@ -325,7 +325,7 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
 
 
 def _diagonal(values, place):
-    """The diagonal matrix of these values as a sparse matrix of their place."""
+    """Make a diagonal sparse matrix of values in the memory of ``place``."""
     n, xp = len(values), place.xp
     return place.csr(values, xp.arange(n, dtype=np.int32), xp.arange(n + 1, dtype=np.int32), (n, n))
 

@@ -100,7 +100,7 @@ class DeviceAssembler:
 
     @classmethod
     def lumped_mass(cls, mesh):
-        """(n,) the lumped mass of each vertex of a mesh."""
+        """Compute the lumped masses (n,) of a mesh."""
         return cls(mesh, FLATTEST).values(device.to_device(mesh.vertices))[1]
 
     @functools.cached_property

@@ -44,7 +44,7 @@ class Model:
     handle, eigenvector : int
         Index of the handle and of the eigenvector that are shown.
     structure, animation, editor, spectrum, timings
-        The tools; ``spectrum`` is None until it is computed.
+        The tools; ``spectrum`` is ``None`` until it is computed.
     """
 
     def __init__(self, mesh, name="mesh", threads=None):
