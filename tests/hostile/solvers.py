@@ -124,7 +124,7 @@ ROWS = [
     bad("order.auto", "unknown effort", "effort has to be one of", lambda tmp: (ms.order.auto, (spd(),), {"effort": "best"})),
     bad("order.nested_dissection", "`patch_size` below 16", "patch_size has to be an integer from 16", lambda tmp: (ms.order.nested_dissection, (spd(),), {"patch_size": 8})),
     bad("order.update", "an ordering without a tree", "with a tree", lambda tmp: (ms.order.update, (ms.order.natural(spd()), spd()), {})),
-    bad("order.update", "a damaged separator tree", "the parent of node 0 has to be a later node", lambda tmp: (ms.order.update, (damaged_tree(), spd()), {})),
+    bad("order.update", "a damaged separator tree", "the parent of node 0 must be a later node", lambda tmp: (ms.order.update, (damaged_tree(), spd()), {})),
     bad("order.update", "a graph of another size", "the graph has 7", lambda tmp: (ms.order.update, (ms.order.nested_dissection(spd()), spd(7)), {})),
     bad("order.nested_dissection", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.order.nested_dissection), (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("order.nested_dissection", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.order.nested_dissection, (spd(),), {"device": "gpu"})),
