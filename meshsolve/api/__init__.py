@@ -1,6 +1,6 @@
-"""The verbs: analyze, cholesky, schur_complement, factorized, lu, ildl, parac, solve.
+"""The top-level functions: analyze, cholesky, schur_complement, factorized, lu, ildl, parac, solve.
 
-Each chooses, calls and returns; the work is done in the rooms below.
+Each checks its arguments, chooses and calls; the algorithms are in the packages below.
 """
 
 from __future__ import annotations

@@ -99,9 +99,9 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
         ``"auto"`` as in :func:`cholesky`.
     relax : list of (columns, share) or (columns, share, zeros), optional
         A supernode joins its parent if both have at most ``columns`` columns, and of the entries stored fewer than ``share``, and
-        fewer than ``zeros`` in number, are zeros. One row that allows it suffices; ``inf`` is no bound. Default:
-        ``[(4, 1, 256), (16, 0.25), (48, 0.1), (inf, 0.05)]``. A join that adds 256 entries or more, and more than the child has, is
-        never made. Larger supernodes take more memory and may factor faster.
+        fewer than ``zeros`` in number, are zeros. One row that allows it suffices; ``inf`` is no bound. Default: ``[(4, 1, 256),
+        (16, 0.25), (48, 0.1), (inf, 0.05)]``. A join that adds 256 entries or more, and more than the child has, is never made.
+        Larger supernodes take more memory and may factor faster.
 
     Returns
     -------
@@ -181,8 +181,8 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     Warns
     -----
     MeshsolveWarning
-        A is singular to working precision, and its pivots are positive by rounding (looked at where one is below 1e-9 of the diagonal
-        entry that it was made of; a later ``refactor`` is not tried).
+        A is singular to working precision, and its pivots are positive by rounding (looked at where one is below 1e-9 of the
+        diagonal entry that it was made of; a later ``refactor`` is not tried).
 
     Notes
     -----
@@ -244,8 +244,8 @@ def _engine(device, backend, A, lower=None):
 
 
 def analyzed(system, ordering, seed, threads, effort="default", most=np.inf, relax=None):
-    """The :class:`Symbolic` of a :class:`HostSystem` or :class:`DeviceSystem`; ``nested.TooManyOperations`` where ``"auto"`` estimates more
-    than ``most`` operations per row."""
+    """The :class:`Symbolic` of a :class:`HostSystem` or :class:`DeviceSystem`; ``nested.TooManyOperations`` where ``"auto"``
+    estimates more than ``most`` operations per row."""
     threads = thread_count(threads)
     with system.errors("the analysis"):
         chosen = order.resolve(ordering, system.graph(), seed=as_seed(seed), threads=threads, place=system.place, effort=effort, most=most)
@@ -258,8 +258,8 @@ def analyzed(system, ordering, seed, threads, effort="default", most=np.inf, rel
 
 
 def is_surely_indefinite(M, sums, moduli, threads=1):
-    """Whether the diagonal of a symmetric :class:`Csr`, or the sum of all its entries, tells that it is not positive semidefinite; from
-    the sums of its rows and those of their moduli."""
+    """Whether the diagonal of a symmetric :class:`Csr`, or the sum of all its entries, tells that it is not positive
+    semidefinite; from the sums of its rows and those of their moduli."""
     if ((M.diagonal_values(threads) <= 0) & (moduli > 0)).any():
         return True
     with np.errstate(over="ignore", invalid="ignore"):

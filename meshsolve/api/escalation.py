@@ -1,8 +1,8 @@
-"""Symmetric indefinite systems solved once: an incomplete factor and SQMR where that is enough, and more factor where not.
+"""Solve a symmetric indefinite system once, by SQMR with an incomplete factor, which is refined as long as SQMR is slow.
 
-The steps: the factor that :func:`meshsolve.ildl` chooses; where SQMR slows down on an incomplete one, the complete factor if it takes
-less than two more incomplete ones would; else twice a higher fill level and a smaller drop tolerance, then the complete factor, if
-it fits into memory. Each goes on from the x of the one before.
+Steps: the factor that :func:`meshsolve.ildl` chooses. If SQMR is slow with an incomplete one, the complete factor, if that takes
+less time than two more incomplete factors. Otherwise twice a higher fill level and a smaller drop tolerance, then the complete
+factor if it fits into memory. Each step starts from the x of the previous one.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from meshsolve.options import counted, thread_count
 from meshsolve.report import warn, without_warnings
 from meshsolve.sparse.matrix import Csr, as_symmetric
 
-PATIENCE = 100                  # iterations in which the residual has to fall ten times
-LONGEST = 1000                  # iterations of one step
+PATIENCE = 100                  # iterations in which the residual must fall ten times
+LONGEST = 1000                  # largest number of iterations of a step
 COMPLETE: dict[str, Any] = {"fill_level": None}
 STEPS: tuple[dict[str, Any], ...] = ({}, {"fill_level": 4, "droptol": 1e-4}, {"fill_level": 8, "droptol": 1e-5}, COMPLETE)
-MOST_NULL_VECTORS = 16          # zero pivots up to which a basis of the null space is made
-NULL = 1e-10                    # size of A times a null vector of length 1, relative to the largest entry of A
-AFFORDABLE = 4e5                # operations an entry of A of a complete factor that comes before incomplete ones of higher levels
+MOST_NULL_VECTORS = 16          # largest number of zero pivots for which a basis of the null space is made
+NULL = 1e-10                    # largest entry of A times a null vector of length 1, relative to the largest entry of A
+AFFORDABLE = 4e5                # operations per entry of A up to which the complete factor precedes higher levels
 
 
 def solve_indefinite(A, b, rtol, threads=None, analysed=None):
-    """Solve A x = b for a symmetric A; ``info.reason`` and ``info.report`` tell each step.
+    """Solve A x = b for a symmetric A; ``info.reason`` and ``info.report`` have the steps.
 
     Parameters
     ----------
     A, b, rtol, threads
         As in :func:`meshsolve.solve`; A may be a :class:`Csr` that was found symmetric.
     analysed : Symbolic, optional
-        An analysis of A in an ``"auto"`` ordering, made before A turned out not to be definite.
+        An analysis of A in an ``"auto"`` ordering, made for a Cholesky factorization.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
     MeshsolveWarning
         A is singular to within a few rounding errors, so that x may be one of many solutions.
     """
-    x, best, told, seconds, steps = None, None, [], {}, list(STEPS)
+    x, best, taken, seconds, steps = None, None, [], {}, list(STEPS)
     if isinstance(A, Csr):
         ensure_memory(PER_ROW["ildl"] * A.n, f"A with its {counted(A.n, 'row')}")
     M = A if isinstance(A, Csr) else as_symmetric(A, threads=thread_count(threads), per_row=PER_ROW["ildl"])
@@ -60,14 +60,14 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
         step, too_large = steps.pop(0), []
         try:
             K = ildl(M, threads=threads, analysed=analysed, too_large=too_large, **step)
-        except (OutOfMemoryError, SingularMatrixError) as e:            # an incomplete factor may not overflow where the complete one does
+        except (OutOfMemoryError, SingularMatrixError) as e:            # an incomplete factor may succeed
             if best is None:
                 raise
-            told.append(str(e))
+            taken.append(str(e))
             continue
         y, info = iterate(M, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
-        told.append(_account(K, info))
-        for phase, spent in (K.report.seconds | info.report.seconds).items():        # K's solves are a part of the iteration's
+        taken.append(_step_taken(K, info))
+        for phase, spent in (K.report.seconds | info.report.seconds).items():        # the solves of K are a part of the iteration
             seconds[phase] = seconds.get(phase, 0.0) + spent
         if best is None or _worst(info) <= _worst(best):
             x, best = y, info
@@ -80,14 +80,14 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
                 steps.remove(COMPLETE)
                 steps.insert(0, COMPLETE)
     if not best.converged and K.is_complete and 0 < K.report.facts["zero_pivots"] <= MOST_NULL_VECTORS:
-        x, best = _least_squares(M, b, K, rtol, threads, told, (x, best))
+        x, best = _least_squares(M, b, K, rtol, threads, taken, (x, best))
     best.report.seconds = seconds
-    best.report.facts["steps_taken"] = "; ".join(told)
-    return x, _outcome(K, best, rtol, CONVERGED if best.converged else "; ".join(told))
+    best.report.facts["steps_taken"] = "; ".join(taken)
+    return x, _outcome(K, best, rtol, CONVERGED if best.converged else "; ".join(taken))
 
 
 def _outcome(K, best, rtol, reason):
-    """The :class:`Info` of the last factor K and of the best solution; warns where that is not the one solution of the system."""
+    """The :class:`Info` of the last factor K and of the best solution; warns if that is inexact or not unique."""
     if not best.converged:
         warn(f"the system is not solved to {rtol:g}, or b is not in the range of A: {reason}", ConvergenceWarning)
     if K.is_complete and K.report.facts["undecided_pivots"]:
@@ -98,13 +98,15 @@ def _outcome(K, best, rtol, reason):
     return Info("ildl", best.converged, iterations, _worst(best), best.residuals, reason, best.report, singular)
 
 
-def _least_squares(M, b, K, rtol, threads, told, found):
-    """The least-squares solution of minimal length of a singular system, from a basis of the null space, where that is better than what was
-    found: b is projected onto the range of A. (x, info) as :func:`solve_indefinite` has them at this point."""
+def _least_squares(M, b, K, rtol, threads, taken, found):
+    """(x, info) for the least-squares solution of minimal length of a singular system if that is better than ``found``, else
+    ``found``.
+
+    b is projected onto the range of A by a basis of the null space."""
     A, B = M.to_scipy(), b.reshape(M.n, -1)
     W = np.random.default_rng(0).standard_normal((M.n, K.report.facts["zero_pivots"]))
     with without_warnings(MeshsolveWarning):
-        for _ in range(2):                                  # what a solve with A W does not bring back lies in the null space
+        for _ in range(2):      # the part of W that a solve with A W does not reproduce is in the null space
             W = np.linalg.qr(W - K.apply_columns(np.ascontiguousarray(A @ W)))[0]
     if not abs(A @ W).max() <= NULL * abs(M.data).max():
         return found
@@ -115,18 +117,18 @@ def _least_squares(M, b, K, rtol, threads, told, found):
     residual = left / np.where(own > 0, own, 1)
     if not info.converged or not residual.max(initial=0.0) <= _worst(found[1]):
         return found
-    told.append(f"b has a part outside the range of A, of relative size {residual.max(initial=0.0):.2g}: least-squares solution of minimal "
-                "length")
+    taken.append(f"b has a part outside the range of A, of relative size {residual.max(initial=0.0):.2g}: "
+                 "least-squares solution of minimal length")
     info.converged, info.report = False, found[1].report
     info.relative_residual = residual if b.ndim == 2 else float(residual[0])
     return y, info
 
 
-def _account(K, info):
+def _step_taken(K, info):
     kind = "complete" if K.is_complete else "fill level {fill_level}, droptol {droptol:g}".format(**K.report.facts)
     return f"{kind}: {counted(np.max(info.iterations, initial=0), 'iteration')} to {_worst(info):.2g}"
 
 
 def _worst(info):
-    """The residual of the worst column; 0 where there is none."""
+    """The largest residual of all columns; 0 if there are none."""
     return float(np.max(info.relative_residual, initial=0.0))

@@ -1,4 +1,4 @@
-"""One factor for any square matrix: the drop-in for scipy.sparse.linalg.factorized."""
+"""A factor of any square matrix: a drop-in replacement for scipy.sparse.linalg.factorized."""
 
 from __future__ import annotations
 
@@ -19,49 +19,47 @@ from meshsolve.sparse.matrix import as_symmetric, is_complex
 from meshsolve.sparse.places import place_for
 from meshsolve.types import Device, Matrix
 
-RESIDUAL = 1e-6                 # beside the right-hand side
+RESIDUAL = 1e-6                 # residual of a known LU solution, relative to its right-hand side, above which a warning is given
 
 
 def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None) -> CholeskyFactor | IldlFactor | LUFactor:
-    """A factor of A to solve with many times; how it factors is decided by what A is.
+    """Factor A for many solves, with the factorization that fits A.
 
-    As :func:`scipy.sparse.linalg.factorized`, whose place it takes: ``solve = factorized(A); x = solve(b)``. What is returned is
-    more than a function: it has ``solve``, ``refactor`` and ``report``, can be pickled, and takes blocks of right-hand sides.
+    A replacement of :func:`scipy.sparse.linalg.factorized`: ``solve = factorized(A); x = solve(b)``. The result also has
+    ``solve``, ``refactor`` and ``report``, can be pickled, and accepts blocks of right-hand sides.
 
     Parameters
     ----------
     A : (n, n) matrix of any kind, real or complex
     device : {"auto", "cpu", "cuda"}
-        As in :func:`cholesky` and :func:`lu`; LDL^T factors, and those of complex matrices, are the CPU's.
+        As in :func:`cholesky` and :func:`lu`; LDL^T factors, and factors of complex matrices, are made on the host.
     threads : int, optional
-        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
 
     Returns
     -------
     CholeskyFactor, IldlFactor or LUFactor
-        Cholesky where A is symmetric positive definite, complete LDL^T where it is symmetric otherwise, LU where it is not
-        symmetric or complex: ``F.report.facts["method"]`` is ``"cholesky"``, ``"ldl"`` or ``"lu"``.
+        Cholesky if A is symmetric positive definite, complete LDL^T if it is symmetric otherwise, LU if it is complex or not
+        symmetric: ``F.report.facts["method"]`` is ``"cholesky"``, ``"ldl"`` or ``"lu"``.
 
     Raises
     ------
     InvalidInputError
         A is not square, is empty, holds NaN or infinity; an unknown option.
     SingularMatrixError
-        A is singular, be it in rounding: ``.index`` is a row or column where that shows, or -1. For Laplacians there is
+        A is singular, exactly or to working precision: ``.index`` is a row or column involved, or -1. For Laplacians use
         ``cholesky(L, pin=True)``.
     OutOfMemoryError, DeviceUnavailableError
 
     Warns
     -----
     MeshsolveWarning
-        An unsymmetric A is so nearly singular, or so badly scaled, that solutions leave residuals. A symmetric indefinite A is so nearly
-        singular that the sign of an eigenvalue is not decided.
+        An unsymmetric A is so nearly singular, or so badly scaled, that solutions leave residuals. Or a symmetric indefinite A is
+        so nearly singular that the sign of an eigenvalue is uncertain.
 
     Notes
-    -----
-    Cost as for the factorization that is taken, and a solve with four right-hand sides where that is LU. A symmetric matrix that
-    turns out not to be positive definite costs the part of a Cholesky factorization up to there as well, but not another ordering;
-    one with an entry of the diagonal that is not positive, or with a negative sum of all entries, is seen at once.
+    ----- Cost: that of the factorization, for LU also a solve with four right-hand sides. A symmetric matrix that is not positive
+    definite also costs a part of a Cholesky factorization, but no second ordering. That part is skipped if a diagonal entry is
+    not positive or the sum of all entries is negative.
 
     Examples
     --------
@@ -92,7 +90,7 @@ def _factor(A, device, threads):
 
 
 def _factor_symmetric(M, threads):
-    """Of a :class:`Csr` of the host; what was analysed for Cholesky serves LDL^T as well."""
+    """(method, factor) of a :class:`Csr` on the host; LDL^T reuses the analysis for Cholesky."""
     sym = None
     if not is_surely_indefinite(M, *M.row_sums(threads), threads):
         sym = analyzed(HostSystem(M, threads), "auto", 0, threads)
@@ -104,31 +102,32 @@ def _factor_symmetric(M, threads):
 
 
 def _definite(F):
-    """F, or SingularMatrixError where it does not bring back solutions that are known: rounding made its pivots positive."""
+    """F, or SingularMatrixError if it does not reproduce known solutions: rounding made its pivots positive."""
     if not F.trial < LOST:
-        raise SingularMatrixError("A is singular in rounding: its Cholesky factor does not bring back solutions that are known; "
-                                  "cholesky(A) keeps it, and with pin=True is for Laplacians")
+        raise SingularMatrixError("A is singular to working precision: its Cholesky factor does not reproduce known solutions; "
+                                  "cholesky(A) returns it with a warning, cholesky(A, pin=True) solves Laplacians")
     return F
 
 
 def _regular(K):
-    """K, or SingularMatrixError where it has pivots that are zero."""
+    """K, or SingularMatrixError if it has zero pivots."""
     zeros = K.report.facts["zero_pivots"]
     if zeros:
         index = int(K.perm[np.flatnonzero(abs(K.D).sum(axis=0) == 0)[0]])
         raise SingularMatrixError(
             f"A is singular: {zeros} zero pivot{'s' if zeros > 1 else ''} of its LDL^T factor, the first in row {index}. For a "
-            "Laplacian use cholesky(A, pin=True); ildl(A) solves what is consistent", index)
+            "Laplacian use cholesky(A, pin=True), for other consistent systems ildl(A)", index)
     K.warn_if_undecided("factorized")
     return K
 
 
 def _tried(F):
-    """F, or SingularMatrixError where it does not bring back a solution that is known; warns where such a one leaves a residual."""
+    """F, or SingularMatrixError if it does not reproduce a known solution; warns if that solution leaves a residual."""
     error, residual = F.trial()
     if not error < LOST:
-        raise SingularMatrixError("A is singular in rounding: its LU factor does not bring back solutions that are known; lu(A) keeps it")
+        raise SingularMatrixError("A is singular to working precision: its LU factor does not reproduce known solutions; "
+                                  "lu(A) returns it")
     if not residual < RESIDUAL:
-        warn(f"a solution of entries about 1 leaves a residual of {residual:.1g} beside its right-hand side: A is nearly singular, or its "
-             "rows and columns differ by too many orders of magnitude", MeshsolveWarning)
+        warn(f"a solution of entries about 1 leaves a residual of {residual:.1g} relative to its right-hand side: A is nearly "
+             "singular, or its rows and columns differ by too many orders of magnitude", MeshsolveWarning)
     return F

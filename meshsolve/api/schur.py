@@ -1,4 +1,9 @@
-"""What is left of a matrix on some of its rows when the others are eliminated."""
+"""Schur complements: the matrix that is left on some rows when the other rows are eliminated.
+
+A symmetric matrix takes a numeric Cholesky phase whose last front is assembled and not eliminated, as in PARDISO (``iparm(36)``)
+and MUMPS (``ICNTL(19)``). O(flops) time; O(nnz) memory, including O(k^2) for the result. Any other matrix takes an LU
+factorization of the eliminated block and k solves. Source: Duff, Reid 1983.
+"""
 
 from __future__ import annotations
 
@@ -34,51 +39,42 @@ NEARLY_SINGULAR = "the block of A without rows is singular to working precision:
 def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None,
                      device: Device = "auto", seed: int = 0, threads: int | None = None,
                      lower: bool = False) -> SchurComplement | GeneralSchurComplement:
-    """Eliminate all rows of a matrix but some: static condensation, Kron reduction, Dirichlet-to-Neumann maps.
+    """Eliminate all but some rows of a matrix: static condensation, Kron reduction, Dirichlet-to-Neumann maps.
 
     Parameters
     ----------
     A : (n, n) matrix of any kind, real or complex
-        Of a symmetric one as in :func:`cholesky` the block of the rows that are eliminated has to be positive definite, A itself need
-        not be: it may be a Laplacian, whose Schur complement is one on ``rows``, or indefinite. Of a matrix that is complex or not
-        symmetric that block has to be regular, and is factored by LU.
+        For a symmetric A the block of the eliminated rows must be positive definite; A may be singular or indefinite, and the
+        Schur complement of a Laplacian is a Laplacian. For any other A that block must be regular, and is factored by LU.
     rows : (k,) integers, one integer, or (n,) bool
-        The rows K that are kept, in the order that results have; all others, I, are eliminated. At least one of each.
+        The rows K that are kept, in the order of the results; all others, I, are eliminated. At least one of each.
     ordering : {ORDERINGS}, Ordering, (n,) integers, or callable
-        Of the rows I, as in :func:`analyze`; rows K come behind them whatever it is.
+        Of the rows I, as in :func:`analyze`; rows K always follow them.
     mesh, seed, threads, lower
         As in :func:`analyze`. ``mesh`` and ``lower`` are for symmetric matrices.
     device : {"auto", "cpu"}
-        Schur complements are formed on the CPU.
+        Schur complements are formed on the host.
 
     Returns
     -------
-    SchurComplement, or GeneralSchurComplement where A is complex or not symmetric
+    SchurComplement, or GeneralSchurComplement if A is complex or not symmetric
         ``.matrix``, dense, is A_KK - A_KI A_II^-1 A_IK; ``.reduce(b)``, ``.expand(b, x_K)``, ``.refactor(A2)``.
 
     Raises
     ------
     InvalidInputError
-        As in :func:`analyze`; A holds NaN or infinity; ``rows`` is empty, has all rows, one twice, or one that is out of range.
-    NotPositiveDefiniteError (``.column``), OutOfMemoryError
-        A pivot of A_II is not positive, where A is symmetric: a component of a Laplacian, say, has no row in ``rows``.
-    SingularMatrixError (``.index``)
-        A_II is singular, where A is complex or not symmetric.
+        As in :func:`analyze`; A holds NaN or infinity; ``rows`` is empty, has all rows, a row twice or out of range.
+    NotPositiveDefiniteError (``.column``), SingularMatrixError (``.index``)
+        A_II is not positive definite, for a symmetric A (a component of a Laplacian has no row in ``rows``, for example), or
+        singular.
     NotSymmetricError (``.row``, ``.column``)
         A is not symmetric, and ``mesh`` is given.
-    DeviceUnavailableError
-        ``device="cuda"``.
+    OutOfMemoryError, DeviceUnavailableError (``device="cuda"``)
 
     Warns
     -----
     MeshsolveWarning
         A_II is singular to working precision, and its pivots are positive by rounding.
-
-    Notes
-    -----
-    O(``S.flops``) time, O(``S.nnz``) memory, of which O(k^2) for the result: a numeric phase whose last front is assembled and not
-    eliminated, as PARDISO's (``iparm(36)``) and MUMPS' (``ICNTL(19)``). Source: Duff, Reid 1983.
-    Where A is complex or not symmetric: an LU factorization of A_II and k solves.
 
     Examples
     --------
@@ -93,21 +89,33 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
     """
     on_cpu(device, "Schur complements are formed")
     lower, threads = as_flag(lower, "lower"), thread_count(threads)
+    M = _symmetric(A, mesh, lower, threads)
+    return _general(A, rows, ordering, threads) if M is None else _definite(M, rows, ordering, seed, threads, lower)
+
+
+def _symmetric(A, mesh, lower, threads):
+    """A as a :class:`Csr` with the edges of the mesh; None if A is complex or not symmetric, and no option requires symmetry."""
     if is_complex(A) and not lower and mesh is None:
-        return _general(A, rows, ordering, threads)
+        return None
     try:
         M = as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"])
-        M = M if mesh is None else joined(M, edges_of(mesh, M.n))
     except NotSymmetricError:
         if mesh is not None:
             raise
-        M = None
-    if M is None:                                           # out of the handler, which keeps what has failed
-        return _general(A, rows, ordering, threads)
+        return None
+    return M if mesh is None else joined(M, edges_of(mesh, M.n))
+
+
+def _definite(M, rows, ordering, seed, threads, lower):
+    """For a symmetric matrix with a positive definite block of the eliminated rows."""
     sym, data = _analyzed(M, _kept(M, rows), ordering, seed, threads), M.data
     sym.lower = lower
     del M                                                   # its indices are not needed any more
-    return _told(SchurComplement(sym, Values(sym.n, sym, threads=threads), data, threads=threads))
+    S = SchurComplement(sym, Values(sym.n, sym, threads=threads), data, threads=threads)
+    if not S.trial < LOST:
+        warn("the block of A without rows is singular to working precision: its pivots are positive by rounding, and the Schur "
+             "complement may be meaningless (rigid-body modes are free if rows has too few unknowns, for example)", MeshsolveWarning)
+    return S
 
 
 def _general(A, rows, ordering, threads):
@@ -121,19 +129,19 @@ def _general(A, rows, ordering, threads):
 
 
 def _kept(M, rows):
-    """The rows of M that are kept as a :class:`Fixed`, which cuts off the others."""
+    """The rows of M that are kept, as a :class:`Fixed`, which removes the others."""
     if isinstance(rows, (set, frozenset)):
-        raise InvalidInputError("rows has to be a list of row numbers, not a set: it has no order, which the Schur complement follows")
+        raise InvalidInputError("rows must be a list of row numbers, got a set: results have the order of rows, a set has none")
     kept = as_indices(rows, M.n, "rows")
     if len(kept) == 0:
-        raise InvalidInputError("rows is empty: where no row is kept, cholesky(A) factors all of A")
+        raise InvalidInputError("rows is empty: to eliminate every row, use cholesky(A)")
     if len(kept) == M.n:
-        raise InvalidInputError("rows names every row: none is left to eliminate, and the Schur complement is A itself")
+        raise InvalidInputError("rows has every row: none is left to eliminate, and the Schur complement is A itself")
     return Fixed(M, kept, "rows")
 
 
 def _analyzed(M, kept, ordering, seed, threads):
-    """The :class:`Symbolic` of all of M, whose rows ``kept.rows`` come last; the others are ordered by what joins them to each other."""
+    """The :class:`Symbolic` of M with the rows ``kept.rows`` last; the others are ordered by the pattern of their block."""
     _core.keep_free_memory(M.nnz, threads)
     inner = kept.reduce(M, threads)
     pattern = Csr(inner.n, inner.indptr, inner.indices, diagonal=True)
@@ -144,11 +152,3 @@ def _analyzed(M, kept, ordering, seed, threads):
     with sym.report.phase("symbolic"):
         assembly_tree(sym, threads)
     return with_phases(sym, chosen)
-
-
-def _told(S):
-    """S, with a warning where known solutions with the block that was eliminated are not found again."""
-    if not S.trial < LOST:
-        warn("the block of A without rows is singular to working precision: its pivots are positive by rounding, and the Schur complement "
-             "may be anything (an elastic body with too few of its unknowns in rows?)", MeshsolveWarning)
-    return S

@@ -66,7 +66,7 @@ ROWS = [
     bad("lu: F.solve", "unknown `trans`", "trans has to be one of", lambda tmp: (ms.lu(spd()).solve, (np.ones(N), "C"), {})),
     bad("factorized", "a singular Laplacian", "zero pivot of its LDL^T factor", lambda tmp: (ms.factorized, (ms.graph_laplacian(spd()),), {}), ms.SingularMatrixError, index=None),
     bad("factorized", "unsymmetric and singular", "singular", lambda tmp: (ms.factorized, ([[1.0, 2.0], [0.0, 0.0]],), {}), ms.SingularMatrixError),
-    bad("factorized", "unsymmetric and singular but for rounding", "singular in rounding", lambda tmp: (ms.factorized, (dependent_rows(),), {}), ms.SingularMatrixError),
+    bad("factorized", "unsymmetric and singular but for rounding", "singular to working precision", lambda tmp: (ms.factorized, (dependent_rows(),), {}), ms.SingularMatrixError),
     bad("factorized", "an unknown device", "device has to be one of", lambda tmp: (ms.factorized, (spd(),), {"device": "tpu"})),
     bad("ildl", "no nonzero at all", "A has no nonzero", lambda tmp: (ms.ildl, (sp.csr_array((4, 4)),), {}), ms.SingularMatrixError, index=0),
     bad("ildl", "`fill_level` negative or fractional", "fill_level has to be an integer from 0", lambda tmp: (ms.ildl, (spd(),), {"fill_level": 1.5})),
