@@ -63,9 +63,9 @@ nb::list device_table() {
   });
 }
 
-// The devices of a circuit. `kinds` has a tuple for each kind of the table: parameters of its models (models x parameters), then
-// for each device its model, the type of the model, and the values of its line. Returns the devices, their series resistances by
-// kind, and the first parameter out of range at its temperature, (kind, device, parameter, value) or None.
+// The devices of a circuit. `kinds` has a tuple of arrays for each kind of the table: parameters of its models (models x
+// parameters); model, type of the model, and line values of each device. Returns the devices, their series resistances by kind,
+// and the first parameter out of range at its temperature, (kind, device, parameter, value) or None.
 nb::tuple make_devices(const nb::list& kinds, double nominal, double gmin) {
   std::vector<std::shared_ptr<const circuit::Devices>> made;
   nb::list resistances;
@@ -145,8 +145,8 @@ circuit::Sources sources(In<double> dc, const nb::list& parts) {
 
 // ---- time steps -------------------------------------------------------------------------------------------------------------
 
-// Calls solve(a, s, x, guess, past) in Python, which returns (x, currents, charges), or None without convergence. Without devices it
-// returns (x, None, None).
+// Calls solve(a, s, x, guess, past) in Python, which returns (x, currents, charges), or None without convergence. Without devices
+// it returns (x, None, None).
 class PythonEquations : public circuit::Equations {
  public:
   explicit PythonEquations(nb::object solve) : solve_(std::move(solve)) {}

@@ -170,7 +170,6 @@ class System:
         self.inflow = self._dense_if_small(sp.hstack([capacitors, -picked]))
         self.states = self._dense_if_small(sp.hstack([capacitors, picked]).T)
         self.storage = self._stored()
-        self.capacitors = len(net["c"])
 
     def _stored(self):
         return np.concatenate([self.netlist[letter].values[:, 0] for letter in "cl"])

@@ -262,8 +262,8 @@ Instance& Reader::around(std::string_view kind, const Words& words, Instance& at
   words.fail(kind, "there is no subcircuit " + in_quotes(kind));
 }
 
-// Defines the defaults, the .param lines inside, and the values of the X line, which are evaluated in the scope of the X line. m
-// is the number of copies in parallel, unless the subcircuit has a parameter of this name.
+// Defines the defaults, the .param lines inside, and the values of the X line, which are evaluated in the scope of the X line. The
+// value m= is the number of copies in parallel, unless the subcircuit has a parameter m.
 void Reader::parameters(const Definition& what, const std::vector<Assignment>& values, Instance& at, Instance& made) {
   for (const auto* list : {&what.defaults, &what.locals})
     for (const Assignment& a : *list) made.parameters.define(a.name, a.text, *a.line);

@@ -15,7 +15,6 @@ class SmallLu {
   bool factor(const double* values);                    // false: singular, or not finite
   void solve(const double* b, double* x);               // b and x must not overlap
   void residual(const double* values, const double* b, const double* x, double* r) const;      // r = b - A x
-  int32_t size() const { return n_; }
 
  private:
   struct Entry { int32_t slot, at; };                   // entry of a factor: slot of the value; row (of L) or column (of U)

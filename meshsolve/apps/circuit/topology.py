@@ -53,8 +53,8 @@ def check_moving(netlist):
 def undetermined(netlist, last_first=False):
     """Unknowns that an operating point leaves undetermined.
 
-    These are one node of each part without a path for a direct current to ground, and a set of inductors whose removal leaves no
-    loop of voltage sources and inductors.
+    The nodes are one of each part without a path for a direct current to ground. Without the inductors there is no loop of voltage
+    sources and inductors.
 
     Parameters
     ----------
