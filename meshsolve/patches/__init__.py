@@ -1,12 +1,12 @@
-"""Patches: a mesh or graph cut into small pieces whose connectivity is stored in 16-bit local numbers.
+"""Patches: a mesh or graph divided into small parts whose connectivity is stored in 16-bit local numbers.
 
-Each patch owns some faces, edges and vertices and holds one more layer of foreign ones around them (its ribbon), so that
-whatever is asked about an owned element is answered inside the patch. Patches are the unit of work of the neighbourhood
-queries here and the vertices of the quotient graph that nested dissection cuts.
+Each patch owns some faces, edges and vertices, and stores one layer of foreign ones around them (its ribbon). So every query about
+an owned element is answered within the patch. Patches are the unit of work of the neighborhood queries, and the vertices of the
+quotient graph that nested dissection bisects.
 
 Source: Mahmoud, Porumbescu, Owens 2021, "RXMesh: A GPU Mesh Data Structure" (doi 10.1145/3450626.3459748), sections 3-5.
-Code: kmeans.cpp, cut.cpp (partition), topology.cpp, build.cpp (owners, ribbons, local numbers), query.cpp; on the GPU their
-twins kmeans.cu, cut.cu, build.cu, query.cu, launched by the *_cuda.py of the same name.
+Code: kmeans.cpp, cut.cpp (partition), topology.cpp, build.cpp (owners, ribbons, local numbers), query.cpp. Their GPU counterparts are
+kmeans.cu, cut.cu, build.cu and query.cu, launched by the *_cuda.py of the same name.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from meshsolve.patches import build_cuda, host, query_cuda
 from meshsolve.types import Array, Device, Matrix, Sparse
 
 QUERIES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")
-LARGEST_PATCH = 65535               # 16-bit local numbers; larger patch sizes mean this one
+LARGEST_PATCH = 65535               # largest patch size, the range of 16-bit local numbers; larger arguments are reduced to it
 BACKENDS: dict[str, Any] = {"cpu": host, "cuda": build_cuda}
 
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """One patch in local numbers: owned elements come first, then the ribbon, both ascending in global numbers.
+    """One patch in local numbers: owned elements first, then the ribbon, both ascending in global numbers.
 
     Attributes
     ----------
     num_owned : (int, int, int)
-        Owned vertices, edges, faces.
+        Numbers of owned vertices, edges and faces.
     ltog_vertices, ltog_edges, ltog_faces : (i,), (k,), (j,) int32
         Global number of each local vertex, edge, face.
     ev : (k, 2) uint16
@@ -69,11 +69,11 @@ class Patch:
 
 @dataclass(frozen=True, eq=False)
 class _Elements:
-    """The vertices, edges or faces of all patches, as build.cpp lays them out."""
+    """The vertices, edges or faces of all patches: `Elements` in patches.hpp."""
 
     patch: np.ndarray               # (elements,) int32 owner
     ptr: np.ndarray                 # (patches + 1,) int64 into ltog
-    owned_ptr: np.ndarray           # (patches + 1,) int64 sums of the owned alone
+    owned_ptr: np.ndarray           # (patches + 1,) int64 prefix sums of the owned elements
     ltog: np.ndarray                # int32
     owner_patch: np.ndarray         # int32, of ribbon elements only
     owner_local: np.ndarray         # uint16, of ribbon elements only
@@ -82,41 +82,41 @@ class _Elements:
         return int(self.owned_ptr[p + 1] - self.owned_ptr[p])
 
     def of(self, p):
-        """(ltog, owner_patch, owner_local) of patch p."""
+        """Return (ltog, owner_patch, owner_local) of patch p."""
         ribbon = slice(self.ptr[p] - self.owned_ptr[p], self.ptr[p + 1] - self.owned_ptr[p + 1])
         return self.ltog[self.ptr[p]:self.ptr[p + 1]], self.owner_patch[ribbon], self.owner_local[ribbon]
 
 
 class PatchMesh:
-    """A triangle mesh, or the graph of a symmetric matrix, cut into patches.
+    """A triangle mesh, or the graph of a symmetric matrix, divided into patches.
 
-    The faces of a mesh are cut along edges; a vertex or an edge belongs to the lowest patch among its faces. Of a matrix or
-    pattern the vertices are cut (the pattern of A + A^T without its diagonal counts), an edge belongs to the lower patch of
-    its ends (beside a hub of more than 65,534 neighbours, to that of the other end), and there are no faces.
+    The faces of a mesh are partitioned. A vertex or an edge belongs to the lowest patch among its faces. For a matrix or pattern (that
+    of A + A^T without its diagonal) the vertices are partitioned, and there are no faces. An edge belongs to the lower patch of its
+    ends; if one end has more than 65,534 neighbors, to the patch of the other end.
 
     Parameters
     ----------
     mesh_or_pattern : Mesh, trimesh.Trimesh, meshio.Mesh, or (n, n) scipy sparse array, matrix, dense array or CuPy sparse matrix
-        Non-manifold edges, duplicated faces, boundaries, several components and unreferenced vertices are welcome.
+        Non-manifold edges, duplicated faces, boundaries, several components and unreferenced vertices are allowed.
     patch_size : int, optional
-        Most owned faces (of a pattern: owned vertices) of a patch, at least 1. Patches are smaller where 16-bit local
-        numbers ask for it.
+        Largest number of owned faces (for a pattern: owned vertices) of a patch, at least 1. Patches are smaller if 16-bit local
+        numbers require it.
     seed : int, optional
-        Of the random first seeds, 0 or more.
+        Seed of the random initial vertices, 0 or more.
     threads : int, optional
         Default: all cores, or ``MESHSOLVE_NUM_THREADS``. The result does not depend on it.
     device : {"cpu", "cuda", "auto"}, optional
-        Where the patches are built, and what their arrays are: numpy's or CuPy's. The same patches on every device.
+        Device on which the patches are built; their arrays are numpy or CuPy arrays. The patches are the same on every device.
 
     Attributes
     ----------
     num_patches : int
-        Numbered by their lowest face (pattern: vertex). None is empty.
+        Patches are numbered by their lowest face (pattern: vertex). No patch is empty.
     vertex_patch, edge_patch, face_patch : (n,), (e,), (m,) int32, read-only
-        The patch that owns each vertex, edge, face. Edges are those of ``mesh.edges``; of a pattern, the entries above the
+        The patch that owns each vertex, edge, face. Edges are those of ``mesh.edges``; for a pattern, the entries above the
         diagonal in row order.
     vertex_weights : (num_patches,) int64
-        Owned vertices of each patch.
+        Number of owned vertices of each patch.
 
     Raises
     ------
@@ -125,22 +125,21 @@ class PatchMesh:
     DeviceUnavailableError
         ``device="cuda"`` and there is no GPU, or no CuPy.
     OutOfMemoryError
-        On the GPU.
+        Not enough GPU memory.
 
     Notes
     -----
-    The owned faces of a patch are connected by shared edges, but for patches that collect small components (below a quarter
-    of ``patch_size``) or the neighbours of a hub. Unreferenced vertices fill up patches of fewer than ``patch_size``
-    vertices; if they are more, further patches hold them and no face. A vertex or edge of more than 3,640 faces (a pattern:
-    of more than 65,534 neighbours) brings no ribbon, since 16 bits could not number it; queries about it gather its row
-    over all patches.
+    The owned faces of a patch are connected by shared edges. Exceptions are patches that collect small components (below a quarter
+    of ``patch_size``) or the neighbors of a vertex of high degree. Unreferenced vertices are added to patches of fewer than
+    ``patch_size`` vertices, then to additional patches without faces. A vertex or edge of more than 3,640 faces (in a pattern: of
+    more than 65,534 neighbors) has no ribbon, which would exceed 16-bit numbers; queries gather its row from all patches.
 
-    Cost: O(n + e + m) time, about 0.4 us a face on one thread; about 50 bytes a face (100 a vertex) are kept, and
-    about 130 are needed at the peak. Source: RXMesh, see the module.
+    Cost: O(n + e + m) time, about 0.4 us per face on one thread; memory about 50 bytes per face (100 per vertex), and about 130
+    at the peak. Source: RXMesh, see the module.
 
     Examples
     --------
-    A grid of 40 x 40 vertices, cut into patches of at most 64:
+    A grid of 40 x 40 vertices, divided into patches of at most 64:
 
     >>> import meshsolve as ms
     >>> import scipy.sparse as sp
@@ -149,7 +148,7 @@ class PatchMesh:
     >>> bool(P.vertex_weights.max() <= 64), int(P.vertex_weights.sum())
     (True, 1600)
     >>> indptr, indices = P.query("VV")
-    >>> indices[indptr[41]:indptr[42]].tolist()         # neighbours of vertex 41
+    >>> indices[indptr[41]:indptr[42]].tolist()         # neighbors of vertex 41
     [1, 40, 42, 81]
     """
 
@@ -172,7 +171,7 @@ class PatchMesh:
         return vars(self) | {"_tables": {}}
 
     def __setstate__(self, state):
-        self.__dict__.update(state)                     # pickle forgets what is read-only
+        self.__dict__.update(state)                     # pickle does not store the read-only flags
         for kind in (self._vertices, self._edges, self._faces):
             list(map(_frozen, vars(kind).values()))
         list(map(_frozen, (self._ev, self._fe, self._heavy_vertices, self._heavy_edges)))
@@ -208,7 +207,7 @@ class PatchMesh:
         return owned[1:] - owned[:-1]
 
     def patch(self, p: int) -> Patch:
-        """Patch ``p`` as a :class:`Patch` of read-only views, 0 <= p < num_patches; O(1).
+        """Return patch ``p``, 0 <= p < num_patches, as a :class:`Patch` of read-only views; O(1).
 
         Raises
         ------
@@ -224,7 +223,7 @@ class PatchMesh:
         return Patch(tuple(kind.num_owned(p) for kind in kinds), *ltog, ev, fe, *owner_patch, *owner_local)
 
     def query(self, name: str, device: Device | None = None) -> tuple[Array, Array]:
-        """The neighbours of every element as compressed rows of global numbers.
+        """Return the neighbors of every element as compressed rows of global numbers.
 
         Parameters
         ----------
@@ -232,15 +231,15 @@ class PatchMesh:
             Source and target: ``"VF"`` lists the faces of every vertex. ``"VV"``: vertices that share an edge; ``"FF"``:
             faces that share an edge. A pattern has VV, VE and EV.
         device : {"cpu", "cuda"}, optional
-            Where to compute; default where the patches were built. With ``"cuda"`` CuPy arrays are returned; tables that lie
-            elsewhere are copied once and kept.
+            Device of the computation; default: the device on which the patches were built. ``"cuda"`` returns CuPy arrays. Arrays on
+            the other device are copied once and kept.
 
         Returns
         -------
         indptr : (sources + 1,) int64
         indices : (indptr[-1],) int32
-            ``indices[indptr[i]:indptr[i + 1]]`` belong to source element i and ascend; those of FV, FE and EV stand in the
-            order of the face or edge instead (edge c of a face joins its corners c and c + 1).
+            ``indices[indptr[i]:indptr[i + 1]]`` belong to source element i and ascend. For FV, FE and EV they have the order of the
+            face or edge instead (edge c of a face joins its corners c and c + 1).
 
         Raises
         ------
@@ -249,12 +248,12 @@ class PatchMesh:
         DeviceUnavailableError
             ``device="cuda"`` and there is no GPU, or no CuPy.
         OutOfMemoryError
-            On the GPU.
+            Not enough GPU memory.
 
         Notes
         -----
-        O(n + e + m + entries) time, 5 to 10 ns an entry on one thread. Source: RXMesh, section 5. Code: patches/query.cpp,
-        query.cu: the same entries on every device.
+        O(n + e + m + entries) time, 5 to 10 ns per entry on one thread. The result is the same on every device. Source: RXMesh,
+        section 5. Code: patches/query.cpp, query.cu.
 
         Examples
         --------
@@ -265,36 +264,36 @@ class PatchMesh:
         ([0, 1, 3, 5, 6], [0, 0, 1, 0, 1, 1])
         """
         if not isinstance(name, str) or name not in QUERIES:
-            raise InvalidInputError(f"there is no query {name!r}; there are {', '.join(QUERIES)}")
+            raise InvalidInputError(f"name must be one of {', '.join(QUERIES)}, got {name!r}")
         if "F" in name and not self._has_faces:
-            raise InvalidInputError(f"query {name!r} needs faces, and a pattern has none; it has VV, VE and EV")
+            raise InvalidInputError(f"query {name!r} needs faces, which a pattern does not have: use VV, VE or EV")
         return self.tables(device).query(name)
 
     def tables(self, device: Device | None = None) -> host.Tables | query_cuda.Tables:
-        """The arrays that queries read, in the memory of a device; copied once and kept."""
+        """Return the arrays that queries read, on a device. They are copied once and kept."""
         chosen = choose(self._device if device is None else device)
         if chosen not in self._tables:
             self._tables[chosen] = BACKENDS[chosen].Tables.of(self._view(), self._vertices, self._threads)
         return self._tables[chosen]
 
     def _view(self):
-        """The arrays that queries read, in the order of `View` in patches.hpp."""
+        """Return the arrays that queries read, in the order of `View` in patches.hpp."""
         spans = [array for kind in (self._vertices, self._edges, self._faces) for array in (kind.ptr, kind.owned_ptr, kind.ltog)]
         return [*spans, self._ev.reshape(-1), self._fe.reshape(-1), self._heavy_vertices, self._heavy_edges]
 
     def quotient_graph(self, device: Device | None = None) -> Sparse:
-        """The graph of patches: entry (p, q) counts the edges between a vertex owned by p and one owned by q.
+        """Return the quotient graph of the patches: entry (p, q) is the number of edges between vertices of p and vertices of q.
 
         Parameters
         ----------
         device : {"cpu", "cuda"}, optional
-            Where to compute; default where the patches were built.
+            Device of the computation; default: the device on which the patches were built.
 
         Returns
         -------
         (num_patches, num_patches) csr_array of int64
             Symmetric, without a diagonal, indices sorted. Node weights are ``vertex_weights``. With ``"cuda"`` a
-            ``cupyx.scipy.sparse.csr_matrix`` of float64, since that has no integers.
+            ``cupyx.scipy.sparse.csr_matrix`` of float64, which does not support integers.
 
         Raises
         ------
@@ -319,7 +318,7 @@ class PatchMesh:
 
 
 def _countable(G):
-    """The pattern G, if its edges can be numbered in int32."""
+    """Return the pattern G if its edges can be numbered in int32."""
     if G.nnz // 2 > INT32_MAX:
         raise InvalidInputError(f"A has {counted(G.nnz // 2, 'edge')}; at most {INT32_MAX} are supported")
     return G

@@ -1,4 +1,4 @@
-// Bindings of the patches: plain arrays in, plain arrays out. The face of this room, __init__.py, names what they hold.
+// Python bindings of the patches, with plain arrays as arguments and results. patches/__init__.py documents them.
 #include "native/bind.hpp"
 #include "patches/patches.hpp"
 
@@ -31,7 +31,7 @@ nb::tuple patch_pattern(In<int64_t> indptr, In<int32_t> indices, int64_t patch_s
   return arrays(released([&] { return cut_pattern(G, upper_edges(G), patch_size, seed, threads); }));
 }
 
-auto answer(const std::string& name, In<int64_t> vertex_ptr, In<int64_t> vertex_owned, In<int32_t> vertex_ltog,
+auto patch_query(const std::string& name, In<int64_t> vertex_ptr, In<int64_t> vertex_owned, In<int32_t> vertex_ltog,
             In<int64_t> edge_ptr, In<int64_t> edge_owned, In<int32_t> edge_ltog, In<int64_t> face_ptr, In<int64_t> face_owned,
             In<int32_t> face_ltog, In<uint16_t> ev, In<uint16_t> fe, In<int32_t> heavy_vertices, In<int32_t> heavy_edges,
             int threads) {
@@ -56,7 +56,7 @@ void bind_patches(nb::module_& m) {
         "face_edges"_a, "patch_size"_a, "seed"_a, "threads"_a);
   m.def("patch_pattern", patch_pattern, "indptr"_a, "indices"_a, "patch_size"_a, "seed"_a,
         "threads"_a);
-  m.def("patch_query", answer, "name"_a, "vertex_ptr"_a, "vertex_owned"_a, "vertex_ltog"_a,
+  m.def("patch_query", patch_query, "name"_a, "vertex_ptr"_a, "vertex_owned"_a, "vertex_ltog"_a,
         "edge_ptr"_a, "edge_owned"_a, "edge_ltog"_a, "face_ptr"_a,
         "face_owned"_a, "face_ltog"_a, "ev"_a, "fe"_a,
         "heavy_vertices"_a, "heavy_edges"_a, "threads"_a);

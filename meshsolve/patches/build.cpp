@@ -1,9 +1,9 @@
-// From a partition to patches: who owns what, ribbons, local numbers.
+// From a partition to patches: ownership, ribbons, local numbers.
 //
-// Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), sections 3.2 and 4.1. A patch whose elements do not fit into 16 bits is
-// halved and all ribbons are gathered again, until each fits; star_limit makes sure that a patch of one face does.
-// Owned elements and the ribbon of a patch are both ascending in global numbers, so that the way from a global to a local
-// number is a binary search and no table is stored. Cost O(n + e + m), and sorting within each ribbon.
+// Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), sections 3.2 and 4.1. A patch with too many elements for 16-bit numbers is
+// halved, and all ribbons are gathered again, until each patch fits. A patch of one face always fits, see star_limit.
+// Owned elements and ribbon of a patch both ascend in global numbers, so a local number is found by binary search.
+// Cost: O(n + e + m), and a sort of each ribbon.
 #include <algorithm>
 #include <stdexcept>
 
@@ -13,12 +13,12 @@
 namespace ms::patches {
 namespace {
 
-struct Lists {                                              // elements by owner
-  std::vector<int32_t> patch;                               // (elements)
-  OwnedPattern owned;                                       // (patches) rows
+struct Lists {                                              // ownership of one kind of elements
+  std::vector<int32_t> patch;                               // (elements) owner
+  OwnedPattern owned;                                       // owned elements of each patch, ascending
 };
 struct Ownership {
-  int32_t count;                                            // patches
+  int32_t count;                                            // number of patches
   Lists vertices, edges, faces;
 };
 struct Ribbon {                                             // foreign elements of one patch, ascending
@@ -52,7 +52,7 @@ Patches cut_surface(const Surface& surface, int64_t patch_size, uint64_t seed, i
         gather_ribbons(own, ribbons, threads, [&](int32_t p, Ribbon& ribbon) { gather_surface(T, own, p, ribbon); });
     if (!any(full)) {
       Heavy heavy = find_heavy(T);
-      T.vertex_faces = T.edge_faces = T.dual = {};          // 60 bytes a face that the rest can use
+      T.vertex_faces = T.edge_faces = T.dual = {};          // frees 60 bytes per face
       return number_locally(T, std::move(own), ribbons, std::move(heavy), threads);
     }
     full.resize(parts.count);                               // patches without faces always fit
@@ -73,7 +73,7 @@ Patches cut_pattern(const Pattern& G, const std::vector<int32_t>& edges, int64_t
     const std::vector<uint8_t> full =
         gather_ribbons(own, ribbons, threads, [&](int32_t p, Ribbon& ribbon) { gather_pattern(T, own, p, ribbon); });
     if (!any(full)) return number_locally(T, std::move(own), ribbons, find_heavy(T), threads);
-    if (parts.count == G.n) throw std::length_error("too many edges between vertices of more than 65,534 neighbours");
+    if (parts.count == G.n) throw std::length_error("too many edges between vertices of more than 65,534 neighbors");
     parts = halve(G, parts, full, threads);
   }
 }
@@ -100,7 +100,7 @@ Heavy find_heavy(const Topology& T) {
   return heavy;
 }
 
-// The lowest patch among the faces of each row; -1 for a row without any.
+// The lowest patch among the faces of each row; -1 for an empty row.
 std::vector<int32_t> lowest_patch(const OwnedPattern& rows, const std::vector<int32_t>& face_patch, int threads) {
   std::vector<int32_t> lowest(rows.n(), -1);
   for_range(threads, rows.n(), 16384, [&](int64_t begin, int64_t end, int) {
@@ -114,9 +114,9 @@ std::vector<int32_t> lowest_patch(const OwnedPattern& rows, const std::vector<in
   return lowest;
 }
 
-// Vertices of no face fill up patches that own fewer than `block` vertices, lowest first; for the rest there are further
-// patches of `block` vertices and no face. Returns the number of patches.
-int32_t place_unreferenced(std::vector<int32_t>& vertex_patch, int32_t patches, int64_t block) {
+// Assigns vertices without a face to patches of fewer than `block` vertices, lowest first, then to additional patches of `block`
+// vertices and no face. Returns the number of patches.
+int32_t assign_unreferenced(std::vector<int32_t>& vertex_patch, int32_t patches, int64_t block) {
   if (std::find(vertex_patch.begin(), vertex_patch.end(), -1) == vertex_patch.end()) return patches;
   std::vector<int64_t> owned(patches, 0);
   for (const int32_t p : vertex_patch)
@@ -147,11 +147,12 @@ Ownership list_owned(int32_t count, std::vector<int32_t>&& vertices, std::vector
 Ownership own_surface(const Topology& T, const Parts& faces, int64_t block, int threads) {
   std::vector<int32_t> vertices = lowest_patch(T.vertex_faces, faces.part, threads);
   std::vector<int32_t> edges = lowest_patch(T.edge_faces, faces.part, threads);
-  const int32_t count = place_unreferenced(vertices, faces.count, block);
+  const int32_t count = assign_unreferenced(vertices, faces.count, block);
   return list_owned(count, std::move(vertices), std::move(edges), std::vector<int32_t>(faces.part), threads);
 }
 
-// An edge of a heavy vertex goes to its other end: no patch could hold them all.
+// An edge belongs to the lower patch of its ends. An edge of one heavy vertex belongs to the patch of its other end: no patch
+// could own all edges of a heavy vertex.
 Ownership own_pattern(const Topology& T, const Parts& vertices, int threads) {
   std::vector<int32_t> edges(T.num_edges);
   for_range(threads, T.num_edges, 16384, [&](int64_t begin, int64_t end, int) {
@@ -172,7 +173,7 @@ void sort_unique(std::vector<int32_t>& v) {
   v.erase(std::unique(v.begin(), v.end()), v.end());
 }
 
-struct Row {                                                // a row of an OwnedPattern, for range loops
+struct Row {                                                // view of a row of an OwnedPattern, for range-based loops
   const int32_t *first, *last;
   Row(const OwnedPattern& rows, int32_t r) : first(rows.idx.data() + rows.ptr[r]), last(rows.idx.data() + rows.ptr[r + 1]) {}
   const int32_t* begin() const { return first; }
@@ -180,7 +181,7 @@ struct Row {                                                // a row of an Owned
   size_t size() const { return static_cast<size_t>(last - first); }
 };
 
-// Marks the patches with more than local_limit elements of one kind.
+// Gathers the ribbon of each patch. Returns marks of the patches with more than local_limit elements of one kind.
 template <class Gather>
 std::vector<uint8_t> gather_ribbons(const Ownership& own, std::vector<Ribbon>& ribbons, int threads, Gather&& gather) {
   std::vector<uint8_t> full(own.count, 0);
@@ -198,13 +199,13 @@ std::vector<uint8_t> gather_ribbons(const Ownership& own, std::vector<Ribbon>& r
                                        Row(own.edges.owned, p).size() + scratch.edges.size(),
                                        Row(own.faces.owned, p).size() + scratch.faces.size()});
       full[p] = largest > static_cast<size_t>(local_limit);
-      if (!full[p]) ribbons[p] = scratch;                   // copied, so that each is as large as it has to be
+      if (!full[p]) ribbons[p] = scratch;                   // copied, which trims the capacity
     }
   });
   return full;
 }
 
-// Faces at an owned vertex, or at an edge of an owned face where none of its ends brings them already.
+// Faces at an owned vertex, and at an edge of an owned face if neither end contributes them, with their edges and vertices.
 void gather_surface(const Topology& T, const Ownership& own, int32_t p, Ribbon& ribbon) {
   const std::vector<int32_t>&vertex_patch = own.vertices.patch, &face_patch = own.faces.patch;
   const auto has_star = [&](int32_t v) { return vertex_patch[v] == p && !is_heavy_vertex(T, v); };
@@ -252,7 +253,7 @@ void gather_pattern(const Topology& T, const Ownership& own, int32_t p, Ribbon& 
 
 // ---- local numbers
 
-// Position of each element among those that its patch owns.
+// Rank of each element among the owned elements of its patch.
 std::vector<uint16_t> ranks(const Lists& lists, int threads) {
   std::vector<uint16_t> rank(lists.patch.size());
   for_range(threads, lists.owned.n(), 64, [&](int64_t begin, int64_t end, int) {
@@ -263,8 +264,8 @@ std::vector<uint16_t> ranks(const Lists& lists, int threads) {
   return rank;
 }
 
-// Local to global and the owners of the ribbon, for one kind of elements.
-Elements lay_out(Lists&& lists, const std::vector<uint16_t>& rank, const std::vector<Ribbon>& ribbons,
+// Local to global numbers and owners of the ribbon, for one kind of elements.
+Elements number_elements(Lists&& lists, const std::vector<uint16_t>& rank, const std::vector<Ribbon>& ribbons,
                  std::vector<int32_t> Ribbon::*kind, int threads) {
   Elements E;
   const int32_t count = lists.owned.n();
@@ -291,7 +292,7 @@ Elements lay_out(Lists&& lists, const std::vector<uint16_t>& rank, const std::ve
   return E;
 }
 
-// The table of k columns of every local element, in the local numbers of what it refers to.
+// Converts the rows of a table of k columns, for every local element, to local numbers of the elements that they refer to.
 std::vector<uint16_t> localize(const Elements& of, const int32_t* table, int k, const Elements& to,
                                const std::vector<uint16_t>& rank, int threads) {
   std::vector<uint16_t> local(of.ltog.size() * k);
@@ -315,9 +316,9 @@ Patches number_locally(const Topology& T, Ownership&& own, const std::vector<Rib
   P.count = own.count;
   const std::vector<uint16_t> vertex_rank = ranks(own.vertices, threads), edge_rank = ranks(own.edges, threads);
   const std::vector<uint16_t> face_rank = ranks(own.faces, threads);
-  P.vertices = lay_out(std::move(own.vertices), vertex_rank, ribbons, &Ribbon::vertices, threads);
-  P.edges = lay_out(std::move(own.edges), edge_rank, ribbons, &Ribbon::edges, threads);
-  P.faces = lay_out(std::move(own.faces), face_rank, ribbons, &Ribbon::faces, threads);
+  P.vertices = number_elements(std::move(own.vertices), vertex_rank, ribbons, &Ribbon::vertices, threads);
+  P.edges = number_elements(std::move(own.edges), edge_rank, ribbons, &Ribbon::edges, threads);
+  P.faces = number_elements(std::move(own.faces), face_rank, ribbons, &Ribbon::faces, threads);
   P.ev = localize(P.edges, T.edges, 2, P.vertices, vertex_rank, threads);
   P.fe = localize(P.faces, T.face_edges, 3, P.edges, edge_rank, threads);
   P.heavy_vertices = std::move(heavy.vertices);

@@ -1,14 +1,15 @@
 // From a partition to patches on the GPU: the dual graph, owners, ribbons, local numbers.
 //
-// Twin of build.cpp and of the dual graph in topology.cpp, entry by entry; see there for the rules and their source. A ribbon
-// is a set of (patch << 32 | element) keys: kernels list them with repetitions (a first launch counts, sums say where each
-// thread writes), one sort on the device makes them unique, which is also their order in the patch. No atomics.
+// CPU counterparts: build.cpp and the dual graph of topology.cpp, which give the same arrays and state the rules and their
+// source. A ribbon is a set of keys (patch << 32 | element). Kernels list the keys with repetitions: a first launch counts, and a
+// prefix sum gives the position where each thread writes. A sort makes them unique, in the order that they have in the patch. No
+// atomics.
 #include "device/common.cuh"
 #include "patches/limits.hpp"
 
 namespace ms::patches {
 
-// Counts what a thread lists, or writes it from keys[at] on.
+// Counts the keys that a thread lists, or writes them from keys[at] on.
 struct List {
   long long* keys;
   long long at;
@@ -26,8 +27,8 @@ struct List {
 using namespace ms;
 using namespace ms::patches;
 
-// Faces that share an edge with face f; at an edge of more than three faces its neighbours in the ring of them. `indices`
-// null: only counted, into size.
+// Faces that share an edge with face f; at an edge of more than three faces, the two adjacent ones of their ring. With `indices`
+// null it only counts them, in size[f].
 extern "C" __global__ void __launch_bounds__(256)
 k_dual(int faces, const int* face_edges, const long long* ptr, const int* idx, int* size, const long long* indptr, int* indices) {
   for (long long f = grid_begin(); f < faces; f += grid_step()) {
@@ -52,7 +53,7 @@ k_dual(int faces, const int* face_edges, const long long* ptr, const int* idx, i
   }
 }
 
-// The lowest patch among the items of each row; -1 for a row without any.
+// The lowest patch among the items of each row; -1 for an empty row.
 extern "C" __global__ void __launch_bounds__(256)
 k_lowest_patch(int rows, const long long* ptr, const int* idx, const int* item_patch, int* lowest) {
   for (long long r = grid_begin(); r < rows; r += grid_step()) {
@@ -62,7 +63,7 @@ k_lowest_patch(int rows, const long long* ptr, const int* idx, const int* item_p
   }
 }
 
-// Foreign items at each row of at most `limit`, for the patch that owns the row: faces at a vertex, edges at a vertex.
+// Lists the foreign items (faces or edges) of each row (vertex) of at most `limit` items, for the patch that owns the row.
 extern "C" __global__ void __launch_bounds__(256)
 k_star(int rows, const long long* ptr, const int* idx, long long limit, const int* row_patch, const int* item_patch, int* count,
        const long long* offset, long long* keys) {
@@ -76,7 +77,7 @@ k_star(int rows, const long long* ptr, const int* idx, long long limit, const in
   }
 }
 
-// Foreign faces at an edge of face f, for the patch of f, where none of the edge's ends brings them already.
+// Lists the foreign faces at the edges of face f, for the patch of f, if neither end of the edge contributes them.
 extern "C" __global__ void __launch_bounds__(256)
 k_sides(int faces, const int* corners, const int* face_edges, const int* vertex_patch, const int* face_patch,
         const long long* vertex_ptr,
@@ -95,7 +96,8 @@ k_sides(int faces, const int* corners, const int* face_edges, const int* vertex_
   }
 }
 
-// Foreign parts of every local element: its row of `table` (k columns). Local are the owned elements, then those of `ribbon`.
+// Lists the foreign parts of every local element, from its row of `table` (k columns). Local elements are the owned ones, then
+// the ribbon.
 extern "C" __global__ void __launch_bounds__(256)
 k_closure(int owned, const int* patch, int foreign, const long long* ribbon, const int* table, int k, const int* part_patch,
           int* count,
@@ -112,8 +114,8 @@ k_closure(int owned, const int* patch, int foreign, const long long* ribbon, con
   }
 }
 
-// The table of k columns of every local element of one patch, in the local numbers of what it refers to; one block a patch.
-// Owned parts have their rank, foreign ones are searched in the ribbon, which ascends.
+// Converts a table of k columns to local numbers, one thread block per patch. The number of an owned element is its rank; a
+// foreign one is searched in the ribbon, which ascends.
 extern "C" __global__ void __launch_bounds__(256)
 k_localize(const long long* of_ptr, const int* of_ltog, const int* table, int k, const long long* to_ptr,
            const long long* to_owned,

@@ -1,6 +1,6 @@
-"""The CUDA path from a mesh or a pattern to patches: launches of build.cu, the twin of build.cpp with the same arrays.
+"""From a mesh or a pattern to patches on the GPU: launches of build.cu. CPU counterpart: build.cpp, with the same arrays.
 
-Keys (patch << 32 | element) stand for the elements of ribbons. What comes back to the host are sizes.
+Keys (patch << 32 | element) represent the elements of ribbons. Only sizes are copied to the host.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from meshsolve.patches.query_cuda import Tables as Tables
 from meshsolve.sparse.lists_cuda import MASK, bincount, distinct, exclusive_scan, find, rows_of, total
 
 K = device.kernels("patches/build.cu")
-BLOCK = 256
-LOCAL_LIMIT = 65535                 # limits.hpp
+BLOCK = 256                         # threads per block
+LOCAL_LIMIT = 65535                 # as in limits.hpp, as the next two
 STAR_LIMIT, FACE_LIMIT = LOCAL_LIMIT // 18, LOCAL_LIMIT // 3
 
-Owned = namedtuple("Owned", "patch ltog ptr rank")          # one kind of elements by owner; rank uint16 within the patch
+Owned = namedtuple("Owned", "patch ltog ptr rank")          # ownership of one kind of elements; rank: uint16, within the patch
 Topology = namedtuple("Topology", "vertex_faces edge_faces dual")
 
 
@@ -58,7 +58,7 @@ def patch_pattern(G, patch_size, seed, threads):
             if not full.any():
                 break
             if count == len(part):
-                raise ValueError("too many edges between vertices of more than 65,534 neighbours")
+                raise ValueError("too many edges between vertices of more than 65,534 neighbors")
             part, count = halve(graph, part, count, full)
         heavy = _heavy(vertex_edges[0], LOCAL_LIMIT - 1), xp.empty(0, xp.int32)
         return _number_locally(count, (vertices, edge_owner, faces), ribbons, edges, xp.empty(0, xp.int32), heavy)
@@ -68,7 +68,7 @@ def patch_pattern(G, patch_size, seed, threads):
 
 
 def _edges_of(faces):
-    """(2 e,) ends of the edges in lexicographic order, and (3 m,) the edge of each side; side c joins corners c and c + 1."""
+    """Return (2 e,) the ends of the edges in lexicographic order, and (3 m,) the edge of each side; side c joins corners c and c + 1."""
     xp = device.xp()
     corner = faces.reshape(-1, 3).astype(np.int64)
     ahead = xp.stack([corner[:, 1], corner[:, 2], corner[:, 0]], axis=1)
@@ -78,7 +78,7 @@ def _edges_of(faces):
 
 
 def _connect(n, num_edges, faces, face_edges):
-    """Faces of vertices and of edges, and the dual graph, each as (ptr, idx)."""
+    """Return the faces of vertices and of edges, and the dual graph, each as (ptr, idx)."""
     vertex_faces, edge_faces = _transpose(faces, n, 3), _transpose(face_edges, num_edges, 3)
     count = len(faces) // 3
     args = (np.int32(count), face_edges, *edge_faces)
@@ -93,13 +93,13 @@ def _connect(n, num_edges, faces, face_edges):
 
 
 def _transpose(table, rows, k):
-    """Row r lists, ascending, the items i with table[k * i + ...] = r."""
+    """Transpose a table of k columns: row r lists, ascending, the items i with table[k * i + c] = r for some c."""
     order, ptr = members(table, rows)
     return ptr, order // np.int32(k)
 
 
 def _upper_edges(graph):
-    """(2 e,) entries above the diagonal, in row order."""
+    """Return (2 e,) the entries above the diagonal, in row order."""
     xp = device.xp()
     ptr, idx = graph
     row = rows_of(ptr, len(idx))
@@ -116,9 +116,9 @@ def _parts_of(graph, limit, seed):
 
 
 def _own_surface(T, part, count, block):
-    """Owned vertices, edges, faces, and the number of patches: a vertex or an edge goes to the lowest patch of its faces."""
+    """Assign vertices and edges to the lowest patch of their faces. Return the owned elements of each kind and the number of patches."""
     vertex_patch, edge_patch = (_lowest_patch(rows, part) for rows in (T.vertex_faces, T.edge_faces))
-    patches = _place_unreferenced(vertex_patch, count, block)
+    patches = _assign_unreferenced(vertex_patch, count, block)
     return *(_own(patch, patches) for patch in (vertex_patch, edge_patch, part)), patches
 
 
@@ -129,23 +129,26 @@ def _lowest_patch(rows, item_patch):
     return lowest
 
 
-def _place_unreferenced(vertex_patch, patches, block):
-    """Vertices of no face fill up patches of fewer than ``block`` vertices, lowest first, then further patches."""
+def _assign_unreferenced(vertex_patch, patches, block):
+    """Assign vertices without a face to patches of fewer than ``block`` vertices, lowest first, then to additional patches."""
     xp = device.xp()
     left = xp.flatnonzero(vertex_patch < 0)
     if not len(left):
         return patches
-    rank, room = xp.arange(len(left)), xp.zeros(1, xp.int64)
+    rank, capacity = xp.arange(len(left)), xp.zeros(1, xp.int64)
     if patches:
-        room = xp.cumsum(xp.maximum(0, block - bincount(vertex_patch, patches)))
-    total = int(device.scalar(room[-1:]))
-    place = xp.where(rank < total, xp.searchsorted(room, rank, side="right"), patches + (rank - total) // block)
-    vertex_patch[left] = place.astype(xp.int32)
+        capacity = xp.cumsum(xp.maximum(0, block - bincount(vertex_patch, patches)))
+    total = int(device.scalar(capacity[-1:]))
+    position = xp.where(rank < total, xp.searchsorted(capacity, rank, side="right"), patches + (rank - total) // block)
+    vertex_patch[left] = position.astype(xp.int32)
     return patches + max(0, -(-(len(left) - total) // block))
 
 
 def _own_pattern(edges, vertex_edges, part, count):
-    """An edge goes to the lower patch of its ends; one of a heavy vertex to its other end: no patch could hold them all."""
+    """Assign each edge to the lower patch of its ends; if one end is heavy, to the patch of the other end.
+
+    No patch could own all edges of a heavy vertex.
+    """
     xp = device.xp()
     heavy = xp.diff(vertex_edges[0]) >= LOCAL_LIMIT
     a, b = edges[0::2], edges[1::2]
@@ -166,7 +169,7 @@ def _own(patch, count):
 
 
 def _surface_ribbons(T, faces, face_edges, vertices, edges, owned_faces):
-    """Keys of the foreign vertices, edges and faces: faces first, then what they bring with them."""
+    """Return the keys of the foreign vertices, edges and faces. Faces are gathered first, then their vertices and edges."""
     xp, n, m = device.xp(), len(vertices.patch), len(owned_faces.patch)
     at_vertices = _listed(K.k_star, n, (np.int32(n), *T.vertex_faces, np.int64(STAR_LIMIT), vertices.patch, owned_faces.patch))
     at_sides = _listed(K.k_sides, m, (np.int32(m), faces, face_edges, vertices.patch, owned_faces.patch, T.vertex_faces[0],
@@ -176,7 +179,7 @@ def _surface_ribbons(T, faces, face_edges, vertices, edges, owned_faces):
 
 
 def _pattern_ribbons(edges, vertex_edges, vertices, owned_edges):
-    """Keys of the foreign vertices and edges: edges first, then their ends; there are no faces."""
+    """Return the keys of the foreign vertices and edges. Edges are gathered first, then their ends."""
     xp, n = device.xp(), len(vertices.patch)
     of_edges = xp.unique(_listed(K.k_star, n, (np.int32(n), *vertex_edges, np.int64(LOCAL_LIMIT - 1), vertices.patch,
                                                owned_edges.patch)))
@@ -190,7 +193,7 @@ def _closure(of, ribbon, table, k, parts):
 
 
 def _listed(kernel, items, args):
-    """The keys that a kernel lists: counted first, then written in the order of its items."""
+    """Return the keys that a kernel lists, in the order of its items. They are counted first, then written."""
     xp, grid = device.xp(), device.grid_for(items, BLOCK)
     count = xp.zeros(items, xp.int32)
     device.launch(kernel, grid, BLOCK, 0, (*args, count, xp.empty(0, xp.int64), xp.empty(0, xp.int64)))
@@ -202,7 +205,7 @@ def _listed(kernel, items, args):
 
 
 def _too_large(count, owned, ribbons):
-    """Which patches hold more elements of one kind than 16 bits can number."""
+    """Mask of the patches with too many elements of one kind for 16-bit numbers."""
     xp = device.xp()
     full = xp.zeros(count, bool)
     for kind, keys in zip(owned, ribbons):
@@ -219,15 +222,15 @@ def _heavy(ptr, limit):
 
 
 def _number_locally(count, owned, ribbons, edges, face_edges, heavy):
-    """What ``_core.patch_surface`` returns."""
-    vertices, edge_parts, face_parts = (_lay_out(kind, keys, count) for kind, keys in zip(owned, ribbons))
+    """Return the arrays of ``_core.patch_surface``."""
+    vertices, edge_parts, face_parts = (_number_elements(kind, keys, count) for kind, keys in zip(owned, ribbons))
     ev = _localize(edge_parts, edges, 2, vertices, owned[0].rank, count)
     fe = _localize(face_parts, face_edges, 3, edge_parts, owned[1].rank, count)
     return vertices, edge_parts, face_parts, ev, fe, *heavy
 
 
-def _lay_out(kind, keys, count):
-    """(patch, ptr, owned_ptr, ltog, owner_patch, owner_local): owned elements of each patch, then its ribbon."""
+def _number_elements(kind, keys, count):
+    """Return (patch, ptr, owned_ptr, ltog, owner_patch, owner_local): owned elements of each patch, then its ribbon."""
     xp = device.xp()
     foreign = (keys & MASK).astype(xp.int32)
     ribbon_ptr = _ribbon_pointers(keys, count)

@@ -1,8 +1,8 @@
-// Cells of a partition that are too large become pieces within the limit, small pieces join others, parts are numbered.
+// Cuts cells beyond the limit into pieces, merges small pieces with others, and numbers the parts.
 //
-// Bisection: a search finds a vertex far from any other, a second one a vertex far from that; both grow together until they
-// meet. It is kept if both sides hold 1/16 of the cell, so that a cell is looked at O(log size) times, each O(size + entries).
-// Otherwise (a hub with its leaves) a breadth-first tree is cut, greedily from the leaves up.
+// Bisection: one search finds a peripheral vertex, a second search a vertex far from it; then both grow together until they meet.
+// The bisection is accepted if both sides have 1/16 of the cell, so there are O(log size) levels of cost O(size + entries).
+// Otherwise (a vertex with many leaves) a breadth-first tree is cut greedily, from the leaves to the root.
 #include <algorithm>
 
 #include "patches/kmeans.hpp"
@@ -10,14 +10,14 @@
 namespace ms::patches {
 namespace {
 
-// Cuts slices [begin, end) of `order` (members of one cell) into pieces and notes where each begins. `tag[v]` is the begin of
-// the slice that v lies in, -1 before the first cut that v takes part in.
+// Cuts slices [begin, end) of `order` (the members of a cell) into pieces and marks their starts. tag[v] is the start of the
+// slice that contains v; -1 before the first cut.
 struct Cutter {
   const Pattern& G;
   std::vector<int32_t>& order;
   std::vector<uint8_t>& start;
   std::vector<int32_t> tag, queue;
-  std::vector<uint8_t> mark;                                // 0 in every slice that is still to be cut
+  std::vector<uint8_t> mark;                                // 0 in every slice that is not cut yet
 
   Cutter(const Pattern& graph, Pieces& pieces)
       : G(graph), order(pieces.order), start(pieces.start), tag(graph.n, -1), queue(graph.n), mark(graph.n, 0) {}
@@ -29,14 +29,14 @@ struct Cutter {
   void cut_tree(int64_t begin, int64_t end, int64_t limit);
 };
 
-// Pieces that grow together: small ones join a neighbour or, where they cannot, share parts that need not be connected.
+// Merges small pieces: each joins a neighbor if possible, else shares a part that need not be connected.
 class Merger {
  public:
   Merger(const Pattern& G, const Pieces& pieces, int64_t limit);
   int32_t count() const { return static_cast<int32_t>(size_.size()); }
   bool is_small(int32_t k) const { return into_[k] == k && size_[k] * 4 <= limit_; }
-  bool join_neighbour(int32_t k);                           // the one with most contact among those with room
-  void pack(int32_t k);                                     // if nothing else would do, or next to nothing is lost
+  bool join_neighbor(int32_t k);                            // joins the neighbor with most common edges, if one is small enough
+  void pack(int32_t k);                                     // shares a part with other small pieces
   Parts parts();                                            // numbered by their lowest vertex
 
  private:
@@ -48,9 +48,9 @@ class Merger {
   const std::vector<int32_t>& order_;
   const int64_t limit_;
   std::vector<int64_t> begin_;                              // (pieces + 1) into order
-  std::vector<int32_t> of_;                                 // (n) piece
-  std::vector<int64_t> size_;                               // (pieces) with those that joined
-  std::vector<int32_t> into_;                               // (pieces) itself, or the piece it joined
+  std::vector<int32_t> of_;                                 // (n) piece of each vertex
+  std::vector<int64_t> size_;                               // (pieces) including pieces that joined
+  std::vector<int32_t> into_;                               // (pieces) the piece that it joined, or itself
   std::vector<int32_t> contacts_;
   int32_t shared_ = -1;                                     // piece that others are packed into
 };
@@ -74,7 +74,7 @@ void Pieces::refine(int64_t begin, const Pieces& of_slice) {
 Parts number(const Pattern& G, const Pieces& pieces, int64_t limit) {
   Merger merger(G, pieces, limit);
   for (int32_t k = 0; k < merger.count(); ++k)
-    if (merger.is_small(k) && !merger.join_neighbour(k)) merger.pack(k);
+    if (merger.is_small(k) && !merger.join_neighbor(k)) merger.pack(k);
   return merger.parts();
 }
 
@@ -101,8 +101,9 @@ void Cutter::cut(int64_t begin, int64_t end, int64_t limit) {
   }
 }
 
-// Goes on with a breadth-first search inside the slice: queue[begin, begin + filled) are found, from `head` on not yet looked
-// at. A vertex found takes the mark of the one that found it; up is the position of that one. Returns how many are found.
+// Continues a breadth-first search within the slice: queue[begin, begin + filled) are found, from `head` on not yet expanded. A
+// vertex with mark `fresh` is found and gets the mark of its predecessor, whose position is stored in `up`. Returns the number of
+// vertices found.
 int64_t Cutter::flood(int64_t begin, int64_t filled, int64_t head, uint8_t fresh, int32_t* up) {
   int32_t* const found = queue.data() + begin;
   for (; head < filled; ++head)
@@ -116,8 +117,8 @@ int64_t Cutter::flood(int64_t begin, int64_t filled, int64_t head, uint8_t fresh
   return filled;
 }
 
-// Orders the slice so that two sides follow each other, the cells of two far vertices, and returns where the second begins.
-// A slice of several components is cut in the middle of the list of its components.
+// Orders the slice so that one side follows the other: the cells of two distant vertices. Returns the start of the second side. A
+// slice of several components is cut in the middle of the list of its components.
 int64_t Cutter::bisect(int64_t begin, int64_t end) {
   const int64_t size = end - begin;
   int32_t* const found = queue.data() + begin;
@@ -151,7 +152,8 @@ int64_t Cutter::bisect(int64_t begin, int64_t end) {
   return middle;
 }
 
-// Subtrees of a breadth-first tree: from the leaves up, a subtree joins its parent's piece while that stays within the limit.
+// Cuts a breadth-first tree into pieces: from the leaves to the root, a subtree joins the piece of its parent if the sum is
+// within the limit.
 void Cutter::cut_tree(int64_t begin, int64_t end, int64_t limit) {
   const int64_t size = end - begin;
   int32_t* const found = queue.data() + begin;
@@ -171,7 +173,7 @@ void Cutter::cut_tree(int64_t begin, int64_t end, int64_t limit) {
       at[k] = static_cast<int32_t>(next);
       next += weight[k];
     } else {
-      root[k] = root[root[k]];                              // the parent stands before and is settled
+      root[k] = root[root[k]];                              // the parent comes first
     }
     order[at[root[k]]++] = found[k];
   }
@@ -191,7 +193,7 @@ Merger::Merger(const Pattern& G, const Pieces& pieces, int64_t limit) : G_(G), o
   }
 }
 
-bool Merger::join_neighbour(int32_t k) {
+bool Merger::join_neighbor(int32_t k) {
   contacts_.clear();
   for (int64_t i = begin_[k]; i < begin_[k + 1]; ++i)
     for (int64_t q = G_.ptr[order_[i]]; q < G_.ptr[order_[i] + 1]; ++q) {
@@ -210,13 +212,13 @@ bool Merger::join_neighbour(int32_t k) {
   return best > 0;
 }
 
-// A piece that has neighbours stays as it is, connected, unless it is tiny.
+// Packs piece k into the shared part. A piece with neighbors is kept as it is, and so stays connected, unless it is tiny.
 void Merger::pack(int32_t k) {
-  const auto has_neighbour = [&](int32_t v) {
+  const auto has_neighbor = [&](int32_t v) {
     return std::any_of(G_.idx + G_.ptr[v], G_.idx + G_.ptr[v + 1], [&](int32_t w) { return root(of_[w]) != k; });
   };
   const bool tiny = size_[k] * 16 <= limit_ || size_[k] == 1;
-  if (!tiny && std::any_of(order_.begin() + begin_[k], order_.begin() + begin_[k + 1], has_neighbour)) return;
+  if (!tiny && std::any_of(order_.begin() + begin_[k], order_.begin() + begin_[k + 1], has_neighbor)) return;
   if (shared_ >= 0 && size_[shared_] + size_[k] <= limit_) {
     size_[shared_] += size_[k];
     into_[k] = shared_;

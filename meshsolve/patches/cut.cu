@@ -1,44 +1,45 @@
-// Cells that are too large become pieces within the limit, small pieces join others: on the GPU.
+// Cuts cells beyond the limit into pieces, and merges small pieces with others, on the GPU.
 //
-// Twin of cut.cpp, bit for bit; see there for the method. k_cut: one block an oversized cell, its searches in the order of the
-// sequential queue (search.cuh); cells over the limit are few. k_merge: small pieces look for a neighbour one after the other,
-// as each changes what the next one finds; one block goes through them, its threads share the work on a piece.
+// CPU counterpart: cut.cpp, bit for bit, which describes the method. k_cut: one thread block per cell beyond the limit, of which
+// there are few; its searches have the order of the sequential queue (search.cuh). k_merge: small pieces choose a neighbor one
+// after the other, since each choice affects the next one. One thread block processes them all; its threads share the work on a
+// piece.
 #include "patches/search.cuh"
 
 namespace ms::patches {
 
-constexpr int deepest = 384;                                // slices that wait: each is at most 15/16 of the one it came from
+constexpr int deepest = 384;                                // most slices on the stack: a slice has at most 15/16 of its parent
 
-// One cell: [begin, end) of order. `mark` is 0 in every slice that is still to be cut; `tag` the begin of a vertex's slice.
+// Cuts one cell, [begin, end) of order. `mark` is 0 in every slice that is not cut yet; `tag` is the start of a vertex's slice.
 struct Cutter {
   Search search;
-  const int* cell;                                          // (n) which cell, before any cut
+  const int* cell;                                          // (n) cell of each vertex before the cuts
   int number;
   int *order, *tag, *mark, *queue;
 };
 
-struct Slice {                                              // a search inside one slice, over vertices marked `fresh`
+struct Slice {                                              // rule of a search within one slice, over vertices with mark `fresh`
   const Cutter& C;
   int begin, fresh;
   int* up;
   __device__ bool inside(int w) const { return C.cell[w] == C.number; }
   __device__ bool open(int, int w) const { return C.tag[w] == begin && C.mark[w] == fresh; }
-  __device__ void take(int v, int w) const { C.mark[w] = C.mark[v]; }
-  __device__ void place(int, int at, int from) const {
+  __device__ void mark(int v, int w) const { C.mark[w] = C.mark[v]; }
+  __device__ void record(int, int at, int from) const {
     if (up) up[at] = from;
   }
 };
 
-// The first position from `from` on whose vertex has no mark; the search has found fewer than all.
+// The first position from `from` on whose vertex has no mark. There must be one.
 __device__ __forceinline__ int next_unmarked(const Cutter& C, int begin, int from, int size) {
   for (int base = from;; base += blockDim.x) {
     const int i = base + threadIdx.x;
-    const int at = block_max(i < size && C.mark[C.order[begin + i]] == 0 ? no_one - i : 0);
-    if (at > 0) return no_one - at;
+    const int at = block_max(i < size && C.mark[C.order[begin + i]] == 0 ? unclaimed - i : 0);
+    if (at > 0) return unclaimed - at;
   }
 }
 
-// The components of the slice one after the other in found; whether there is one only.
+// Lists the components of the slice one after the other in `found`. Returns true if there is only one.
 __device__ __forceinline__ bool list_components(const Cutter& C, int begin, int size, int* found) {
   int filled = 0, starts = 0;
   for (int from = 0; filled < size; ++starts) {
@@ -53,7 +54,7 @@ __device__ __forceinline__ bool list_components(const Cutter& C, int begin, int 
   return starts == 1;
 }
 
-// Orders the slice so that two sides follow each other, the cells of two far vertices, and returns where the second begins.
+// Orders the slice so that one side follows the other: the cells of two distant vertices. Returns the start of the second side.
 __device__ __forceinline__ int bisect(const Cutter& C, int begin, int end) {
   const int size = end - begin;
   int* const found = C.queue + begin;
@@ -87,8 +88,8 @@ __device__ __forceinline__ int bisect(const Cutter& C, int begin, int end) {
   return begin + first;
 }
 
-// Subtrees of a breadth-first tree: from the leaves up, a subtree joins its parent's piece while that stays within the limit.
-// A hub with its leaves ends here; one thread goes through the tree.
+// Cuts a breadth-first tree into pieces: from the leaves to the root, a subtree joins the piece of its parent if the sum is
+// within the limit. Used for a vertex with many leaves. One thread processes the tree.
 __device__ __forceinline__ void cut_tree(const Cutter& C, int begin, int end, int limit, int* scratch, unsigned char* start) {
   const int size = end - begin;
   int *const found = C.queue + begin, *const up = scratch, *const weight = up + size, *const root = weight + size,
@@ -113,7 +114,7 @@ __device__ __forceinline__ void cut_tree(const Cutter& C, int begin, int end, in
         at[k] = next;
         next += weight[k];
       } else {
-        root[k] = root[root[k]];                            // the parent stands before and is settled
+        root[k] = root[root[k]];                            // the parent comes first
       }
       C.order[at[root[k]]++] = found[k];
     }
@@ -121,17 +122,17 @@ __device__ __forceinline__ void cut_tree(const Cutter& C, int begin, int end, in
   __syncthreads();
 }
 
-// What k_merge knows of the pieces.
+// The pieces, for k_merge.
 struct Merger {
   const long long* ptr;
-  const int *idx, *order, *begin, *of;                      // of: (n) piece
-  int *size, *into, *contact;                               // contact: (pieces) 0 between two pieces
+  const int *idx, *order, *begin, *of;                      // of: (n) piece of each vertex
+  int *size, *into, *contact;                               // contact: (pieces) counts of common edges, 0 between two pieces
   __device__ int root(int k) const {
     while (into[k] != k) k = into[k];
     return k;
   }
-  // use(root) for the piece behind every edge that leaves the vertices of piece k.
-  template <class Use> __device__ __forceinline__ void neighbours(int k, Use use) const {
+  // use(piece) for the other end of every edge that leaves piece k.
+  template <class Use> __device__ __forceinline__ void for_neighbors(int k, Use use) const {
     for (int i = begin[k] + threadIdx.x; i < begin[k + 1]; i += blockDim.x)
       for (long long q = ptr[order[i]]; q < ptr[order[i] + 1]; ++q) {
         const int other = root(of[idx[q]]);
@@ -145,13 +146,13 @@ struct Merger {
 using namespace ms;
 using namespace ms::patches;
 
-// Cuts slices [begins[c], ends[c]) of `order`, the cells numbers[c], into pieces of at most limits[c]; start[i] says where one
-// begins. finder holds no_one, mark and start 0; scratch holds four numbers a vertex.
+// Cuts the cells numbers[c], slices [begins[c], ends[c]) of `order`, into pieces of at most limits[c] vertices. start[i] = 1 if a
+// piece starts at position i. On entry finder = unclaimed, mark = start = 0. scratch: four entries per vertex.
 extern "C" __global__ void __launch_bounds__(256, 4)
 k_cut(const long long* ptr, const int* idx, const int* cell, const int* numbers, const int* begins, const int* ends,
       const int* limits,
       int* order, unsigned char* start, int* tag, int* mark, int* finder, int* slot, int* queue, int* scratch) {
-  __shared__ int waiting[deepest];                          // ends of slices that follow the present one, the nearest last
+  __shared__ int stack[deepest];                            // ends of the slices that follow the current one, the nearest last
   const int c = blockIdx.x, limit = limits[c];
   const Cutter C{{ptr, idx, finder, slot}, cell, numbers[c], order, tag, mark, queue};
   int b = begins[c], e = ends[c], depth = 0;
@@ -162,7 +163,7 @@ k_cut(const long long* ptr, const int* idx, const int* cell, const int* numbers,
       const int middle = bisect(C, b, e);
       if (min(middle - b, e - middle) * 16ll >= e - b) {
         for (int i = middle + threadIdx.x; i < e; i += blockDim.x) tag[order[i]] = middle;
-        if (threadIdx.x == 0) waiting[depth] = e;
+        if (threadIdx.x == 0) stack[depth] = e;
         __syncthreads();
         ++depth;
         e = middle;
@@ -174,13 +175,13 @@ k_cut(const long long* ptr, const int* idx, const int* cell, const int* numbers,
     }
     if (depth == 0) return;
     b = e;
-    e = waiting[--depth];
+    e = stack[--depth];
     __syncthreads();
   }
 }
 
-// Small pieces (`small`: those of at most limit / 4, in order) join the neighbour with most contact among those with room, or
-// share parts. One block.
+// Merges small pieces (`small`: at most limit / 4 vertices, ascending). Each joins the neighbor with most common edges if the sum
+// is within the limit, or shares a part. One thread block.
 extern "C" __global__ void __launch_bounds__(64)
 k_merge(const long long* ptr, const int* idx, const int* order, const int* begin, const int* of, const int* small, int count,
         int limit,
@@ -190,28 +191,28 @@ k_merge(const long long* ptr, const int* idx, const int* order, const int* begin
   for (int c = 0; c < count; ++c) {
     const int k = small[c], own = size[k];
     if (into[k] != k || own * 4ll > limit) continue;
-    const auto has_room = [&](int other) { return size[other] + own <= limit; };
+    const auto fits = [&](int other) { return size[other] + own <= limit; };
     int leaves = 0;
-    M.neighbours(k, [&](int other) {
+    M.for_neighbors(k, [&](int other) {
       leaves = 1;
-      if (has_room(other)) atomicAdd(contact + other, 1);
+      if (fits(other)) atomicAdd(contact + other, 1);
     });
-    const bool alone = !__syncthreads_or(leaves);
-    unsigned long long best = 0;                            // (contacts << 32 | the lower the better)
-    if (!alone) {                                           // isolated vertices may be many: not these barriers for each
-      M.neighbours(k, [&](int other) {
-        if (has_room(other))
-          best = max(best, (static_cast<unsigned long long>(contact[other]) << 32) | static_cast<unsigned>(no_one - other));
+    const bool isolated = !__syncthreads_or(leaves);
+    unsigned long long best = 0;                            // number of common edges, then the lower number
+    if (!isolated) {                                        // saves barriers: there may be many isolated vertices
+      M.for_neighbors(k, [&](int other) {
+        if (fits(other))
+          best = max(best, (static_cast<unsigned long long>(contact[other]) << 32) | static_cast<unsigned>(unclaimed - other));
       });
       best = block_max(best);
-      M.neighbours(k, [&](int other) {
-        if (has_room(other)) atomicExch(contact + other, 0);
+      M.for_neighbors(k, [&](int other) {
+        if (fits(other)) atomicExch(contact + other, 0);
       });
       __syncthreads();
     }
-    int target = best > 0 ? no_one - static_cast<int>(best & 0xffffffffu) : -1;
+    int target = best > 0 ? unclaimed - static_cast<int>(best & 0xffffffffu) : -1;
     const bool tiny = own * 16ll <= limit || own == 1;
-    if (target < 0 && (tiny || alone)) {                    // what has neighbours stays connected, unless it is tiny
+    if (target < 0 && (tiny || isolated)) {                 // other pieces are kept connected
       if (shared >= 0 && size[shared] + own <= limit) target = shared;
       else shared = k;
     }
@@ -224,7 +225,7 @@ k_merge(const long long* ptr, const int* idx, const int* order, const int* begin
   }
 }
 
-// The root of each piece, and the lowest vertex of each root (`lowest` holds n before).
+// The root of each piece, and the lowest vertex of each root. On entry lowest = n.
 extern "C" __global__ void __launch_bounds__(256) k_lowest_vertex(int n, const int* of, const int* into, int* root, int* lowest) {
   for (long long v = grid_begin(); v < n; v += grid_step()) {
     int k = of[v];

@@ -10,7 +10,7 @@ from meshsolve.device import to_host
 
 
 def patch_mesh(mesh, size, seed, threads):
-    """The arrays of the patches of a mesh, at most ``size`` owned faces each."""
+    """Return the arrays of the patches of a mesh, at most ``size`` owned faces each."""
     edges, sides = mesh.edges.reshape(-1), mesh.side_edges.reshape(-1)
     return _core.patch_surface(len(mesh.vertices), edges, mesh.faces.reshape(-1), sides, size, seed, threads)
 
@@ -31,11 +31,11 @@ class Tables:
         return cls([to_host(array) for array in view], to_host(vertices.patch), threads)
 
     def query(self, name):
-        """(indptr int64, indices int32)."""
+        """Return (indptr int64, indices int32)."""
         return _core.patch_query(name, *self._view, self._threads)
 
     def quotient_graph(self):
-        """The quotient graph as a csr_array, columns ascending in each row."""
+        """Return the quotient graph as a csr_array, columns ascending in each row."""
         ends = self._vertex_patch[self.query("EV")[1].reshape(-1, 2)]
         p, q = ends[ends[:, 0] != ends[:, 1]].T
         count, size = np.ones(2 * len(p), np.int64), len(self._view[0]) - 1

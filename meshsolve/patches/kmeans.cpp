@@ -1,10 +1,11 @@
 // Parts of a graph by Lloyd's iteration in graph distance.
 //
-// Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), section 3.1: (a) all seeds grow together, one layer at a time; (b) the
-// vertex farthest from the boundary of each cell is its next seed; a cell over the limit gets further seeds. Here (a) first
-// cuts the graph into regions of about 16 cells, and the rounds of (a) and (b) run inside each region: it fits into the cache,
-// and regions are independent tasks. Cells still over the limit are cut further by cut.cpp. Cost O(rounds (n + nnz)).
-// In a layer a vertex goes to the lowest seed that reaches it: no result depends on the number of threads.
+// Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), section 3.1: (a) all seeds grow together, one layer at a time; (b) the vertex
+// farthest from the boundary of each cell is its next seed; a cell beyond the limit gets additional seeds. In this code (a) first
+// partitions the graph into regions of about 16 cells. The rounds of (a) and (b) run within each region, which fits into the
+// cache and is an independent task. Cells that are still beyond the limit are cut by cut.cpp.
+// A vertex joins the lowest of the seeds that reach it in the same layer, so the result does not depend on the number of threads.
+// Cost: O(rounds (n + nnz)).
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -18,14 +19,14 @@
 namespace ms::patches {
 namespace {
 
-constexpr int rounds = 4;
-constexpr int64_t cells_per_region = 16;
-constexpr double aimed_fill = 0.85;                         // mean cell / limit: few cells end over the limit
+constexpr int rounds = 4;                                   // rounds of Lloyd's iteration
+constexpr int64_t cells_per_region = 16;                    // region size, so that it fits into the cache
+constexpr double aimed_fill = 0.85;                         // mean cell size relative to the limit, so that few cells exceed it
 constexpr uint32_t unreached = std::numeric_limits<uint32_t>::max();
 
-struct Subgraph {                                           // of one region, numbered as its members
+struct Subgraph {                                           // induced graph of a region, numbered in the order of its members
   OwnedPattern graph;
-  std::vector<uint8_t> rim;                                 // has a neighbour outside the region
+  std::vector<uint8_t> rim;                                 // 1 if the vertex has a neighbor outside the region
 };
 
 int64_t cell_size(int64_t limit) { return std::max<int64_t>(1, static_cast<int64_t>(aimed_fill * static_cast<double>(limit))); }
@@ -82,7 +83,7 @@ namespace {
 
 // ---- growth from seeds
 
-// Lowers `label` to `to` if it is higher; true for the first that reaches it.
+// Lowers `label` to `to` if it is higher. Returns true if the vertex was unreached.
 bool claim(uint32_t& label, uint32_t to) {
   AtomicRef<uint32_t> at(label);
   uint32_t seen = at.load(std::memory_order_relaxed);
@@ -91,8 +92,8 @@ bool claim(uint32_t& label, uint32_t to) {
   return false;
 }
 
-// Labels from `layer` outwards. In the layer that is being reached labels are higher by the number of cells, so that they can
-// still be told from settled ones.
+// Grows the labels outwards from `layer`. During a step the labels of the next layer are increased by the number of cells, which
+// distinguishes them from final labels.
 void spread(const Pattern& G, std::vector<int32_t> layer, uint32_t cells, std::vector<uint32_t>& label, int threads) {
   std::vector<std::vector<int32_t>> reached(threads);
   while (!layer.empty()) {
@@ -112,7 +113,7 @@ void spread(const Pattern& G, std::vector<int32_t> layer, uint32_t cells, std::v
   }
 }
 
-// One random vertex from each of as many equal blocks of the numbering as there are cells of the given size.
+// One random vertex from each of k equal ranges of the numbering, for k cells of the given size.
 std::vector<int32_t> first_seeds(int32_t n, int64_t size, uint64_t seed) {
   const int64_t k = (n + size - 1) / size;
   std::vector<int32_t> seeds(k);
@@ -134,9 +135,9 @@ void list_members(Cells& cells) {
 
 // ---- regions
 
-// Components that no seed lies in: one region each, or as many as their size asks for.
+// Components without a seed: one region each, or several in proportion to the size.
 void seed_unreached(const Pattern& G, int64_t size, Cells& regions, int threads) {
-  std::vector<int32_t> queue, fresh, pending;               // pending: found, to be shared out among several fresh seeds
+  std::vector<int32_t> queue, fresh, pending;               // pending: vertices of components with several new seeds
   for (int32_t v = 0; v < G.n; ++v) {
     if (regions.label[v] != unreached) continue;
     const uint32_t first = static_cast<uint32_t>(regions.seeds.size());
@@ -155,7 +156,7 @@ void seed_unreached(const Pattern& G, int64_t size, Cells& regions, int threads)
     fresh.insert(fresh.end(), regions.seeds.begin() + first, regions.seeds.end());
     for (int64_t j = 0; j < k; ++j) regions.label[regions.seeds[first + j]] = static_cast<uint32_t>(first + j);
   }
-  for (const int32_t v : pending)                           // not before: the scan would find their component again
+  for (const int32_t v : pending)                           // after the scan, which would otherwise find their components again
     if (regions.seeds[regions.label[v]] != v) regions.label[v] = unreached;
   spread(G, std::move(fresh), static_cast<uint32_t>(regions.seeds.size()), regions.label, threads);
 }
@@ -171,7 +172,7 @@ Cells find_regions(const Pattern& G, int64_t size, uint64_t seed, int threads) {
   return regions;
 }
 
-// The graph of the members of region r. `position` is shared by all threads, each writes the members of its regions.
+// The induced graph of region r. All threads share `position`; each writes only the members of its regions.
 Subgraph extract(const Pattern& G, const Cells& regions, int64_t r, std::vector<int32_t>& position) {
   const int32_t* const members = regions.members.data() + regions.ptr[r];
   const int64_t n = regions.size(r);
@@ -188,13 +189,13 @@ Subgraph extract(const Pattern& G, const Cells& regions, int64_t r, std::vector<
   return S;
 }
 
-bool has_foreign_neighbour(const Pattern& G, const std::vector<uint32_t>& label, int32_t v) {
+bool has_foreign_neighbor(const Pattern& G, const std::vector<uint32_t>& label, int32_t v) {
   return std::any_of(G.idx + G.ptr[v], G.idx + G.ptr[v + 1], [&](int32_t w) { return label[w] != label[v]; });
 }
 
 // ---- Lloyd's iteration in one region
 
-// All seeds in turn, a queue for all of them. Whether a vertex is new is hard to foretell: no branch depends on it.
+// Breadth-first search from all seeds with one queue. Branch-free in the inner loop: whether a vertex is new is hard to predict.
 void grow(const Pattern& G, Cells& cells) {
   cells.label.assign(G.n, unreached);
   std::vector<int32_t> queue(cells.seeds);
@@ -211,8 +212,8 @@ void grow(const Pattern& G, Cells& cells) {
     }
 }
 
-// The seed of each cell moves to the vertex that a search inwards from the boundary of the cell reaches last.
-void recentre(const Subgraph& S, Cells& cells) {
+// Moves the seed of each cell to the vertex that a search inwards from the boundary of the cell reaches last.
+void recenter(const Subgraph& S, Cells& cells) {
   const Pattern G = S.graph.view();
   std::vector<int32_t> queue(G.n + 1);
   std::vector<uint8_t> seen(G.n, 0);
@@ -220,7 +221,7 @@ void recentre(const Subgraph& S, Cells& cells) {
     int32_t* last = queue.data();
     for (int64_t i = cells.ptr[k]; i < cells.ptr[k + 1]; ++i) {
       const int32_t v = cells.members[i];
-      if (S.rim[v] || has_foreign_neighbour(G, cells.label, v)) seen[*last++ = v] = 1;
+      if (S.rim[v] || has_foreign_neighbor(G, cells.label, v)) seen[*last++ = v] = 1;
     }
     for (const int32_t* head = queue.data(); head != last; ++head)
       for (int64_t q = G.ptr[*head]; q < G.ptr[*head + 1]; ++q) {
@@ -234,12 +235,12 @@ void recentre(const Subgraph& S, Cells& cells) {
   }
 }
 
-// A cell over the limit gets as many further seeds as it holds whole limits.
+// Adds floor(size / limit) seeds to each cell beyond the limit.
 void add_seeds(int64_t limit, Cells& cells) {
   for (int64_t k = 0, count = cells.count(); k < count; ++k) {
-    const int64_t further = cells.size(k) > limit ? cells.size(k) / limit : 0;
-    for (int64_t j = 0; j < further; ++j) {
-      const int32_t v = cells.members[cells.ptr[k] + j * cells.size(k) / further];
+    const int64_t additional = cells.size(k) > limit ? cells.size(k) / limit : 0;
+    for (int64_t j = 0; j < additional; ++j) {
+      const int32_t v = cells.members[cells.ptr[k] + j * cells.size(k) / additional];
       if (v != cells.seeds[k]) cells.seeds.push_back(v);
     }
   }
@@ -252,8 +253,8 @@ Cells lloyd(const Subgraph& S, int64_t limit, uint64_t seed) {
   grow(G, cells);
   for (int round = 0; round < rounds; ++round) {
     list_members(cells);
-    recentre(S, cells);
-    if (round + 1 == rounds) add_seeds(limit, cells);       // earlier cells are far from even
+    recenter(S, cells);
+    if (round + 1 == rounds) add_seeds(limit, cells);       // cells of earlier rounds are uneven
     grow(G, cells);
   }
   list_members(cells);

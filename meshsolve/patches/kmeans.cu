@@ -1,9 +1,10 @@
-// Parts of a graph by Lloyd's iteration in graph distance, on the GPU: regions by launches over the whole graph, then one block
-// a region.
+// Parts of a graph by Lloyd's iteration in graph distance on the GPU: regions by launches over the whole graph, then one thread
+// block per region.
 //
-// Twin of kmeans.cpp, bit for bit; see there for the method and its source. Regions grow from all seeds at once, one launch a
-// layer (k_spread): a vertex goes to the lowest (layer, seed) that reaches it. A region of about 16 cells then stays with one
-// block for all rounds (k_lloyd); its searches keep the order of the sequential queue (search.cuh), so that ties fall alike.
+// CPU counterpart: kmeans.cpp, bit for bit, which describes the method and its source. Regions grow from all seeds at once, one
+// launch per layer (k_spread): a vertex joins the lowest (layer, seed) that reaches it. Then one thread block runs all rounds of
+// a region of about 16 cells (k_lloyd). Its searches have the order of the sequential queue (search.cuh), so ties are resolved in
+// the same way.
 #include "native/rng.hpp"
 #include "patches/search.cuh"
 
@@ -12,21 +13,21 @@ namespace ms::patches {
 constexpr unsigned long long unreached = ~0ull;
 
 struct Region {
-  const int* member;                                        // ascending
+  const int* member;                                        // (size) ascending
   int size, number;
   const int* of;                                            // (n) region of each vertex
   int *label, *seen, *queue;                                // (n), (n), (size)
-  int* seed;                                                // one a cell, numbered from first_cell in `label`
+  int* seed;                                                // seed of each cell; cells are numbered from first_cell in `label`
   int first_cell;
 };
 
-// All seeds in turn, a queue for all of them.
+// Rule of a search from all seeds, with one queue.
 struct Grow {
   const Region& R;
   __device__ bool inside(int w) const { return R.of[w] == R.number; }
   __device__ bool open(int, int w) const { return R.label[w] < 0; }
-  __device__ void take(int v, int w) const { R.label[w] = R.label[v]; }
-  __device__ void place(int, int, int) const {}
+  __device__ void mark(int v, int w) const { R.label[w] = R.label[v]; }
+  __device__ void record(int, int, int) const {}
 };
 
 __device__ __forceinline__ void grow(const Search& S, const Region& R, int cells) {
@@ -37,18 +38,18 @@ __device__ __forceinline__ void grow(const Search& S, const Region& R, int cells
   flood(S, R.queue, 0, cells, Grow{R});
 }
 
-// Within a cell, inwards from its boundary.
+// Rule of a search within each cell, inwards from its boundary.
 struct Inwards {
   const Region& R;
   __device__ bool inside(int w) const { return R.of[w] == R.number; }
   __device__ bool open(int v, int w) const { return R.label[w] == R.label[v] && !R.seen[w]; }
-  __device__ void take(int, int w) const { R.seen[w] = 1; }
-  __device__ void place(int, int, int) const {}
+  __device__ void mark(int, int w) const { R.seen[w] = 1; }
+  __device__ void record(int, int, int) const {}
 };
 
-// The seed of each cell moves to the vertex that the search inwards reaches last. All cells are searched at once: the queue of
-// one cell is what remains of the common one without the others.
-__device__ __forceinline__ void recentre(const Search& S, const Region& R, int cells, int* last) {
+// Moves the seed of each cell to the vertex that the search inwards reaches last. All cells are searched at once; the queue of a
+// cell is the subsequence of its vertices in the common queue.
+__device__ __forceinline__ void recenter(const Search& S, const Region& R, int cells, int* last) {
   const auto on_boundary = [&](int i) {
     const int v = R.member[i];
     for (long long q = S.ptr[v]; q < S.ptr[v + 1]; ++q)
@@ -69,7 +70,7 @@ __device__ __forceinline__ void recentre(const Search& S, const Region& R, int c
   __syncthreads();
 }
 
-// A cell over the limit gets as many further seeds as it holds whole limits: its members at equal steps. Returns the cells.
+// Adds floor(size / limit) seeds to each cell beyond the limit: members at equal steps. Returns the number of cells.
 __device__ __forceinline__ int add_seeds(const Region& R, int cells, int limit, int* size) {
   for (int k = threadIdx.x; k < cells; k += blockDim.x) size[k] = 0;
   __syncthreads();
@@ -78,18 +79,18 @@ __device__ __forceinline__ int add_seeds(const Region& R, int cells, int limit, 
   int filled = cells;
   for (int k = 0; k < cells; ++k) {
     const long long of_cell = size[k], further = of_cell > limit ? of_cell / limit : 0;
-    int before = 0;                                         // members of the cell in front of this stretch
+    int before = 0;                                         // number of members of the cell before `base`
     for (int base = 0; further > 0 && base < R.size; base += blockDim.x) {
       const int i = base + threadIdx.x;
-      const bool mine = i < R.size && R.label[R.member[i]] == R.first_cell + k;
-      int members, taken;
-      const long long rank = before + block_exclusive_sum(mine ? 1 : 0, members);
+      const bool in_cell = i < R.size && R.label[R.member[i]] == R.first_cell + k;
+      int members, added;
+      const long long rank = before + block_exclusive_sum(in_cell ? 1 : 0, members);
       const long long j = (rank * further + of_cell - 1) / of_cell;       // the first with j * size / further >= rank
-      const bool take = mine && j < further && j * of_cell / further == rank && R.member[i] != R.seed[k];
-      const int at = block_exclusive_sum(take ? 1 : 0, taken);
-      if (take) R.seed[filled + at] = R.member[i];
+      const bool is_seed = in_cell && j < further && j * of_cell / further == rank && R.member[i] != R.seed[k];
+      const int at = block_exclusive_sum(is_seed ? 1 : 0, added);
+      if (is_seed) R.seed[filled + at] = R.member[i];
       before += members;
-      filled += taken;
+      filled += added;
     }
   }
   __syncthreads();
@@ -103,7 +104,7 @@ using namespace ms::patches;
 
 // ---- regions
 
-// One random vertex from each of `count` equal blocks of the numbering.
+// One random vertex from each of `count` equal ranges of the numbering.
 extern "C" __global__ void __launch_bounds__(256)
 k_first_seeds(int n, int count, unsigned long long seed, int* queue, unsigned long long* key) {
   for (long long j = grid_begin(); j < count; j += grid_step()) {
@@ -115,7 +116,7 @@ k_first_seeds(int n, int count, unsigned long long seed, int* queue, unsigned lo
   }
 }
 
-// One layer: key = (layer << 32 | seed). The layer is queue[first[step], + count[step]); what it reaches first is put behind it.
+// Expands one layer, queue[first[step], + count[step]), and appends the vertices that it reaches. key = (layer << 32 | seed).
 extern "C" __global__ void __launch_bounds__(256)
 k_spread(const long long* ptr, const int* idx, unsigned layer, int step, int* first, int* count, int* queue,
          unsigned long long* key) {
@@ -132,7 +133,7 @@ k_spread(const long long* ptr, const int* idx, unsigned layer, int step, int* fi
   }
 }
 
-// Components of the vertices that no seed reached: parent[v] <= v, a forest that hooks roots under lower ones.
+// Connected components of the vertices that no seed reached, by union-find: roots are hooked to lower roots, so parent[v] <= v.
 extern "C" __global__ void __launch_bounds__(256)
 k_unite(const long long* ptr, const int* idx, int n, const unsigned long long* key, int* parent) {
   volatile int* const up = parent;
@@ -143,7 +144,7 @@ k_unite(const long long* ptr, const int* idx, int n, const unsigned long long* k
   for (long long v = grid_begin(); v < n; v += grid_step()) {
     if (key[v] != unreached) continue;
     for (long long q = ptr[v]; q < ptr[v + 1]; ++q) {
-      if (idx[q] >= v) continue;                            // its other end sees to it
+      if (idx[q] >= v) continue;                            // handled from the other end
       int a = root(static_cast<int>(v)), b = root(idx[q]);
       while (a != b) {
         const int high = max(a, b), low = min(a, b);
@@ -169,12 +170,12 @@ struct FromRoot {
   int* seen;
   __device__ bool inside(int w) const { return root[w] == number; }
   __device__ bool open(int, int w) const { return !seen[w]; }
-  __device__ void take(int, int w) const { seen[w] = 1; }
-  __device__ void place(int, int, int) const {}
+  __device__ void mark(int, int w) const { seen[w] = 1; }
+  __device__ void record(int, int, int) const {}
 };
 
-// Several seeds for a large component: at equal steps of the queue of a search from its lowest vertex, labelled from
-// labels[b] on. One block each.
+// Several seeds for each large component, at equal steps of the queue of a search from its lowest vertex. Their labels start at
+// labels[b]. One thread block per component.
 extern "C" __global__ void __launch_bounds__(512)
 k_component_seeds(const long long* ptr, const int* idx, const int* root, const int* lowest, const int* size, const int* seeds,
                   const int* labels, const long long* queue_ptr, const long long* fresh_ptr, int* finder, int* slot, int* seen,
@@ -196,8 +197,8 @@ k_component_seeds(const long long* ptr, const int* idx, const int* root, const i
 
 // ---- cells
 
-// Lloyd's iteration in every region of more than `limit` vertices: one block each. The cells of region r are numbered from
-// seed_ptr[r] on, which leaves room for those that are added; `last` is scratch of the same size.
+// Lloyd's iteration in every region of more than `limit` vertices, one thread block per region. The cells of region r are
+// numbered from seed_ptr[r] on, with gaps for cells that are added. `last`: scratch of the same size.
 extern "C" __global__ void __launch_bounds__(512)
 k_lloyd(const long long* ptr, const int* idx, const int* region, const int* member, const long long* region_ptr,
         const long long* seed_ptr, int limit, int cell_size, int rounds, unsigned long long seed, int* seeds, int* last,
@@ -220,7 +221,7 @@ k_lloyd(const long long* ptr, const int* idx, const int* region, const int* memb
   __syncthreads();
   grow(S, R, cells);
   for (int round = 0; round < rounds; ++round) {
-    recentre(S, R, cells, last + seed_ptr[r]);
+    recenter(S, R, cells, last + seed_ptr[r]);
     if (round + 1 == rounds) cells = add_seeds(R, cells, limit, last + seed_ptr[r]);
     grow(S, R, cells);
   }

@@ -1,7 +1,7 @@
-"""The CUDA path of the partition: launches of kmeans.cu and cut.cu, twins of kmeans.cpp and cut.cpp with the same result.
+"""Partition of a graph on the GPU: launches of kmeans.cu and cut.cu. CPU counterparts: kmeans.cpp and cut.cpp, with the same result.
 
-A graph is (ptr int64, idx int32) on the device, a partition (part int32 of each vertex, number of parts). Sizes come back to
-the host, and whether a layer of the search was empty, once in LAYERS.
+A graph is (ptr int64, idx int32) on the GPU; a partition is (part of each vertex int32, number of parts). Only sizes are copied to the
+host, among them the size of every LAYERS-th layer of a search.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from meshsolve import device
 from meshsolve.sparse.lists_cuda import bincount, exclusive_scan, total
 
 K, C = device.kernels("patches/kmeans.cu"), device.kernels("patches/cut.cu")
-BLOCK, REGION_BLOCK, MERGE_BLOCK = 256, 512, 64
-LAYERS = 16                         # of a search, launched before the host looks
-UNREACHED = np.uint64(2**64 - 1)
-NO_ONE = np.int32(2**31 - 1)
+BLOCK, REGION_BLOCK, MERGE_BLOCK = 256, 512, 64             # threads per block
+LAYERS = 16                         # layers of a search that are launched before the host reads the size of the next one
+UNREACHED = np.uint64(2**64 - 1)    # unreached of kmeans.cu
+UNCLAIMED = np.int32(2**31 - 1)     # unclaimed of search.cuh
 CELLS_PER_REGION, AIMED_FILL, ROUNDS = 16, 0.85, 4          # as in kmeans.cpp
 
 
 def kmeans(graph, limit, seed):
-    """Parts of 1 to ``limit`` vertices: the twin of ``kmeans`` in kmeans.cpp."""
+    """Partition a graph into parts of 1 to ``limit`` vertices, as ``kmeans`` of kmeans.cpp."""
     region, count = _find_regions(graph, CELLS_PER_REGION * _cell_size(limit), seed)
     return _number(graph, *_cut(graph, _lloyd(graph, region, count, limit, seed), limit), limit)
 
 
 def halve(graph, part, count, marked):
-    """Cuts each part that is marked in two or more of at most half its size: the twin of ``halve`` in kmeans.cpp."""
+    """Split each marked part into parts of at most half its size, as ``halve`` of kmeans.cpp."""
     xp = device.xp()
     half = (bincount(part, count) + 1) // 2
     largest = max(1, int(device.scalar((half * marked).max().reshape(1))))
@@ -41,7 +41,7 @@ def _cell_size(limit):
 
 
 def _find_regions(graph, size, seed):
-    """(region of each vertex, number of regions): all seeds grow at once, then components that no seed lies in."""
+    """Return (region of each vertex, number of regions). All seeds grow at once; then components without a seed are added."""
     xp, n = device.xp(), _size(graph)
     count = -(-n // size)
     key, queue = xp.full(n, UNREACHED, xp.uint64), xp.empty(n, xp.int32)
@@ -55,7 +55,7 @@ def _find_regions(graph, size, seed):
 
 
 def _spread(graph, key, queue, seeds):
-    """Layer after layer from the ``seeds`` vertices at the head of the queue."""
+    """Grow the regions layer by layer from the first ``seeds`` vertices of the queue."""
     xp = device.xp()
     begin, size, layer = 0, seeds, 1
     grid = device.grid_for(len(queue), BLOCK, most=1024)
@@ -69,7 +69,7 @@ def _spread(graph, key, queue, seeds):
 
 
 def _seed_unreached(graph, key, left, size, count):
-    """One region for each further component, or as many as its size asks for; returns the number of regions."""
+    """Make one region of each remaining component, or several in proportion to its size. Return the number of regions."""
     xp, n = device.xp(), len(key)
     parent, root = xp.arange(n, dtype=xp.int32), xp.empty(n, xp.int32)
     grid = device.grid_for(n, BLOCK)
@@ -87,29 +87,29 @@ def _seed_unreached(graph, key, left, size, count):
 
 
 def _seed_components(graph, key, root, lowest, found, seeds, label):
-    """Several seeds in each of some large components, and the search from them."""
+    """Grow several regions in each of some large components."""
     xp, n = device.xp(), len(key)
-    queue_ptr, fresh_ptr = xp.cumsum(found) - found, xp.cumsum(seeds) - seeds
-    finder, slot, seen = xp.full(n, NO_ONE, xp.int32), xp.empty(n, xp.int32), xp.zeros(n, xp.int32)
-    queue, fresh = xp.empty(n, xp.int32), xp.empty(n, xp.int32)
+    queue_ptr, new_ptr = xp.cumsum(found) - found, xp.cumsum(seeds) - seeds
+    finder, slot, seen = xp.full(n, UNCLAIMED, xp.int32), xp.empty(n, xp.int32), xp.zeros(n, xp.int32)
+    queue, new_seeds = xp.empty(n, xp.int32), xp.empty(n, xp.int32)
     narrow = [array.astype(xp.int32) for array in (lowest, found, seeds, label)]
     device.launch(K.k_component_seeds, len(lowest), REGION_BLOCK, 0, (*graph, root, *narrow, queue_ptr.astype(xp.int64),
-                  fresh_ptr.astype(xp.int64), finder, slot, seen, queue, fresh, key))
-    _spread(graph, key, fresh, int(device.scalar(seeds.sum().reshape(1))))
+                  new_ptr.astype(xp.int64), finder, slot, seen, queue, new_seeds, key))
+    _spread(graph, key, new_seeds, int(device.scalar(seeds.sum().reshape(1))))
 
 
 # ---- cells and pieces -------------------------------------------------------------------------------------------------
 
 
 def _lloyd(graph, region, count, limit, seed):
-    """The cell of each vertex, numbered region after region; numbers may be left out."""
+    """Return the cell of each vertex, numbered region by region; some numbers may not occur."""
     xp, n, size = device.xp(), len(region), _cell_size(limit)
     member, region_ptr = members(region, count)
-    held = xp.diff(region_ptr)
-    room = xp.where(held > limit, -(-held // size) + held // limit, 1)
-    seed_ptr = exclusive_scan(room)
+    weight = xp.diff(region_ptr)
+    capacity = xp.where(weight > limit, -(-weight // size) + weight // limit, 1)
+    seed_ptr = exclusive_scan(capacity)
     seeds = xp.empty(total(seed_ptr), xp.int32)
-    finder, label = xp.full(n, NO_ONE, xp.int32), xp.empty(n, xp.int32)
+    finder, label = xp.full(n, UNCLAIMED, xp.int32), xp.empty(n, xp.int32)
     slot, seen, queue = (xp.empty(n, xp.int32) for _ in range(3))
     device.launch(K.k_lloyd, count, REGION_BLOCK, 0, (*graph, region, member, region_ptr, seed_ptr, np.int32(limit),
                                                       np.int32(size),
@@ -118,7 +118,7 @@ def _lloyd(graph, region, count, limit, seed):
 
 
 def _cut(graph, cell, limit):
-    """(order, start): vertices piece after piece, and whether one begins at a position; no piece over its cell's limit."""
+    """Return (order, start): the vertices piece by piece, and 1 where a piece starts. No piece exceeds the limit of its cell."""
     xp, n = device.xp(), len(cell)
     count = int(device.scalar(cell.max().reshape(1))) + 1
     order, ptr = members(cell, count)
@@ -127,7 +127,7 @@ def _cut(graph, cell, limit):
     limits = limit if hasattr(limit, "shape") else xp.full(count, limit, xp.int64)
     over = xp.flatnonzero(xp.diff(ptr) > limits)
     if len(over):
-        finder, tag, mark = xp.full(n, NO_ONE, xp.int32), xp.full(n, -1, xp.int32), xp.zeros(n, xp.int32)
+        finder, tag, mark = xp.full(n, UNCLAIMED, xp.int32), xp.full(n, -1, xp.int32), xp.zeros(n, xp.int32)
         slices = [array.astype(xp.int32) for array in (over, ptr[over], ptr[over + 1], limits[over])]
         slot, queue, scratch = (xp.empty(k * n, xp.int32) for k in (1, 1, 4))
         device.launch(C.k_cut, len(over), BLOCK, 0, (*graph, cell, *slices, order, start, tag, mark, finder, slot, queue,
@@ -136,7 +136,7 @@ def _cut(graph, cell, limit):
 
 
 def _number(graph, order, start, limit):
-    """Parts of at most ``limit`` vertices (or of one larger piece) in the order of their lowest vertex: (part, count)."""
+    """Return (part, count): parts of at most ``limit`` vertices (or of one larger piece), numbered by their lowest vertex."""
     xp, n = device.xp(), len(order)
     begin = xp.append(xp.flatnonzero(start), n).astype(xp.int32)
     count = len(begin) - 1
@@ -150,13 +150,13 @@ def _number(graph, order, start, limit):
     root, lowest = xp.empty(n, xp.int32), xp.full(count, n, xp.int32)
     device.launch(C.k_lowest_vertex, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), of, into, root, lowest))
     first = xp.zeros(n + 1, xp.int32)
-    first[lowest] = 1                                       # pieces that joined others keep n, behind the last vertex
+    first[lowest] = 1                                       # pieces that joined others have lowest = n
     number = xp.cumsum(first, dtype=xp.int32) - 1
     return number[lowest[root]], int(device.scalar(number[-2:-1])) + 1
 
 
 def members(of, count):
-    """The transpose of a map: (members of each, ascending, int32; pointers int64)."""
+    """Return the transpose of a map: (members of each value, ascending, int32; pointers int64)."""
     xp = device.xp()
     order = xp.argsort(of, kind="stable")
     ptr = xp.searchsorted(of[order], xp.arange(count + 1, dtype=of.dtype), side="left").astype(xp.int64)

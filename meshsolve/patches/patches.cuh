@@ -1,4 +1,4 @@
-// What kernels read of a patch mesh: the tables of query_cuda.py, in the local numbers of one patch. See patches.hpp.
+// View of a patch mesh for kernels: the tables of query_cuda.py, in the local numbers of one patch. See patches.hpp.
 #pragma once
 #include "device/common.cuh"
 
@@ -12,14 +12,14 @@ struct Kind {                                               // one kind of eleme
   __device__ int owned(int p) const { return static_cast<int>(owned_ptr[p + 1] - owned_ptr[p]); }
   __device__ int size(int p) const { return static_cast<int>(ptr[p + 1] - ptr[p]); }
   __device__ const int* global(int p) const { return ltog + ptr[p]; }
-  // The local number of an element that patch p holds: owned ones and the ribbon both ascend.
+  // The local number of an element of patch p. Owned elements and ribbon both ascend.
   __device__ int local(int p, int element) const {
     const int *const row = global(p), own = owned(p), at = lower_bound(row, own, element);
     return at < own && row[at] == element ? at : own + lower_bound(row + own, size(p) - own, element);
   }
 };
 
-// The corners of a face from its sides: corner 0 is what the first and the last side share, the others are their other ends.
+// The corners of a face from its sides. Corner 0 is the common end of the first and the last side.
 __device__ __forceinline__ void corners(const u16* ev, const u16* sides, int corner[3]) {
   const u16 *first = ev + 2 * sides[0], *last = ev + 2 * sides[2];
   const int c = first[0] == last[0] || first[0] == last[1] ? first[0] : first[1];

@@ -1,9 +1,9 @@
-// The eight neighbourhood queries, patch by patch in local numbers, written as rows of global numbers.
+// The eight neighborhood queries, patch by patch in local numbers, with rows of global numbers as result.
 //
-// Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), section 5: FE and EV are stored, the rest is composed of them and their
-// transposes inside the patch. A patch writes the rows of the elements it owns and no others, so patches run in any order.
-// A row is counted, then written, then sorted: O(elements), the same bits on any number of threads.
-// Rows of heavy elements (whose faces do not all lie in their patch) are gathered over the owned elements of all patches.
+// Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), section 5: FE and EV are stored; the others are composed from them and their
+// transposes within the patch. A patch writes only the rows of its owned elements, so patches are independent tasks.
+// Rows are counted, written, then sorted, so the result does not depend on the number of threads. Cost: O(elements).
+// Rows of heavy elements, whose faces are not all in their patch, are gathered from the owned elements of all patches.
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -15,7 +15,7 @@
 namespace ms::patches {
 namespace {
 
-constexpr int64_t grain = 16;                               // patches a task
+constexpr int64_t grain = 16;                               // patches per task
 
 // ---- local incidences: emit(source, target) for each of the first `count` carriers (edges or faces) of patch p
 
@@ -41,7 +41,7 @@ struct VertexVertices {
   }
 };
 
-// Side i joins corners i and i + 1: corner 0 is what the first and the last side share, the others are their other ends.
+// Corners of a face. Side i joins corners i and i + 1, so corner 0 is the common end of the first and the last side.
 std::array<uint16_t, 3> corners(const uint16_t* ev, const uint16_t* sides) {
   const uint16_t *first = ev + 2 * sides[0], *last = ev + 2 * sides[2];
   const uint16_t c = first[0] == last[0] || first[0] == last[1] ? first[0] : first[1];
@@ -69,7 +69,7 @@ struct EdgeFaces {
 
 using Rows = std::vector<std::vector<int32_t>>;
 
-// The complete rows of some source elements (ascending), in global numbers: every carrier is owned exactly once.
+// The complete rows of some source elements (ascending), in global numbers. Every carrier is owned by exactly one patch.
 template <class Query> Rows rows_of(const View& P, const int32_t* sources, int64_t count) {
   Rows rows(count);
   for (int32_t p = 0; count > 0 && p < P.count; ++p) {
@@ -87,7 +87,7 @@ template <class Query> OwnedPattern transposed(const View& P, const int32_t* hea
   const Kind &sources = P.*Query::source, &targets = P.*Query::target, &carriers = P.*Query::carrier;
   const Rows heavy_rows = rows_of<Query>(P, heavy, num_heavy);
   OwnedPattern R{std::vector<int64_t>(sources.owned_ptr[P.count] + 1, 0), {}};
-  std::vector<std::vector<int64_t>> scratch(std::max(1, threads));        // per worker: a number for each local source
+  std::vector<std::vector<int64_t>> scratch(std::max(1, threads));        // per worker: a counter for each local source
   for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int worker) {
     std::vector<int64_t>& count = scratch[worker];
     count.resize(local_limit);
@@ -117,7 +117,7 @@ template <class Query> OwnedPattern transposed(const View& P, const int32_t* hea
   return R;
 }
 
-// Tables of k columns: row g of the owned elements of each patch, from `local(p, i)`, an array of k local targets.
+// A table of k columns: the rows of all owned elements, from local(p, i), an array of k local targets.
 template <size_t k, class Local>
 OwnedPattern table(const View& P, const Kind& sources, const Kind& targets, int threads, Local&& local) {
   const int64_t n = sources.owned_ptr[P.count];
@@ -154,7 +154,7 @@ struct LocalEdgeFaces {
 OwnedPattern faces_of_faces(const View& P, int threads) {
   const Rows heavy_rows = rows_of<EdgeFaces>(P, P.heavy_edges, P.num_heavy_edges);
   const int32_t* const heavy_end = P.heavy_edges + P.num_heavy_edges;
-  std::vector<std::vector<int32_t>> found(P.count);         // the rows of each patch, one after the other
+  std::vector<std::vector<int32_t>> found(P.count);         // rows of each patch, concatenated
   OwnedPattern R{std::vector<int64_t>(P.faces.owned_ptr[P.count] + 1, 0), {}};
   for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int) {
     LocalEdgeFaces at;

@@ -1,22 +1,22 @@
-// The eight neighbourhood queries and the quotient graph on the GPU: one block per patch, rows built in shared memory.
+// The eight neighborhood queries and the quotient graph on the GPU: one thread block per patch, with rows built in shared memory.
 //
-// Twin of query.cpp; the same rows, entry by entry. Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), section 5.
-// A patch reads its 16-bit connectivity once, coalesced. Rows of transposed incidences (VE VV VF EF) are counted (k_count),
-// the host sums the counts, then k_rows scatters each patch's pairs into rows in shared memory, sorts every row by one thread
-// and writes it. Patches whose rows do not fit into `capacity` integers of shared memory work in global memory instead; a
-// patch decides that for itself. Rows of heavy elements are gathered over the owned carriers of all patches (k_heavy).
-// Atomics are on shared memory but for heavy rows and patches that do not fit.
+// CPU counterpart: query.cpp, the same rows. Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), section 5. A thread block reads
+// the 16-bit connectivity of its patch once, coalesced. Rows of transposed incidences (VE VV VF EF) are counted (k_count), and
+// the counts are scanned. Then k_rows scatters the pairs of each patch into rows in shared memory, sorts each row by one thread
+// and writes it. A patch whose rows exceed `capacity` integers works in global memory. Rows of heavy elements are gathered from
+// the owned carriers of all patches (k_heavy). Atomics are on shared memory, except for heavy rows and patches beyond the
+// capacity.
 #include "patches/patches.cuh"
 
 namespace ms::patches {
 
 enum Query { VE, VV, VF, EF };                              // transposed incidences, numbered as in query_cuda.py
 
-// What one query means in patch p: carriers (edges or faces) whose pairs (source, target) make up the rows.
+// The incidence of one query in patch p: carriers (edges or faces) whose pairs (source, target) are the entries of the rows.
 template <Query query> struct Incidence {
   static constexpr bool of_edges = query == VE || query == VV;
   Kind source, target, carrier;
-  const u16 *ev, *fe;                                       // of the patch
+  const u16 *ev, *fe;                                       // tables of the patch
 
   __device__ __forceinline__ Incidence(int p, const Kind& vertices, const Kind& edges, const Kind& faces, const u16* all_ev,
                                        const u16* all_fe)
@@ -39,7 +39,7 @@ template <Query query> struct Incidence {
   }
 };
 
-// The body of a kernel for the query that its launch names: body(Incidence) is compiled once for each.
+// Calls body(Incidence<query>) for the query of the launch; the body is compiled once for each query.
 template <class Body>
 __device__ __forceinline__ void with_incidence(int query, int p, const Kind& vertices, const Kind& edges, const Kind& faces,
                                                const u16* ev, const u16* fe, Body body) {
@@ -51,7 +51,7 @@ __device__ __forceinline__ void with_incidence(int query, int p, const Kind& ver
   }
 }
 
-// Numbers of the owned sources' carriers, into size[global number].
+// size[g] = number of pairs of each owned source, with global number g.
 template <class At> __device__ __forceinline__ void count_rows(const At& at, int p, int capacity, int* shared, int* size) {
   const int owned = at.source.owned(p), carriers = at.carrier.size(p);
   const int* const source = at.source.global(p);
@@ -72,7 +72,7 @@ template <class At> __device__ __forceinline__ void count_rows(const At& at, int
   for (int s = threadIdx.x; s < owned; s += blockDim.x) size[source[s]] = shared[s];
 }
 
-// Rows in shared memory, behind two numbers a source; each sorted by one thread.
+// Builds the rows in shared memory, after two integers per source; one thread sorts each row.
 template <class At>
 __device__ __forceinline__ void write_rows(const At& at, int p, int* shared, const long long* indptr, int* indices) {
   const int owned = at.source.owned(p), carriers = at.carrier.size(p);
@@ -95,7 +95,7 @@ __device__ __forceinline__ void write_rows(const At& at, int p, int* shared, con
   }
 }
 
-// The same in global memory, for a patch whose rows do not fit. cursor: a number per source element, zero before.
+// The same in global memory, for a patch beyond the capacity. cursor: one entry per source element, zero on entry.
 template <class At>
 __device__ __forceinline__ void write_rows_in_place(const At& at, int p, int* cursor, const long long* indptr, int* indices) {
   const int owned = at.source.owned(p), carriers = at.carrier.size(p);
@@ -108,18 +108,18 @@ __device__ __forceinline__ void write_rows_in_place(const At& at, int p, int* cu
   for (int s = threadIdx.x; s < owned; s += blockDim.x) sort_row(indices + indptr[source[s]], cursor[source[s]]);
 }
 
-// Integers of shared memory that write_rows needs for patch p, or more than `capacity` where that is more.
-__device__ __forceinline__ int row_room(const Kind& of, int p, const long long* indptr, int capacity) {
+// Number of integers of shared memory that write_rows needs for patch p, at most capacity + 1.
+__device__ __forceinline__ int rows_size(const Kind& of, int p, const long long* indptr, int capacity) {
   const int owned = of.owned(p);
   const int* const source = of.global(p);
-  long long mine = 0, total = 0;
-  for (int s = threadIdx.x; s < owned; s += blockDim.x) mine += indptr[source[s] + 1] - indptr[source[s]];
-  block_exclusive_sum(mine, total);
+  long long part = 0, total = 0;
+  for (int s = threadIdx.x; s < owned; s += blockDim.x) part += indptr[source[s] + 1] - indptr[source[s]];
+  block_exclusive_sum(part, total);
   return static_cast<int>(min(2ll * owned + total, capacity + 1ll));
 }
 
-// Faces at each local edge of a patch as rows of global numbers, ascending: what FF is merged from. `start` ends up one
-// edge ahead: row e is [start[e - 1], start[e]).
+// Faces at each local edge of a patch, as ascending rows of global numbers, which FF merges. On return `start` is shifted by one:
+// row e is [start[e - 1], start[e]).
 __device__ __forceinline__ void edge_faces(const Incidence<EF>& at, int p, int* start, int* row) {
   const int edges = at.source.size(p), count = at.carrier.size(p);
   const int* const face = at.target.global(p);
@@ -138,7 +138,7 @@ __device__ __forceinline__ void edge_faces(const Incidence<EF>& at, int p, int* 
   __syncthreads();
 }
 
-// The faces that lie in one of three ascending rows, each once, without `self`; written where `out` is given, and counted.
+// The union of three ascending rows without `self`, written to `out` if it is given. Returns its size.
 __device__ __forceinline__ int merge_rows(const int* const row[3], const int count[3], int self, int* out) {
   int at[3] = {0, 0, 0}, written = 0;
   for (;;) {
@@ -161,8 +161,8 @@ using namespace ms::patches;
 
 // ---- VE VV VF EF
 
-// size[g] of every owned source g: how many carriers of its patch name it. A patch that owns more sources than `capacity`
-// counts in `size` itself, which is zero before.
+// size[g] = number of pairs of each owned source g. A patch of more than `capacity` sources counts in `size`, which must be zero
+// on entry.
 extern "C" __global__ void __launch_bounds__(256)
 k_count(int query, const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
         const long long* edge_owned, const int* edge_ltog, const long long* face_ptr, const long long* face_owned,
@@ -174,7 +174,7 @@ k_count(int query, const long long* vertex_ptr, const long long* vertex_owned, c
                  {face_ptr, face_owned, face_ltog}, ev, fe, [&](const auto& at) { count_rows(at, p, capacity, shared, size); });
 }
 
-// The rows themselves. A heavy source gets what its patch holds, in bounds; k_heavy's result is put over it.
+// Writes the rows. A heavy source gets the incomplete row of its patch, which the result of k_heavy replaces.
 extern "C" __global__ void __launch_bounds__(256)
 k_rows(int query, const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
        const long long* edge_owned, const int* edge_ltog, const long long* face_ptr, const long long* face_owned,
@@ -185,12 +185,13 @@ k_rows(int query, const long long* vertex_ptr, const long long* vertex_owned, co
   const int p = blockIdx.x;
   with_incidence(query, p, {vertex_ptr, vertex_owned, vertex_ltog}, {edge_ptr, edge_owned, edge_ltog},
                  {face_ptr, face_owned, face_ltog}, ev, fe, [&](const auto& at) {
-                   if (row_room(at.source, p, indptr, capacity) <= capacity) write_rows(at, p, shared, indptr, indices);
+                   if (rows_size(at.source, p, indptr, capacity) <= capacity) write_rows(at, p, shared, indptr, indices);
                    else write_rows_in_place(at, p, cursor, indptr, indices);
                  });
 }
 
-// Pairs (rank of a heavy source << 32 | target) of all owned carriers, in any order; `pairs` null: only counted.
+// Lists the pairs (rank of a heavy source << 32 | target) of all owned carriers, in any order. With `pairs` null it only counts
+// them.
 extern "C" __global__ void __launch_bounds__(256)
 k_heavy(int query, const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
         const long long* edge_owned, const int* edge_ltog, const long long* face_ptr, const long long* face_owned,
@@ -213,9 +214,9 @@ k_heavy(int query, const long long* vertex_ptr, const long long* vertex_owned, c
 
 // ---- FF
 
-// Faces that share an edge with each owned face. First pass (`indices` null): size[f]; second: the rows. A patch that needs
-// more than `capacity` integers takes its part of `scratch`: local edges, then three faces a local face. Edges on the list of
-// heavy ones have their rows in heavy_ptr, heavy_faces.
+// Faces that share an edge with each owned face. First pass (`indices` null): size[f]; second pass: the rows. A patch that needs
+// more than `capacity` integers uses its part of `scratch`: one per local edge, then three per local face. Rows of heavy edges
+// are given by heavy_ptr and heavy_faces.
 extern "C" __global__ void __launch_bounds__(256)
 k_faces_of_faces(const long long* edge_ptr, const long long* edge_owned, const int* edge_ltog, const long long* face_ptr,
                  const long long* face_owned, const int* face_ltog, const unsigned short* fe, const int* heavy, int num_heavy,
@@ -268,8 +269,8 @@ k_table(int columns, int of_corners, const long long* source_ptr, const long lon
 
 // ---- quotient graph
 
-// Keys (patch << 32 | patch) of both directions of every edge between patches; `keys` null: only counted. A foreign vertex
-// knows its owner from the ribbon's table, so that only 16-bit numbers and that table are read.
+// Lists the keys (patch << 32 | patch) of both directions of every edge between patches. With `keys` null it only counts them.
+// The owner of a foreign vertex is found in the table of the ribbon, so only that table and 16-bit numbers are read.
 extern "C" __global__ void __launch_bounds__(256)
 k_crossing(const long long* vertex_ptr, const long long* vertex_owned, const int* owner_patch, const long long* edge_ptr,
            const long long* edge_owned, const unsigned short* ev, unsigned long long* count, long long* keys) {

@@ -1,4 +1,4 @@
-"""The CUDA path of the queries and the quotient graph: launches of query.cu. Nothing but sizes comes back to the host."""
+"""Queries and the quotient graph on the GPU: launches of query.cu. Only sizes are copied to the host. CPU counterpart: query.cpp."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from meshsolve.sparse.lists_cuda import MASK, exclusive_scan, total
 
 K = device.kernels("patches/query.cu")
 BLOCK = 256
-CAPACITY = 6144                     # integers of shared memory a block: 24 kB, eight blocks to a multiprocessor
+CAPACITY = 6144                     # integers of shared memory per block: 24 kB, so that eight blocks fit on a multiprocessor
 TRANSPOSED = {"VE": 0, "VV": 1, "VF": 2, "EF": 3}           # enum Query in query.cu
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What the kernels read of a PatchMesh, on the device; the fields are those of `View` in patches.hpp."""
+    """The arrays of a PatchMesh that kernels read, on the GPU; the fields are those of `View` in patches.hpp."""
 
     vertex_ptr: object
     vertex_owned: object
@@ -39,11 +39,11 @@ class Tables:
         return cls(*map(device.to_device, (*view, vertices.owner_patch)))
 
     def query(self, name):
-        """(indptr int64, indices int32) on the GPU, as ``_core.patch_query``."""
+        """Return (indptr int64, indices int32) on the GPU, as ``_core.patch_query``."""
         return query(self, name)
 
     def quotient_graph(self):
-        """The quotient graph as a sparse matrix on the GPU, columns ascending in each row."""
+        """Return the quotient graph as a sparse matrix on the GPU, columns ascending in each row."""
         return quotient_graph(self)
 
     @property
@@ -52,17 +52,17 @@ class Tables:
 
     @property
     def view(self):
-        """The first eleven: what most kernels begin their arguments with."""
+        """The first eleven arrays, with which the arguments of most kernels begin."""
         return [getattr(self, field.name) for field in fields(self)[:11]]
 
     def sources(self, name):
-        """(ptr, owned_ptr, ltog) of the elements that a query named "VF" asks about, or with ``name[1]`` is answered by."""
+        """Return (ptr, owned_ptr, ltog) of the elements "V", "E" or "F"."""
         kind = {"V": "vertex", "E": "edge", "F": "face"}[name]
         return [getattr(self, f"{kind}_{part}") for part in ("ptr", "owned", "ltog")]
 
 
 def query(T, name):
-    """(indptr int64, indices int32) on the device: the twin of ``_core.patch_query``."""
+    """Return (indptr int64, indices int32) on the GPU, as ``_core.patch_query``."""
     with device.errors("patch queries"):
         if name in TRANSPOSED:
             return _transposed(T, name)
@@ -70,7 +70,7 @@ def query(T, name):
 
 
 def quotient_graph(T):
-    """The quotient graph as a sparse matrix on the device, columns ascending in each row."""
+    """Return the quotient graph as a sparse matrix on the GPU, columns ascending in each row."""
     xp = device.xp()
     with device.errors("the quotient graph"):
         args = (T.vertex_ptr, T.vertex_owned, T.vertex_owner, T.edge_ptr, T.edge_owned, T.ev)
@@ -125,7 +125,7 @@ def _table(T, name):
 
 
 def _heavy_rows(T, number, heavy):
-    """(ptr int64, targets int32 ascending in each row) of the heavy elements."""
+    """Return (ptr int64, targets int32 ascending in each row) of the heavy elements."""
     xp = device.xp()
     if not len(heavy):
         return xp.zeros(1, xp.int64), xp.empty(0, xp.int32)
@@ -134,7 +134,7 @@ def _heavy_rows(T, number, heavy):
 
 
 def _counted(kernel, grid, args):
-    """The int64 keys that a kernel lists, in no order: counted first, then written."""
+    """Return the int64 keys that a kernel lists, in any order. They are counted first, then written."""
     xp = device.xp()
     count = xp.zeros(1, xp.uint64)
     device.launch(kernel, grid, BLOCK, 0, (*args, count, *_nothing(xp.int64)))
@@ -146,11 +146,11 @@ def _counted(kernel, grid, args):
 
 
 def _nothing(*dtypes):
-    """Null pointers, which tell a kernel to count only: arrays of no entry."""
+    """Return empty arrays, whose null pointers select the counting pass of a kernel."""
     return [device.xp().empty(0, dtype) for dtype in dtypes]
 
 
 def _row_pointers(rows, count):
-    """Row pointers of ascending row numbers."""
+    """Return the row pointers of ascending row numbers."""
     xp = device.xp()
     return xp.searchsorted(rows, xp.arange(count + 1, dtype=rows.dtype), side="left").astype(xp.int64)

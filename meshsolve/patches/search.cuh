@@ -1,30 +1,31 @@
-// A breadth-first search by one block that finds vertices in the very order of a sequential queue.
+// Breadth-first search by one thread block that finds the vertices in the order of a sequential queue.
 //
-// Layer by layer: every vertex of the layer bids its position for its open neighbours (atomicMin), so each goes to the earliest
-// one next to it; each then counts what it has won, a sum over the layer says where that stands in the queue. Within a row
-// the order is the row's. Three passes over the rows of each vertex; neighbours in one row may repeat.
+// Layer by layer: every vertex of the layer offers its queue position to its unvisited neighbors (atomicMin), so each neighbor is
+// found by the earliest vertex. Then each vertex counts the neighbors it found, and a prefix sum over the layer gives their queue
+// positions. Neighbors found by the same vertex have the order of its row. A row may repeat a neighbor.
+// Cost: three passes over the rows.
 #pragma once
 #include "device/common.cuh"
 
 namespace ms::patches {
 
-constexpr int no_one = 0x7fffffff;
+constexpr int unclaimed = 0x7fffffff;                          // larger than every queue position
 
 struct Search {
   const long long* ptr;                                     // graph
   const int* idx;
-  int* finder;                                              // (n) no_one between two searches
+  int* finder;                                              // (n) queue position of the finder; unclaimed between two searches
   int* slot;                                                // (n) scratch
 };
 
-// Goes on with a search: found[0, filled) are found, from `head` on not yet looked at. Returns how many are found.
-// rule.inside(w): w belongs to this block; rule.open(v, w): w may be found from v; rule.take(v, w): it is;
-// rule.place(w, at, from): it stands at found[at], found from found[from]. All threads of the block call it.
+// Continues a search: found[0, filled) are found, from `head` on not yet expanded. Returns the number of vertices found.
+// rule.inside(w): w belongs to this thread block. rule.open(v, w): w may be found from v. rule.mark(v, w) marks w as found from
+// v. rule.record(w, at, from): w is found[at], found from found[from]. All threads of the block must call it.
 template <class Rule> __device__ __forceinline__ int flood(const Search& S, int* found, int head, int filled, const Rule& rule) {
   while (head < filled) {
     for (int i = head + threadIdx.x; i < filled; i += blockDim.x) {
       const int v = found[i];
-      S.finder[v] = no_one;                                 // v is settled: nobody bids for it
+      S.finder[v] = unclaimed;                                 // v is found: no thread offers a position to it
       for (long long q = S.ptr[v]; q < S.ptr[v + 1]; ++q)
         if (rule.inside(S.idx[q]) && rule.open(v, S.idx[q])) atomicMin(S.finder + S.idx[q], i);
     }
@@ -33,19 +34,19 @@ template <class Rule> __device__ __forceinline__ int flood(const Search& S, int*
     for (int base = head; base < filled; base += blockDim.x) {
       const int i = base + threadIdx.x, v = i < filled ? found[i] : 0;
       const long long begin = i < filled ? S.ptr[v] : 0, end = i < filled ? S.ptr[v + 1] : 0;
-      int won = 0, total;
+      int found_here = 0, total;
       for (long long q = begin; q < end; ++q) {
         const int w = S.idx[q];
         if (!rule.inside(w) || S.finder[w] != i || !rule.open(v, w)) continue;
-        rule.take(v, w);
-        S.slot[w] = won++;
+        rule.mark(v, w);
+        S.slot[w] = found_here++;
       }
-      const int first = next + block_exclusive_sum(won, total);
-      for (long long q = begin; q < end && won > 0; ++q) {
+      const int first = next + block_exclusive_sum(found_here, total);
+      for (long long q = begin; q < end && found_here > 0; ++q) {
         const int w = S.idx[q];
         if (!rule.inside(w) || S.finder[w] != i) continue;
         found[first + S.slot[w]] = w;
-        rule.place(w, first + S.slot[w], i);
+        rule.record(w, first + S.slot[w], i);
       }
       next += total;
     }
@@ -56,7 +57,7 @@ template <class Rule> __device__ __forceinline__ int flood(const Search& S, int*
   return filled;
 }
 
-// The items of 0 .. count - 1 that `keep` picks, as value(i) in their order from out[0] on; returns how many.
+// out = value(i) for the items i in 0 .. count - 1 with keep(i), in order. Returns their number.
 template <class Keep, class Value> __device__ __forceinline__ int compact(int count, int* out, Keep keep, Value value) {
   int filled = 0;
   for (int base = 0; base < count; base += blockDim.x) {

@@ -1,5 +1,5 @@
-// Incidences of a triangle mesh in global numbers: faces of vertices and of edges, the dual graph.
-// Each is a counting sort, O(n + e + m), rows ascending; nothing is assumed about manifoldness.
+// Incidences of a triangle mesh in global numbers: faces of vertices, faces of edges, and the dual graph. Rows ascend. The mesh
+// need not be manifold. Cost: counting sorts, O(n + e + m).
 #include <algorithm>
 
 #include "native/threads/parallel.hpp"
@@ -28,9 +28,9 @@ OwnedPattern invert(int32_t rows, const int32_t* of, int64_t items, int k) {
   OwnedPattern R{std::vector<int64_t>(static_cast<size_t>(rows) + 1, 0), std::vector<int32_t>(items * k)};
   for (int64_t i = 0; i < items * k; ++i) ++R.ptr[of[i] + 1];
   cumsum(R.ptr);
-  for (int64_t i = 0; i < items; ++i)                       // ptr[r] walks to the end of row r ...
+  for (int64_t i = 0; i < items; ++i)                       // ptr[r] moves to the end of row r,
     for (int c = 0; c < k; ++c) R.idx[R.ptr[of[i * k + c]]++] = static_cast<int32_t>(i);
-  std::copy_backward(R.ptr.begin(), R.ptr.end() - 1, R.ptr.end());      // ... which is the begin of row r + 1
+  std::copy_backward(R.ptr.begin(), R.ptr.end() - 1, R.ptr.end());      // which is the start of row r + 1
   R.ptr[0] = 0;
   return R;
 }
@@ -46,7 +46,7 @@ std::vector<int32_t> upper_edges(const Pattern& G) {
 
 namespace {
 
-// Faces at one edge form a ring: every pair of neighbours for up to three faces, no quadratic number of pairs for more.
+// The dual graph. The faces at an edge form a ring: all pairs for up to three faces, a linear number of pairs for more.
 OwnedPattern dual_graph(const Topology& T) {
   OwnedPattern D{std::vector<int64_t>(static_cast<size_t>(T.num_faces) + 1, 0), {}};
   D.idx.reserve(3 * static_cast<size_t>(T.num_faces));

@@ -67,7 +67,7 @@ def test_no_such_patch(p):
 
 @pytest.mark.parametrize("name", ["", "vv", "VX", "VVV", None, 3, "V"])
 def test_unknown_query(name):
-    with pytest.raises(InvalidInputError, match="no query"):
+    with pytest.raises(InvalidInputError, match="name must be one of"):
         PatchMesh(GRID).query(name)
 
 
