@@ -91,7 +91,7 @@ ROWS = [
     bad("PatchMesh", "`patch_size` below 1", "patch_size has to be an integer from 1", lambda tmp: (ms.PatchMesh, (sphere(), 0), {})),
     bad("PatchMesh", "a negative or fractional seed", "seed has to be an integer", lambda tmp: (ms.PatchMesh, (sphere(),), {"seed": 0.5})),
     bad("PatchMesh.patch", "a number out of range", "there is no patch 99", lambda tmp: (ms.PatchMesh(sphere()).patch, (99,), {})),
-    bad("PatchMesh.query", "unknown query", "FF, EV, EF, got 'VX'", lambda tmp: (ms.PatchMesh(sphere()).query, ("VX",), {})),
+    bad("PatchMesh.query", "unknown query", "name must be one of VV, VE, VF, FV, FE, FF, EV, EF, got 'VX'", lambda tmp: (ms.PatchMesh(sphere()).query, ("VX",), {})),
     bad("PatchMesh.query", "faces of a pattern", "needs faces", lambda tmp: (ms.PatchMesh(spd()).query, ("VF",), {})),
     bad("PatchMesh.query", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.PatchMesh(sphere()).query), ("VV", "cuda"), {}), ms.DeviceUnavailableError),
     bad("PatchMesh", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.PatchMesh), (sphere(),), {"device": "cuda"}), ms.DeviceUnavailableError),
