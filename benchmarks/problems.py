@@ -276,7 +276,7 @@ def loop_subdivided(vertices, faces):
 
 
 def _smoothed(vertices, ends, crease):
-    """The old vertices after one step: the mean of their neighbours mixed in."""
+    """The old vertices after one step: the mean of their neighbors mixed in."""
     n = len(vertices)
     links = np.concatenate([ends, ends[:, ::-1]])
     smooth = sp.csr_array((np.ones(len(links)), tuple(links.T)), shape=(n, n))

@@ -74,7 +74,7 @@ class Problem:
         self.volts, self.amperes = (Sources(netlist[letter], netlist.waveforms, STEP, steps * STEP) for letter in "vi")
 
     def start(self):
-        """The matrix that is analysed: all junctions at 0 V."""
+        """The matrix that is analyzed: all junctions at 0 V."""
         if self.system.linear:
             return self.matrix.linear(self.a)
         return self.matrix.with_devices(self.a, self.system.devices.at(np.zeros(len(self.system.devices))).conductance)

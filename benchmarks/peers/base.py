@@ -58,7 +58,7 @@ class Solver:
         raise NotImplementedError
 
     def refactor(self, M):
-        """Numeric factorization of other values on the analysed pattern."""
+        """Numeric factorization of other values on the analyzed pattern."""
         self.factor(M)
 
     def solve(self, B):
