@@ -38,7 +38,8 @@ from meshsolve.apps.mcf import Flow
 from meshsolve.errors import MeshsolveError
 from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
-from meshsolve.factor.cholesky.values_cuda import DeviceValues
+from meshsolve.factor.cholesky.values import Values
+from meshsolve.sparse.places import CUDA
 
 GENERATED = tuple(f"scan-{k}" for k in range(5))            # four times as many vertices each
 THESIS = "igea"                                             # 134,345 vertices: the mesh of the table that the project began with
@@ -305,7 +306,7 @@ def cudss_alone(case, repeat):
     A, A2, B = (to_device(M) for M in (system.A, system.A2, system.B))
 
     def first():
-        values = DeviceValues(system.n, sym.pattern_on_device)
+        values = Values(system.n, sym, place=CUDA)
         return CholeskyFactor(sym, values, values.of(A), engine=OwnOrder)
 
     row = measured(first, A, A2, B, system, repeat)

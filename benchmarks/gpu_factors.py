@@ -24,7 +24,8 @@ from benchmarks.peers.cusparse import IncompleteCholesky
 from benchmarks.table import Table, bar, print_bars
 from meshsolve import device
 from meshsolve.factor.cholesky import CholeskyFactor
-from meshsolve.factor.cholesky.values_cuda import DeviceValues
+from meshsolve.factor.cholesky.values import Values
+from meshsolve.sparse.places import CUDA
 
 SADDLES = ("cont-201_kkt", "momentum1_kkt", "kkt-random-50k", "kkt-banded-50k", "kkt-banded-200k", "conformal-map-7",
            "constrained-smoothing-7", "stokes-400")
@@ -71,7 +72,7 @@ def cudss_row(A, b):
     sym, M, v = ms.analyze(grounded), to_device(grounded), device.to_device(b[:n])
 
     def first():
-        values = DeviceValues(n, sym.pattern_on_device)
+        values = Values(n, sym, place=CUDA)
         kept.update(F=CholeskyFactor(sym, values, values.of(M), engine=OwnOrder))
 
     factor = timed(first)

@@ -74,7 +74,7 @@ def _of_torch(A, name):
         raise InvalidInputError(f"{name} is a sparse tensor on {A.device}: pass {name}.cpu(), or for a CSR tensor a CuPy sparse matrix on "
                                 f"its arrays, cupyx.scipy.sparse.csr_matrix((cupy.from_dlpack({name}.values()), ...))")
     if A.ndim != 2 or A.dense_dim():
-        raise InvalidInputError(f"{name} has to be a 2-D matrix of numbers, not a sparse tensor of shape {tuple(A.shape)}"
+        raise InvalidInputError(f"{name} must be a 2-D matrix of numbers, got a sparse tensor of shape {tuple(A.shape)}"
                                 + (f" with {A.dense_dim()} dense dimensions" if A.dense_dim() else ""))
     shape = tuple(A.shape)
     if layout == "sparse_coo":
@@ -100,7 +100,7 @@ def _of_pydata(A, name):
     """A COO, GCXS or DOK array of the package sparse."""
     A = A.to_coo() if hasattr(A, "to_coo") else A
     if A.ndim != 2 or A.fill_value != 0:
-        raise InvalidInputError(f"{name} has to be a 2-D matrix whose missing entries are 0, not a sparse array of shape {A.shape} and "
+        raise InvalidInputError(f"{name} must be a 2-D matrix whose missing entries are 0, got a sparse array of shape {A.shape} and "
                                 f"fill value {A.fill_value}")
     return A.to_scipy_sparse()
 
@@ -192,7 +192,7 @@ def write(x: np.ndarray, out: Any) -> None:
     InvalidInputError
         ``out`` has another shape or dtype, cannot be written to, or lies elsewhere; the message says which.
     """
-    what = f"out has to be a writable array of shape {x.shape} and dtype {x.dtype}, where b lies"
+    what = f"out must be a writable array of shape {x.shape} and dtype {x.dtype}, where b lies"
     libraries = set() if isinstance(out, np.ndarray) else libraries_of(out)
     if {"jax", "jaxlib"} & libraries:
         raise InvalidInputError(f"{what}: an array of JAX is read-only, so call x = jax.numpy.asarray(F.solve(b))")

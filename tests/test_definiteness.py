@@ -8,7 +8,7 @@ import meshsolve as ms
 from meshsolve import _core, memory
 from meshsolve.api.definite import analyzed, is_surely_indefinite
 from meshsolve.factor.cholesky import CholeskyFactor
-from meshsolve.factor.cholesky.values import HostSystem
+from meshsolve.factor.cholesky.values import System
 from meshsolve.factor.ildl import ildl
 from meshsolve.sparse.matrix import as_symmetric
 
@@ -83,7 +83,7 @@ def test_what_was_analysed_for_cholesky_serves_ldl(monkeypatch, threads):
 def test_the_time_of_an_analysis_is_told_once():
     """Escalation takes it over for the factor that it begins with and for the complete one: its seconds counted twice."""
     M = as_symmetric(late())
-    sym = analyzed(HostSystem(M), "auto", 0, 1)
+    sym = analyzed(System(M), "auto", 0, 1)
     spent = sym.report.seconds["order"]
     first, skipped, last = (ildl(M, analysed=sym, fill_level=level) for level in ("auto", 4, None))
     assert first.report.seconds["order"] == spent and "order" not in last.report.seconds and last.is_complete

@@ -78,7 +78,7 @@ def test_answers_of_factors_have_the_precision_of_the_right_hand_side(name):
             assert x.dtype == np.dtype(answer) and np.allclose(x, wide, rtol=1e-6, atol=1e-6)
             for out in (np.empty_like(x), np.empty_like(wide)):
                 assert F.solve(b, out=out) is out and np.allclose(out, wide, rtol=1e-6, atol=1e-6)
-            with pytest.raises(ms.InvalidInputError, match="out has to be"):
+            with pytest.raises(ms.InvalidInputError, match="out must be"):
                 F.solve(b, out=np.empty(shape, "d" if x.dtype.kind == "c" else "D"))
 
 
@@ -122,7 +122,7 @@ def test_a_float32_right_hand_side_takes_out_in_either_precision(factor):
         assert F.solve(given, out=narrow) is narrow and np.array_equal(narrow, F.solve(given))
         wide = np.empty(given.shape)
         assert F.solve(given, out=wide) is wide and np.array_equal(wide, F.solve(given.astype(float)))
-        with pytest.raises(ms.InvalidInputError, match="out has to be"):
+        with pytest.raises(ms.InvalidInputError, match="out must be"):
             F.solve(given.astype(float), out=narrow)
 
 

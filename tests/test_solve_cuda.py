@@ -187,7 +187,7 @@ def test_methods_without_gpu_are_refused_and_auto_uses_the_host(gpu):
         ms.solve(K, K @ np.ones(42), "cholesky", device="cuda")
     with pytest.raises(ms.NotSymmetricError):
         ms.solve(there(U), np.ones(6), "cholesky", device="cuda")
-    with pytest.raises(ms.InvalidInputError, match="device has to be"):
+    with pytest.raises(ms.InvalidInputError, match="device must be"):
         ms.solve(K, np.ones(42), device="gpu")
 
 

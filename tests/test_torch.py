@@ -163,7 +163,7 @@ EYE, ONES = (torch.tensor([[0, 1], [0, 1]]), torch.ones(2)), torch.ones(2)
     (EYE, torch.ones(2).double(), "one dtype"), (torch.eye(2), ONES, "sparse COO, CSR or CSC tensor"), (sp.eye_array(2), ONES, "not dia_array"),
     (torch.ones(2, 3).to_sparse(), ONES, "square"), ((EYE[0].float(), ONES), ONES, "integers"), ((EYE[0] + 1, ONES), ONES, "outside 0..1"),
     ((EYE[0], torch.ones(3)), ONES, "(2, nnz)"), (EYE, torch.ones(2).to_sparse(), "dense tensor"), (EYE, torch.full((2,), torch.nan), "row 0 holds nan"),
-    (torch.eye(3).to_sparse(), ONES, "b has to be"), ((EYE[0], ONES.half()), ONES.half(), "not torch.float16"),
+    (torch.eye(3).to_sparse(), ONES, "b must be"), ((EYE[0], ONES.half()), ONES.half(), "not torch.float16"),
     ((EYE[0], ONES.bfloat16()), ONES.bfloat16(), "not torch.bfloat16"), ((EYE[0], ONES.int()), ONES.int(), "not torch.int32"),
 ])
 def test_what_does_not_fit_is_said(A, b, says):

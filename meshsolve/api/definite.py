@@ -1,4 +1,4 @@
-"""Symmetric positive definite matrices: what the factor will be, and the factor."""
+"""Symmetric positive definite matrices: analysis and Cholesky factorization."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any, Literal
 import numpy as np
 
 from meshsolve import order
-from meshsolve.device import DEVICES, choose
+from meshsolve.device import DEVICES, on_gpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.factor import symbolic as _symbolic
 from meshsolve.factor.cholesky import PRECISIONS, CholeskyFactor, HostFactor
 from meshsolve.factor.cholesky.cuda import DeviceFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
-from meshsolve.factor.cholesky.values import HostSystem
-from meshsolve.factor.cholesky.values_cuda import DeviceSystem
+from meshsolve.factor.cholesky.values import System, Values
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.options import as_flag, as_seed, counted, one_of, thread_count
@@ -26,9 +25,9 @@ from meshsolve.sparse.constraints import checked
 from meshsolve.sparse.places import place_for, place_of_factor
 from meshsolve.types import ArrayLike, Device, Matrix, Precision
 
-LOST = 0.02                     # of a known solution: what a matrix that is singular but for rounding loses, and no other
-ROUNDING = 1e-8                 # of the sum of all moduli: a sum that is less below zero may be rounding
-SYSTEMS: dict[str, Any] = {"cpu": HostSystem, "cuda": DeviceSystem}
+LOST = 0.02                     # error of known solutions, relative to them, above which a matrix is singular in rounding
+ROUNDING = 1e-8                 # largest negative sum of all entries, relative to their absolute values, that may be rounding
+ENGINES: dict[str, Any] = {"cpu": HostFactor, "cuda": DeviceFactor}
 
 
 class Symbolic(_symbolic.Symbolic):
@@ -36,72 +35,69 @@ class Symbolic(_symbolic.Symbolic):
 
     def factor(self, A: Matrix, precision: Precision = "double", threads: int | None = None, device: Device = "auto",
                backend: Literal["native", "cudss"] = "native") -> CholeskyFactor:
-        """Numeric Cholesky factorization of A, whose pattern lies inside the analysed one.
+        """Compute the Cholesky factor of A, whose pattern is inside the analyzed one.
 
         Parameters
         ----------
         A : (n, n) symmetric positive definite matrix of any kind
-            Entries of the analysed pattern that it lacks are zeros. Its lower triangle alone is read where the analysis was made
-            with ``lower=True``.
+            Entries of the analyzed pattern that A lacks are zeros. Only its lower triangle is read if the analysis was made with
+            ``lower=True``.
         precision, threads, device, backend
             As in :func:`cholesky`.
 
         Returns
         -------
         CholeskyFactor
-            A new one at each call; ``F.refactor(A2)`` factors in the memory of F.
+            A new one at each call. ``F.refactor(A2)`` reuses the memory of F.
 
         Raises
         ------
         PatternMismatchError
-            A has an entry outside the analysed pattern: ``.row``, ``.column``.
+            A has an entry outside the analyzed pattern: ``.row``, ``.column``.
         NotSymmetricError, NotPositiveDefiniteError, InvalidInputError, OutOfMemoryError, DeviceUnavailableError
             As in :func:`cholesky`.
 
         Notes
         -----
-        O(flops) time, O(nnz) memory for what :attr:`flops` and :attr:`nnz` say. Source: see :mod:`meshsolve.factor.cholesky`.
+        O(:attr:`flops`) time, O(:attr:`nnz`) memory. Source: see :mod:`meshsolve.factor.cholesky`.
         """
         engine = _engine(device, backend, A)
         if device == "auto" and not engine.suits(self):
             engine = HostFactor
         threads = thread_count(threads)
-        values = SYSTEMS[engine.place].values_of(self, threads)
-        return _told(CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine))
-
+        values = Values(self.n, self, threads=threads, place=engine.place)
+        return _warned(CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine))
 
 
 @lists_orderings("cholesky")
 def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, seed: int = 0,
             threads: int | None = None, lower: bool = False, device: Device = "auto",
             relax: Sequence[Sequence[float]] | None = None) -> Symbolic:
-    """Order a symmetric matrix and say what its Cholesky factor will be.
+    """Order a symmetric matrix and compute the structure of its Cholesky factor.
 
     Parameters
     ----------
     A : (n, n) symmetric matrix of any kind; only its pattern is used
     ordering : {ORDERINGS}, Ordering, (n,) integers, or callable
-        ``"auto"``: minimum degree while its factor is cheap, else nested dissection, see :func:`meshsolve.order.auto`.
-        An array is taken as ``perm``: ``A[perm][:, perm]`` is what will be factored. A callable gets the symmetric pattern to
-        order, a csr_array of ones, and returns a permutation or an Ordering. A postorder of the elimination tree follows, which
-        changes neither fill nor operations.
+        ``"auto"``: minimum degree for a cheap factor, else nested dissection, see :func:`meshsolve.order.auto`. An array is
+        ``perm``: ``A[perm][:, perm]`` is factored. A callable gets the symmetric pattern, a csr_array of ones, and returns a
+        permutation or an Ordering. A postorder of the elimination tree follows; it changes neither fill nor operations.
     mesh : Mesh, optional
-        Its edges join the pattern, so that later matrices of the same mesh fit whatever entries vanish in this one.
-    seed : int >= 0
-        For the orderings that use random numbers.
+        Its edges are added to the pattern, so that all matrices of the mesh fit, also if entries vanish in this one.
+    seed : int >= 0, optional
+        For orderings that use random numbers.
     threads : int, optional
-        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
+        Default: all cores, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool
-        Only the lower triangle of A is read, and of the matrices that are factored later.
+        Only the lower triangle of A, and of matrices that are factored later, is read.
     device : {"auto", "cpu", "cuda"}
-        Where to order and analyse. On the GPU ``"auto"``, but for scale-free graphs, and ``"nd"`` are the nested dissection made
-        there, the other orderings are the CPU's; what was found stays there, and comes to the host when it is asked for.
-        ``"auto"`` as in :func:`cholesky`.
+        Where to order and analyze. ``"auto"`` as in :func:`cholesky`. On the GPU ``"auto"``, except for scale-free graphs, and
+        ``"nd"`` are nested dissection on the GPU; other orderings run on the CPU. Results stay on the GPU until they are read.
     relax : list of (columns, share) or (columns, share, zeros), optional
-        A supernode joins its parent if both have at most ``columns`` columns, and of the entries stored fewer than ``share``, and
-        fewer than ``zeros`` in number, are zeros. One row that allows it suffices; ``inf`` is no bound. Default: ``[(4, 1, 256),
-        (16, 0.25), (48, 0.1), (inf, 0.05)]``. A join that adds 256 entries or more, and more than the child has, is never made.
-        Larger supernodes take more memory and may factor faster.
+        A supernode is merged into its parent if one row allows it: both have at most ``columns`` columns, and zeros are fewer than
+        ``share`` of the stored entries and fewer than ``zeros``. ``inf`` is no bound. A merge that adds 256 zeros or more, and more
+        than the child has entries, is never made. Large supernodes take more memory and may factor faster. Default:
+        ``[(4, 1, 256), (16, 0.25), (48, 0.1), (inf, 0.05)]``.
 
     Returns
     -------
@@ -111,14 +107,14 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     Raises
     ------
     InvalidInputError
-        A is not square, is empty, or an index is out of range; ``ordering`` is unknown or no permutation; ``mesh`` has
-        another number of vertices; a bad ``seed``, ``threads``, ``device`` or ``relax``.
+        A is not square, is empty, or has an index out of range; ``ordering`` is unknown or no permutation; ``mesh`` has another
+        number of vertices; a bad ``seed``, ``threads``, ``device`` or ``relax``.
     DeviceUnavailableError
         ``device="cuda"`` and there is no GPU, or no CuPy.
 
     Notes
     -----
-    The ordering dominates; the rest takes about O(nnz(A)) time, see :mod:`meshsolve.factor.symbolic` for its sources.
+    The ordering takes most of the time, the rest about O(nnz(A)); sources in :mod:`meshsolve.factor.symbolic`.
 
     Examples
     --------
@@ -127,43 +123,42 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     >>> sym.nnz, int(sym.flops)
     (29, 103)
     """
-    lower = as_flag(lower, "lower")
-    engine, threads = _engine(device, "native", A, lower), thread_count(threads)
-    with engine.errors("the matrix"):
-        system = SYSTEMS[engine.place].of_pattern(A, lower, threads, PER_ROW["cholesky"])
+    return _analyze(A, ordering, mesh, seed, thread_count(threads), as_flag(lower, "lower"), device, relax)
+
+
+def _analyze(A, ordering, mesh, seed, threads, lower, device, relax):
+    engine = _engine(device, "native", A, lower)
+    with engine.place.errors("the matrix"):
+        system = System.of_pattern(A, engine, lower, threads, PER_ROW["cholesky"])
         _join(system, mesh)
     sym = analyzed(system, ordering, seed, threads, relax=relax)
     sym.lower = lower
     return sym
 
 
-
 def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, fixed: ArrayLike | None = None,
              pin: bool = False, precision: Precision = "double", device: Device = "auto",
              backend: Literal["native", "cudss"] = "native", seed: int = 0, threads: int | None = None,
              lower: bool = False) -> CholeskyFactor:
-    """Cholesky factorization of a symmetric positive definite matrix: order, analyze, factor.
+    """Compute the Cholesky factor of a symmetric positive definite matrix.
 
     Parameters
     ----------
     A : (n, n) symmetric positive definite matrix
         scipy sparse of any format, dense, or CuPy sparse; duplicates are summed.
-    ordering, mesh
+    ordering, mesh, seed, threads, lower
         As in :func:`analyze`.
     fixed : (k,) integers, one integer, or (n,) bool, optional
-        Rows with prescribed values (Dirichlet); give the values to ``F.solve(b, fixed_values=...)``.
+        Rows with prescribed values (Dirichlet): ``F.solve(b, fixed_values=...)``.
     pin : bool
         For singular Laplacians: one row per connected component is left out, solutions have mean 0 on each component.
     precision : {"double", "single", "mixed"}
         ``"mixed"`` factors in float32 and refines each solution to float64 accuracy.
     device : {"auto", "cpu", "cuda"}
-        Where to factor; ``"auto"`` takes the GPU where there is one and A lies on it or has at least 100,000 rows,
-        but for large near-trees (paths, stars), and others with an elimination tree of thousands of levels.
-        There everything is made: ordering (see :func:`analyze`), analysis, factor; scalars come back.
+        On the GPU, ordering, analysis and factor are all computed there. ``"auto"`` uses a GPU if A lies on it or has at least 100,000
+        rows. Exceptions are large near-trees (paths, stars), and elimination trees of thousands of levels.
     backend : {"native", "cudss"}
         On the GPU: own kernels, or NVIDIA cuDSS (through nvmath-python) in our ordering.
-    seed, threads, lower
-        As in :func:`analyze`.
 
     Returns
     -------
@@ -173,16 +168,16 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     Raises
     ------
     InvalidInputError
-        As in :func:`analyze`; A holds NaN or infinity; an unknown ``precision``; bad rows in ``fixed``, or ``pin`` with it.
-    NotSymmetricError (``.row``, ``.column``), NotPositiveDefiniteError (``.column``), OutOfMemoryError,
-    DeviceUnavailableError, NotLaplacianError (``.row``, which does not sum to 0, with ``pin=True``)
-        The indices are in the caller's numbering; whether the factor fits into memory is estimated before it is tried.
+        As in :func:`analyze`; NaN or infinity in A; an unknown ``precision``; bad rows in ``fixed``, or ``pin`` with it.
+    NotSymmetricError (``.row``, ``.column``), NotPositiveDefiniteError (``.column``), DeviceUnavailableError, OutOfMemoryError
+        Indices are in the caller's numbering. Memory is checked before the factorization.
+    NotLaplacianError (``.row``)
+        With ``pin=True``: the row does not sum to 0.
 
     Warns
     -----
     MeshsolveWarning
-        A is singular to working precision, and its pivots are positive by rounding (looked at where one is below 1e-9 of the
-        diagonal entry that it was made of; a later ``refactor`` is not tried).
+        A is singular to working precision, checked if a pivot is below 1e-9 of its diagonal entry (not in a ``refactor``).
 
     Notes
     -----
@@ -191,29 +186,30 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     Examples
     --------
     >>> import meshsolve as ms
-    >>> A = ms.datasets.grid2d(30, 30, boundary="dirichlet")
-    >>> F = ms.cholesky(A)
-    >>> x = F.solve(A.sum(axis=1))
-    >>> bool(abs(x - 1).max() < 1e-12)
+    >>> F = ms.cholesky(A := ms.datasets.grid2d(30, 30, boundary="dirichlet"))
+    >>> bool(abs(F.solve(A.sum(axis=1)) - 1).max() < 1e-12)
     True
     """
     one_of(precision, "precision", PRECISIONS)
     pin, lower = checked(fixed, pin), as_flag(lower, "lower")
-    engine, workers = _engine(device, backend, A, lower), thread_count(threads)
-    with engine.errors("the matrix"):
-        system = SYSTEMS[engine.place].of(A, lower, workers, PER_ROW["cholesky"] if fixed is None else 0)
+    engine, threads = _engine(device, backend, A, lower), thread_count(threads)
+    return _cholesky(A, engine, device, ordering, mesh, fixed, pin, precision, seed, threads, lower)
+
+
+def _cholesky(A, engine, device, ordering, mesh, fixed, pin, precision, seed, threads, lower):
+    with engine.place.errors("the matrix"):
+        system = System.of(A, engine, lower, threads, PER_ROW["cholesky"] if fixed is None else 0)
         _join(system, mesh)
         system.constrain(fixed, pin)
         of_free = ordering if system.constraint is None or order.is_method(ordering) else system.constraint.restrict(ordering)
-    sym = analyzed(system, of_free, seed, workers)
+    sym = analyzed(system, of_free, seed, threads)
     if device == "auto" and not engine.suits(sym):
-        return cholesky(A, ordering, mesh=mesh, fixed=fixed, pin=pin, precision=precision, device="cpu", seed=seed, threads=threads,
-                        lower=lower)
+        return _cholesky(A, HostFactor, device, ordering, mesh, fixed, pin, precision, seed, threads, lower)
     sym.lower = lower
-    with engine.errors("the matrix"):
+    with engine.place.errors("the matrix"):
         values, data = system.values(sym, precision == "mixed")
-    del system                                             # its indices are not needed any more
-    return _told(CholeskyFactor(sym, values, data, precision=precision, threads=workers, engine=engine))
+    del system                                             # frees its indices
+    return _warned(CholeskyFactor(sym, values, data, precision=precision, threads=threads, engine=engine))
 
 
 def _join(system, mesh):
@@ -222,34 +218,33 @@ def _join(system, mesh):
         system.join(edges_of(mesh, system.n))
 
 
-def _told(F):
-    """F, with a warning where it does not bring back solutions that are known."""
+def _warned(F):
+    """Return F. Warn if known solutions have large errors."""
     if not F.trial < LOST:
         warn("A is singular to working precision" + (" of float32" if F.precision == "single" else "") + ": its pivots are positive by "
-             "rounding, and solutions may be anything (an elastic body that can still turn? more than constants taken to 0?); F.rcond() "
-             "estimates the condition", MeshsolveWarning)
+             "rounding, and solutions may be meaningless. Likely causes: rigid motions of an elastic body are free; A takes more than "
+             "constants to 0. F.rcond() estimates the condition", MeshsolveWarning)
     return F
 
 
 def _engine(device, backend, A, lower=None):
-    """The class that factors: on the CPU, on the GPU, or NVIDIA's. ``lower`` where A is still to be analysed."""
+    """Return the class that factors: on the host, on the GPU, or cuDSS. ``lower``: given if A is still to be analyzed."""
     one_of(device, "device", DEVICES)
     if one_of(backend, "backend", ("native", "cudss")) == "cudss":
-        if device == "cpu":
-            raise InvalidInputError('backend="cudss" needs device="cuda" or "auto"')
-        choose("cuda")
+        on_gpu(device, 'backend="cudss"')
         return CudssFactor
-    place = place_for(device, A) if lower is None else place_of_factor(device, A, lower=lower)
-    return DeviceFactor if place == "cuda" else HostFactor
+    return ENGINES[place_for(device, A) if lower is None else place_of_factor(device, A, lower=lower)]
 
 
 def analyzed(system, ordering, seed, threads, effort="default", most=np.inf, relax=None):
-    """The :class:`Symbolic` of a :class:`HostSystem` or :class:`DeviceSystem`; ``nested.TooManyOperations`` where ``"auto"``
-    estimates more than ``most`` operations per row."""
-    threads = thread_count(threads)
-    with system.errors("the analysis"):
-        chosen = order.resolve(ordering, system.graph(), seed=as_seed(seed), threads=threads, place=system.place, effort=effort, most=most)
-        sym = Symbolic.build(system.pattern, chosen.perm, ordering=chosen, threads=threads, place=system.place,
+    """Return the :class:`Symbolic` of a :class:`System`.
+
+    Raises ``nested.TooManyOperations`` if ``"auto"`` estimates more than ``most`` operations per row.
+    """
+    threads, place = thread_count(threads), system.place
+    with place.errors("the analysis"):
+        chosen = order.resolve(ordering, system.graph(), seed=as_seed(seed), threads=threads, place=place.name, effort=effort, most=most)
+        sym = Symbolic.build(system.pattern, chosen.perm, ordering=chosen, threads=threads, place=place.name,
                              known=chosen.elimination, relax=relax)
         with sym.report.phase("symbolic"):
             system.prepare(sym)
@@ -257,24 +252,26 @@ def analyzed(system, ordering, seed, threads, effort="default", most=np.inf, rel
     return with_phases(sym, chosen)
 
 
-def is_surely_indefinite(M, sums, moduli, threads=1):
-    """Whether the diagonal of a symmetric :class:`Csr`, or the sum of all its entries, tells that it is not positive
-    semidefinite; from the sums of its rows and those of their moduli."""
-    if ((M.diagonal_values(threads) <= 0) & (moduli > 0)).any():
+def is_surely_indefinite(M, sums, magnitudes, threads=1):
+    """Return True if a symmetric :class:`Csr` has a negative diagonal entry, a zero one in a nonzero row, or a negative sum of entries.
+
+    ``sums``, ``magnitudes``: row sums, and row sums of absolute values.
+    """
+    if ((M.diagonal_values(threads) <= 0) & (magnitudes > 0)).any():
         return True
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(sums.sum() < -ROUNDING * moduli.sum())
+        return bool(sums.sum() < -ROUNDING * magnitudes.sum())
 
 
 def with_phases(sym, chosen):
-    """The analysis with what its ordering tells in its report, the phases in the order in which they ran."""
+    """Return the analysis with the report of its ordering merged into its own, phases in the order in which they ran."""
     sym.report.facts = chosen.report.facts | sym.report.facts
     sym.report.seconds = chosen.report.seconds | sym.report.seconds
     return sym
 
 
 def edges_of(mesh, n):
-    """The pattern of a mesh, for a matrix of n rows."""
+    """Return the pattern of a mesh, for a matrix of n rows."""
     edges = pattern_of(mesh, "mesh")
     if edges.n != n:
         raise InvalidInputError(f"A has {counted(n, 'row')}, the mesh {counted(edges.n, 'vertex')}")

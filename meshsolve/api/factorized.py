@@ -9,7 +9,7 @@ from meshsolve.api.factors import lu
 from meshsolve.device import DEVICES
 from meshsolve.errors import MeshsolveWarning, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
 from meshsolve.factor.cholesky import CholeskyFactor, Values
-from meshsolve.factor.cholesky.values import HostSystem
+from meshsolve.factor.cholesky.values import System
 from meshsolve.factor.ildl import IldlFactor, ildl
 from meshsolve.factor.lu import LUFactor
 from meshsolve.memory import PER_ROW
@@ -93,7 +93,7 @@ def _factor_symmetric(M, threads):
     """(method, factor) of a :class:`Csr` on the host; LDL^T reuses the analysis for Cholesky."""
     sym = None
     if not is_surely_indefinite(M, *M.row_sums(threads), threads):
-        sym = analyzed(HostSystem(M, threads), "auto", 0, threads)
+        sym = analyzed(System(M, threads=threads), "auto", 0, threads)
         try:
             return "cholesky", _definite(CholeskyFactor(sym, Values(M.n, sym, None, threads), M.data, threads=threads))
         except NotPositiveDefiniteError:

@@ -17,7 +17,6 @@ from meshsolve.device import on_cpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.factor.cholesky import Values
 from meshsolve.factor.cholesky.schur import SchurComplement
-from meshsolve.factor.cholesky.values import joined
 from meshsolve.factor.fronts import assembly_tree
 from meshsolve.factor.lu.schur import GeneralSchurComplement
 from meshsolve.factor.symbolic import Symbolic
@@ -103,7 +102,7 @@ def _symmetric(A, mesh, lower, threads):
         if mesh is not None:
             raise
         return None
-    return M if mesh is None else joined(M, edges_of(mesh, M.n))
+    return M if mesh is None else M.joined(edges_of(mesh, M.n))
 
 
 def _definite(M, rows, ordering, seed, threads, lower):

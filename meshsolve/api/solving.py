@@ -28,7 +28,7 @@ from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSy
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.base import SINGLE
 from meshsolve.factor.cholesky import CholeskyFactor, Values
-from meshsolve.factor.cholesky.values import HostSystem
+from meshsolve.factor.cholesky.values import System
 from meshsolve.foreign import is_sparse
 from meshsolve.krylov import Info
 from meshsolve.krylov.cg_rules import OUTSIDE
@@ -50,7 +50,6 @@ from meshsolve.sparse.constraints import (
 )
 from meshsolve.sparse.matrix import Csr, as_csr, as_symmetric, is_complex
 from meshsolve.sparse.places import CUDA, HOST, Host, device_of_block, place_of_factor, where
-from meshsolve.sparse.product import residual, row_sums
 from meshsolve.sparse.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
@@ -319,7 +318,7 @@ class Problem:
         """
         threads, constraint = self.threads, Pinned(M) if pinned else None
         free = M if constraint is None else constraint.reduce(M, threads)
-        sym, data = analyzed(HostSystem(free, threads), "auto", 0, threads, "fast", most / M.n), free.data
+        sym, data = analyzed(System(free, threads=threads), "auto", 0, threads, "fast", most / M.n), free.data
         values = Values(M.n, sym, constraint, threads)
         return sym, lambda: CholeskyFactor(sym, values, data, threads=threads), None if pinned else sym
 
@@ -329,7 +328,7 @@ class Problem:
             R, B = (v.reshape(M.n, -1) for v in (b - M.to_scipy() @ x, b))
             return tuple(np.hypot(lengths(v.real), lengths(v.imag)) for v in (R, B))
         B, X = (np.ascontiguousarray(v.reshape(M.n, -1), np.float64) for v in (b, x))
-        return tuple(lengths(v) for v in (residual(M.indptr, M.indices, M.data, X, B, threads=self.threads), B))
+        return tuple(lengths(v) for v in (M.residual(X, B, threads=self.threads), B))
 
 
 class CudaProblem(Problem):
@@ -350,7 +349,7 @@ class CudaProblem(Problem):
         if M is not None:
             return super().row_sums(M)
         M = CUDA.general(self.A)
-        return M.indptr, *(row_sums(M.indptr, M.indices, M.data, magnitudes) for magnitudes in (False, True))
+        return M.indptr, *M.row_sums()
 
     def analysis(self, M, pinned, most):
         """As that of the host; ``most`` limits only graphs without separators."""
@@ -369,8 +368,8 @@ class CudaProblem(Problem):
             x, b = (_real_columns(CUDA.bring(v), M.n) for v in (x, b))
             if b.shape[1] == 0:
                 return np.empty(0), np.empty(0)
-            left = residual(M.indptr, M.indices, M.data, x, b)
-            return tuple(np.hypot.reduce(CUDA.lengths(v).reshape(parts, -1)) for v in (left, b))
+            left = M.residual(x, b)
+            return tuple(np.hypot.reduce(lengths(v).reshape(parts, -1)) for v in (left, b))
 
 
 PROBLEMS: dict[str, type[Problem]] = {"cpu": Problem, "cuda": CudaProblem}

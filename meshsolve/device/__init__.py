@@ -278,9 +278,17 @@ def on_cpu(device, what):
         raise DeviceUnavailableError(f'{what} on the CPU only in this version: use device="cpu"')
 
 
+def on_gpu(device, what):
+    """Refuse a device that is unknown, a missing GPU, and "cpu" for ``what`` runs on the GPU only."""
+    _check_known(device)
+    if device == "cpu":
+        raise InvalidInputError(f'{what} needs device="cuda" or "auto"')
+    backend()
+
+
 def _check_known(device):
     if not isinstance(device, str) or device not in DEVICES:
-        raise InvalidInputError(f"device has to be one of {', '.join(map(repr, DEVICES))}, not {device!r}")
+        raise InvalidInputError(f"device must be one of {', '.join(map(repr, DEVICES))}, got {device!r}")
 
 
 @functools.cache

@@ -12,7 +12,6 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.operator import Operator, is_operator
 from meshsolve.options import as_integer, as_number
 from meshsolve.sparse.columns import max_abs
-from meshsolve.sparse.cuda import DeviceCsr
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import CUDA, HOST, Host, where
 
@@ -34,18 +33,17 @@ def place_of(b, M):
 
 
 def as_matrix(A, place, threads):
-    """A symmetric matrix in the memory of a place, or an operator as an :class:`Operator`. A :class:`Csr` or :class:`DeviceCsr`
-    is not checked again.
+    """A symmetric matrix in the memory of a place, or an operator as an :class:`Operator`. A :class:`Csr` is not checked again.
 
     Raises
     ------
     InvalidInputError, NotSymmetricError
         As :func:`meshsolve.sparse.matrix.as_symmetric`.
     """
-    if isinstance(A, (Csr, DeviceCsr)):
+    if isinstance(A, Csr):
         return place.matrix(A)
     if not is_operator(A):
-        return place.symmetric(A, threads=threads)
+        return place.symmetric(A, threads).csr()
     if place is CUDA:
         raise InvalidInputError(f"A is an operator, a {type(A).__name__}, with products on the host, but b or M lies on the GPU")
     return Operator(A)

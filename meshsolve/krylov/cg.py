@@ -91,7 +91,7 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
 
 
 def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=None, gives_up=None):
-    """:func:`cg` for an A that may be a :class:`Csr` or :class:`DeviceCsr` that was found symmetric.
+    """:func:`cg` for an A that may be a :class:`Csr` that was found symmetric.
 
     ``gives_up(done, left)`` is called after every 20 iterations. If it returns True, the iteration ends as if ``maxiter`` were
     reached. ``left(seen)`` estimates the number of iterations left from the last ``seen``, 20 by default.

@@ -14,11 +14,10 @@ from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError
-from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
 from meshsolve.krylov.cg_rules import LOST_AT, SUMS
-from meshsolve.sparse.constraints import vanish
-from meshsolve.sparse.cuda import Positions
-from meshsolve.sparse.product import Product, residual, row_sums
+from meshsolve.sparse.constraints import takes_constants_to_zero
+from meshsolve.sparse.product import Product
+from meshsolve.sparse.rows_cuda import ComponentsCuda
 
 K = device.kernels("krylov/vectors.cu")
 BLOCK = 256
@@ -200,20 +199,19 @@ def preconditioner(M, n):
 
 
 def null_space(matrix, M):
-    """Return a function that returns a block without the null space of a :class:`DeviceCsr`: that of M if it fits; None for a
+    """Return a function that returns a block without the null space of a :class:`Csr` on the GPU: that of M if it fits; None for a
     regular matrix."""
     if getattr(M, "on_device", False) and getattr(M, "null_components", 0) and _is_null(matrix, M.project_on_device):
         return M.project_on_device
-    sums = (row_sums(matrix.indptr, matrix.indices, matrix.data, magnitudes) for magnitudes in (False, True))
-    if not vanish(matrix.indptr, *sums):
+    if not takes_constants_to_zero(matrix):
         return None
-    constants = DeviceConstraint(None, matrix, Positions(matrix, check=False))
-    return lambda block: constants.center(block)[0]
+    components = ComponentsCuda(matrix)
+    return lambda block: components.center(block)[0]
 
 
 def _is_null(matrix, project):
     """True if the matrix maps the part of a block of ones to 0 that ``project`` removes: M may belong to another matrix."""
     ones = device.xp().ones((matrix.n, 1))
     constant = ones - project(ones)
-    sums, absolute = (residual(*matrix[1:], constant, 0 * ones, magnitudes) for magnitudes in (False, True))
+    sums, absolute = (matrix.residual(constant, 0 * ones, magnitudes) for magnitudes in (False, True))
     return not is_any(~(abs(sums) <= SUMS * abs(absolute)))

@@ -66,9 +66,7 @@ def _whole(x, constraint, fixed_values):
     """All rows of an iterate x of the free rows, in its own memory."""
     free = device.to_host(x)
     columns = np.ascontiguousarray(free.reshape(len(free), -1))
-    values = constraint.values(fixed_values, columns.shape[1], columns.dtype)
-    out = constraint.place_in(np.empty((constraint.n, columns.shape[1]), columns.dtype), columns, values).reshape(-1, *free.shape[1:])
-    return where(x).bring(out)
+    return where(x).bring(constraint.whole(columns, fixed_values).reshape(-1, *free.shape[1:]))
 
 
 def _inside(M, free, n):

@@ -6,7 +6,8 @@ import numpy as np
 
 from meshsolve.krylov.cg_rules import SUMS
 from meshsolve.krylov.operator import Operator
-from meshsolve.sparse.constraints import components, take_means, takes_constants_to_zero
+from meshsolve.sparse.constraints import takes_constants_to_zero
+from meshsolve.sparse.rows import components, subtract_means
 
 
 def null_space_of(matrix, M, threads):
@@ -16,12 +17,12 @@ def null_space_of(matrix, M, threads):
     if isinstance(matrix, Operator):
         one = np.ones(matrix.n)
         label, size = np.zeros(matrix.n, np.int32), np.array([float(matrix.n)])
-        return (lambda block: take_means(block, label, size)) if matrix.takes_to_zero(one) else None
+        return (lambda block: subtract_means(block, label, size)) if matrix.takes_to_zero(one) else None
     if not takes_constants_to_zero(matrix, threads):
         return None
     count, label = components(matrix)
     size = np.bincount(label, minlength=count).astype(np.float64)
-    return lambda block: take_means(block, label, size)
+    return lambda block: subtract_means(block, label, size)
 
 
 def _is_null(matrix, project, threads):

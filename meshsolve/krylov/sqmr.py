@@ -104,7 +104,7 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
 
 
 def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patience=None):
-    """:func:`sqmr` with checked options, without the warning. A may be a :class:`Csr` or :class:`DeviceCsr` that was found
+    """:func:`sqmr` with checked options, without the warning. A may be a :class:`Csr` that was found
     symmetric. A column ends as slow if its residual does not fall 10 times in ``patience`` iterations."""
     threads, place = thread_count(threads), place_of(b, M)
     with place.errors("sqmr"):

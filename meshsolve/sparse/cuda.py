@@ -1,12 +1,10 @@
 """Matrices on the GPU: checked where they lie, never copied to the host.
 
-What is made of a pattern (both triangles, the edges of a mesh, free rows, the analysed pattern) carries
-along, in place of values, the position of each in the caller's matrix: new values are then one gather.
+A pattern derived from the caller's matrix (both triangles, edges of a mesh added, free rows, the analyzed pattern) has an index map in
+place of values: the position of each entry in the caller's matrix. The values of a later matrix are then one gather.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,20 +13,11 @@ from meshsolve.device.reductions import is_any, max_of_rows
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.options import counted
 from meshsolve.sparse.lists_cuda import MASK, compressed, distinct, find, keys_of, transposed
-from meshsolve.sparse.matrix import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, not_symmetric, upper_alone
+from meshsolve.sparse.matrix import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, not_symmetric, only_upper
 
 
-class DeviceCsr(NamedTuple):
-    """A square matrix in compressed rows on the device; indices ascend in each row, no duplicates."""
-
-    n: int
-    indptr: object              # int64
-    indices: object             # int32
-    data: object                # float64
-
-
-def as_device_csr(A, name="A"):
-    """A square real matrix that lies on a GPU (a sparse one of CuPy, or a dense array) as :class:`DeviceCsr`.
+def as_csr_cuda(A, name="A"):
+    """Return a square real matrix that lies on a GPU (a sparse one of CuPy, or a dense array) as :class:`Csr`, checked on the GPU.
 
     Raises
     ------
@@ -37,19 +26,20 @@ def as_device_csr(A, name="A"):
     """
     xp = device.xp()
     if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
-        raise InvalidInputError(f"{name} has to be square, not of shape {tuple(A.shape)}")
+        raise InvalidInputError(f"{name} must be square, got of shape {tuple(A.shape)}")
     n = int(A.shape[0])
     if not 0 < n <= LARGEST_SIZE:
         raise InvalidInputError(f"{name} has {counted(n, 'row')}; 1 to {LARGEST_SIZE} are supported")
     indptr, indices, data = _dense_parts(device.asarray(A)) if device.holds(A) else _sparse_parts(A)
     if data.dtype.kind not in "fiub":
-        raise InvalidInputError(f"{name} has to hold real numbers, not {data.dtype}")
-    M = DeviceCsr(n, *map(xp.ascontiguousarray, (indptr, indices, data), (np.int64, np.int32, np.float64)))
+        raise InvalidInputError(f"{name} must hold real numbers, got {data.dtype}")
+    M = Csr(n, *map(xp.ascontiguousarray, (indptr, indices, data), (np.int64, np.int32, np.float64)))
     if is_any((M.indices < 0) | (M.indices >= n)):
         raise InvalidInputError(f"{name} has a column index outside 0..{n - 1}")
     if is_any(~xp.isfinite(M.data)):
         p = int(xp.argmin(xp.isfinite(M.data)))
-        raise InvalidInputError(f"{name}: row {_row_of(M, p)}, column {int(M.indices[p])} holds {float(M.data[p])}")
+        row = int(xp.searchsorted(M.indptr, xp.asarray([p]), side="right")[0]) - 1
+        raise InvalidInputError(f"{name}: row {row}, column {int(M.indices[p])} holds {float(M.data[p])}")
     return M
 
 
@@ -68,168 +58,173 @@ def _sparse_parts(A):
     return A.indptr, A.indices[:used], A.data[:used]
 
 
-def uploaded(M):
-    """A checked :class:`Csr` as :class:`DeviceCsr`; arrays that lie on the GPU are not copied."""
-    return DeviceCsr(M.n, *map(device.to_device, (M.indptr, M.indices, M.data)))
-
-
-def uploaded_pattern(M):
-    """The pattern of a :class:`Csr`, as one of device arrays."""
-    return Csr(M.n, *map(device.to_device, (M.indptr, M.indices)))
-
-
 def without_diagonal(pattern):
-    """A pattern on the device as a graph."""
+    """Return a pattern on the GPU without its diagonal entries."""
     keys = keys_of(pattern.indptr, pattern.indices)
     return Csr(pattern.n, *compressed(pattern.n, keys[keys != transposed(keys)]))
 
 
-def symmetric_cuda(A, name="A"):
-    """A symmetric matrix that lies on a GPU as :class:`DeviceCsr` with both triangles.
-
-    Raises
-    ------
-    InvalidInputError, NotSymmetricError
-        As :func:`meshsolve.sparse.matrix.as_symmetric`.
-    """
-    M = as_device_csr(A, name)
-    positions = Positions(M)
-    if positions.take is None:
-        return M
-    return DeviceCsr(M.n, positions.pattern.indptr, positions.pattern.indices, Positions.of(M, positions.take))
-
-
-class Positions:
-    """A symmetric matrix on the device as a pattern, and positions in place of its values.
-
-    Parameters
-    ----------
-    M : DeviceCsr
-    lower : bool
-        Only the lower triangle of M counts.
-    check : bool
-        False where M is a pattern, which becomes that of M + M^T.
+class Gather:
+    """A pattern on the GPU, and for each entry its position in the values of a caller's matrix.
 
     Attributes
     ----------
-    pattern : Csr of device arrays
-        Both triangles.
+    given : Csr
+        Pattern of the caller's matrix, a copy.
+    pattern : Csr
     take : (nnz,) int64 or None
-        1 + the position in ``M.data`` of each entry, 0 where M has none: see :meth:`of`. None: M has this pattern itself.
-
-    Raises
-    ------
-    NotSymmetricError
-        As :func:`meshsolve.sparse.matrix.as_symmetric`, from :meth:`check`.
-    InvalidInputError
-        ``lower``, and M has entries above its diagonal and none below.
+        1 + the position of each entry, 0 if the caller's matrix has no such entry. None: the pattern is the given one.
+    mirror : (take, mirror_take, pattern) or None
+        Index maps of both triangles as the caller's matrix has them, for :meth:`check_symmetry`; None if one triangle counts.
     """
 
-    def __init__(self, M, lower=False, check=True):
-        xp = device.xp()
-        self._given = self.pattern = Csr(M.n, M.indptr, M.indices.copy())      # the caller's index array may change later
-        self.take = self._twin = None
-        given = self.keys
-        if lower:
-            half = given[given >= transposed(given)]
-            if len(half) <= M.n and len(half) < len(given) and not is_any(half != transposed(half)):
-                raise upper_alone("A")
-            both = self._take_keys(M.n, distinct(xp.concatenate([half, transposed(half)])))
-            self.take = 1 + find(given, xp.maximum(both, transposed(both)))
-            return
-        twin = find(given, transposed(given))
-        if not is_any(twin < 0):                            # the pattern is symmetric as it is
-            self._twin = None, twin, self.pattern
-        else:
-            both = self._take_keys(M.n, distinct(xp.concatenate([given, transposed(given)])))
-            here, twin = 1 + find(given, both), 1 + find(given, transposed(both))
-            self.take, self._twin = xp.where(here > 0, here, twin), (here, twin, self.pattern)
-        if check:
-            self.check(M)
+    def __init__(self, given, pattern, take=None, mirror=None):
+        self.given, self.pattern, self.take, self.mirror = given, pattern, take, mirror
+        self._within = self._split = None, None
 
-    @property
-    def keys(self):
-        """Those of the pattern, made anew."""
-        return keys_of(self.pattern.indptr, self.pattern.indices)
-
-    def taken(self, place):
-        """``take`` of these entries."""
-        return place + 1 if self.take is None else self.take[place]
-
-    def _take_keys(self, n, keys):
-        self.pattern = Csr(n, *compressed(n, keys))
-        return keys
-
-    def widen(self, pattern):
-        """Join a symmetric pattern: entries that the matrix lacks are zeros."""
-        own, n = self.keys, self.pattern.n
-        both = distinct(device.xp().concatenate([own, keys_of(pattern.indptr, pattern.indices)]))
-        if len(both) > len(own):
-            self.take = self._found(own, both)
-            self._take_keys(n, both)
-
-    def within(self, keys, names=None):
-        """``take`` for the entries of an analysed pattern, given by its keys.
+    @classmethod
+    def symmetric(cls, M, lower=False):
+        """Return the Gather for both triangles of M, or with ``lower`` for the lower triangle and its mirror entries.
 
         Raises
         ------
-        PatternMismatchError
-            This matrix has an entry outside; ``names`` translates its row and column to the caller's numbering.
+        InvalidInputError
+            ``lower``, and M has entries above its diagonal and none below.
         """
-        xp, own = device.xp(), self.keys
-        if len(keys) == len(own) and not is_any(keys != own):
-            return self.take
+        xp = device.xp()
+        given = Csr(M.n, M.indptr, M.indices.copy())        # the caller's index array may change later
+        keys = keys_of(given.indptr, given.indices)
+        if lower:
+            half = keys[keys >= transposed(keys)]
+            if len(half) <= M.n and len(half) < len(keys) and not is_any(half != transposed(half)):
+                raise only_upper("A")
+            both = distinct(xp.concatenate([half, transposed(half)]))
+            return cls(given, Csr(M.n, *compressed(M.n, both)), 1 + find(keys, xp.maximum(both, transposed(both))))
+        mirror = find(keys, transposed(keys))
+        if not is_any(mirror < 0):                          # the pattern is symmetric
+            return cls(given, given, None, (None, mirror, given))
+        both = distinct(xp.concatenate([keys, transposed(keys)]))
+        own, mirror = 1 + find(keys, both), 1 + find(keys, transposed(both))
+        pattern = Csr(M.n, *compressed(M.n, both))
+        return cls(given, pattern, xp.where(own > 0, own, mirror), (own, mirror, pattern))
+
+    @property
+    def keys(self):
+        """Keys of the pattern, computed at each call."""
+        return keys_of(self.pattern.indptr, self.pattern.indices)
+
+    def take_of(self, entries):
+        """Return ``take`` for these entries of the pattern."""
+        return entries + 1 if self.take is None else self.take[entries]
+
+    def values(self, data):
+        """Return the values of the pattern from the values of the caller's matrix."""
+        return data if self.take is None else _after_zero(data)[self.take]
+
+    def joined(self, edges):
+        """Return the Gather for the union with a symmetric pattern on the GPU."""
+        own, n = self.keys, self.pattern.n
+        both = distinct(device.xp().concatenate([own, keys_of(edges.indptr, edges.indices)]))
+        if len(both) == len(own):
+            return self
+        return Gather(self.given, Csr(n, *compressed(n, both)), self._found(own, both), self.mirror)
+
+    def within(self, pattern, constraint=None):
+        """Return the Gather for an analyzed pattern on the GPU; see :meth:`meshsolve.sparse.matrix.Csr.within`. The last is kept."""
+        if self._within[0] is not pattern:
+            self._within = pattern, self if pattern.same_as(self.pattern) else self._moved(pattern, constraint)
+        return self._within[1]
+
+    def _moved(self, pattern, constraint):
+        xp, own, keys = device.xp(), self.keys, keys_of(pattern.indptr, pattern.indices)
         outside = find(keys, own) < 0
         if is_any(outside):
-            raise PatternMismatchError.at(*_entry(own[xp.argmax(outside)], names))
-        return self._found(own, keys)
+            row, column = _entry(own[xp.argmax(outside)])
+            if constraint is not None:
+                row, column = int(constraint.free[row]), int(constraint.free[column])
+            raise PatternMismatchError.at(row, column)
+        return Gather(self.given, pattern, self._found(own, keys))
 
     def _found(self, own, keys):
-        """``take`` of each key, 0 for those that are not among its own."""
-        xp, place = device.xp(), find(own, keys)
-        return xp.where(place >= 0, self.taken(xp.maximum(place, 0)), 0) if len(own) else xp.zeros(len(keys), np.int64)
+        """Return ``take`` for each key; 0 for keys that are not in ``own``."""
+        xp, position = device.xp(), find(own, keys)
+        return xp.where(position >= 0, self.take_of(xp.maximum(position, 0)), 0) if len(own) else xp.zeros(len(keys), np.int64)
 
-    def fits(self, M):
-        """Whether another matrix has the same pattern."""
-        given = self._given
-        return (M.n, len(M.indices)) == (given.n, given.nnz) and not is_any(M.indptr != given.indptr) and not is_any(
-            M.indices != given.indices)
+    def split(self, rows):
+        """Return ``rows.split_pattern(self)``; the last is kept."""
+        if self._split[0] is not rows:
+            self._split = rows, rows.split_pattern(self)
+        return self._split[1]
 
-    def check(self, M, name="A"):
-        """Raise where M is not symmetric; nothing is asked of a matrix whose lower triangle alone counts."""
-        if self._twin is None or len(M.data) == 0:
+    def check_symmetry(self, M, name="A"):
+        """Raise NotSymmetricError as :func:`meshsolve.sparse.matrix.as_symmetric`. Nothing is checked if one triangle counts."""
+        if self.mirror is None or len(M.data) == 0:
             return
-        here, twin, pattern = self._twin
+        own, mirror, pattern = self.mirror
         xp = device.xp()
-        values = M.data if here is None else _after_zero(M.data)
-        values, twins = values if here is None else values[here], values[twin]
-        if not is_any(values != twins):
+        values = M.data if own is None else _after_zero(M.data)
+        values, mirrored = values if own is None else values[own], values[mirror]
+        if not is_any(values != mirrored):
             return
         keys, most = keys_of(pattern.indptr, pattern.indices), max_of_rows(pattern.indptr, values)
-        gap, scale = xp.abs(values - twins), xp.minimum(most[keys >> 32], most[keys & MASK])
+        gap, scale = xp.abs(values - mirrored), xp.minimum(most[keys >> 32], most[keys & MASK])
         excess = gap - SYMMETRY_TOLERANCE * scale
         if is_any(excess > 0):
             p = int(xp.argmax(excess / xp.maximum(scale, np.finfo(np.float64).tiny)))
             raise not_symmetric(name, *_entry(keys[p]), float(gap[p]), float(scale[p]))
 
-    @staticmethod
-    def of(M, take):
-        """The values of M at such positions; zero where there is none."""
-        return M.data if take is None else _after_zero(M.data)[take]
+
+class GatheredMatrix:
+    """A matrix on the GPU whose values are gathered from a caller's matrix; counterpart of a symmetric :class:`Csr` on the host.
+
+    Parameters
+    ----------
+    gather : Gather
+    source : Csr
+        The caller's matrix on the GPU.
+    """
+
+    def __init__(self, gather, source):
+        self.gather, self._source = gather, source
+
+    @property
+    def n(self):
+        return self.gather.pattern.n
+
+    @property
+    def pattern(self):
+        """Its pattern, a Csr without values."""
+        return self.gather.pattern
+
+    @property
+    def data(self):
+        """(nnz,) values, gathered at each call."""
+        return self.gather.values(self._source.data)
+
+    def csr(self):
+        """Return the matrix as :class:`Csr` with gathered values."""
+        return Csr(self.n, self.pattern.indptr, self.pattern.indices, self.data)
+
+    def joined(self, edges):
+        """As :meth:`meshsolve.sparse.matrix.Csr.joined`; the edges may lie on the host."""
+        return GatheredMatrix(self.gather.joined(edges.uploaded()), self._source)
+
+    def within(self, pattern, constraint=None):
+        """As :meth:`meshsolve.sparse.matrix.Csr.within`."""
+        return self.gather.within(pattern, constraint).values(self._source.data)
+
+    def split(self, rows):
+        """Return (block of the free rows, their coupling to the fixed rows as (indptr, indices, data)); ``rows``: RowSplitCuda."""
+        inside, indptr, indices, across = self.gather.split(rows)
+        return GatheredMatrix(inside, self._source), (indptr, indices, _after_zero(self._source.data)[across])
 
 
-def _entry(key, names=None):
-    """Row and column of an entry, on the host."""
+def _entry(key):
+    """Return row and column of an entry, on the host."""
     key = int(key)
-    row, column = key >> 32, key & MASK
-    return (row, column) if names is None else (int(names[row]), int(names[column]))
+    return key >> 32, key & MASK
 
 
 def _after_zero(data):
     xp = device.xp()
     return xp.concatenate([xp.zeros(1, np.float64), data])
-
-
-def _row_of(M, p):
-    xp = device.xp()
-    return int(xp.searchsorted(M.indptr, xp.asarray([p]), side="right")[0]) - 1

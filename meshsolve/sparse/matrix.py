@@ -1,7 +1,7 @@
-"""Matrices: what users hand over becomes a checked :class:`Csr`.
+"""Square matrices in compressed rows, on the host or on the GPU, and the checks of a matrix given by a user.
 
-Everything that is converted is converted here, with range checks, because the C++ core takes exactly int64 row pointers,
-int32 indices and float64 or float32 values and refuses the rest.
+All conversions happen here, with range checks. The C++ core takes exactly int64 row pointers, int32 indices and float64 or
+float32 values, and refuses anything else.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import _core, foreign
-from meshsolve.errors import InvalidInputError, NotSymmetricError
+from meshsolve import _core, device, foreign
+from meshsolve.device.reductions import is_any
+from meshsolve.errors import InvalidInputError, NotSymmetricError, PatternMismatchError
 from meshsolve.memory import PER_ROW, ensure_rows
 from meshsolve.options import INT32_MAX, as_flag, counted
-from meshsolve.sparse.columns import as_array, from_any
+from meshsolve.sparse import product
+from meshsolve.sparse.columns import as_array, as_complex, from_any
 
 LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
-SYMMETRY_TOLERANCE = 1e-10          # |A[i, j] - A[j, i]| <= this times the largest entries of row i and of row j passes
+SYMMETRY_TOLERANCE = 1e-10          # largest |A[i, j] - A[j, i]|, relative to the largest entries of row i and of row j
 UNSYMMETRIC = "lu takes unsymmetric matrices; with lower=True cholesky and ildl read the lower triangle alone"
 
 
@@ -27,15 +29,17 @@ UNSYMMETRIC = "lu takes unsymmetric matrices; with lower=True cholesky and ildl 
 class Csr:
     """A checked square matrix or pattern in compressed rows: indices ascending in each row, no duplicates.
 
+    Its arrays lie on the host or on the GPU, and so do the results of its methods.
+
     Attributes
     ----------
     n : int
         Rows and columns.
     indptr : (n + 1,) int64
     indices : (nnz,) int32
-    data : (nnz,) float64 (or complex128) or None for a pattern
+    data : (nnz,) float64 (or complex128 on the host), or None for a pattern
     diagonal : bool
-        Of a pattern that is to be ordered: whether entries of the diagonal may be stored.
+        For a pattern that will be ordered: True if diagonal entries may be stored.
     """
 
     n: int
@@ -46,48 +50,115 @@ class Csr:
 
     @property
     def nnz(self):
-        """Stored entries."""
+        """Number of stored entries."""
         return len(self.indices)
 
+    @property
+    def pattern(self):
+        """The matrix itself, where its values are ignored; see :class:`meshsolve.sparse.cuda.GatheredMatrix`."""
+        return self
+
+    gather = None                   # the host gathers no values
+
+    def csr(self):
+        """Return the matrix itself; see :class:`meshsolve.sparse.cuda.GatheredMatrix`."""
+        return self
+
+    def uploaded(self):
+        """Return the matrix or pattern with its arrays on the GPU; itself if they lie there already."""
+        if device.holds(self.indices):
+            return self
+        return Csr(self.n, *(None if x is None else device.to_device(x) for x in (self.indptr, self.indices, self.data)), self.diagonal)
+
     def graph(self):
-        """The pattern without its diagonal; itself where none may be stored."""
+        """Return the pattern without its diagonal, on the host; itself if no diagonal entry may be stored."""
         return Csr(self.n, *_core.drop_diagonal(self.indptr, self.indices)) if self.diagonal else self
 
     def diagonal_values(self, threads=1):
-        """(n,) the diagonal of a matrix of float64, zero where nothing is stored."""
-        return _core.diagonal(self.indptr, self.indices, self.data, threads)
+        """Return the diagonal of a float64 matrix, (n,); zero where nothing is stored."""
+        return product.matrix_diagonal(self.indptr, self.indices, self.data, threads)
 
     def row_sums(self, threads=1):
-        """(n,) the sums of the rows of a matrix of float64, and (n,) those of their moduli."""
-        return _core.row_sums(self.indptr, self.data, threads=threads)
+        """Return the row sums of a float64 matrix and the row sums of its absolute values, both (n,)."""
+        return product.row_sums(self.indptr, self.indices, self.data, threads)
+
+    def norm1(self):
+        """Return the largest row sum of absolute values of a matrix on the GPU."""
+        return product.norm1(self.indptr, self.indices, self.data)
+
+    def residual(self, X, B, magnitudes=False, threads=1):
+        """Return B - A X, or B - |A| X, for (n, k) arrays; see :func:`meshsolve.sparse.product.residual`."""
+        return product.residual(self.indptr, self.indices, self.data, X, B, magnitudes, threads)
 
     def same_as(self, M):
-        """Whether the Csr M stores the same entries."""
-        return _core.same_pattern(self.indptr, self.indices, M.indptr, M.indices)
+        """Return True if the Csr M has the same pattern and lies in the same place."""
+        if not device.holds(self.indices):
+            return _core.same_pattern(self.indptr, self.indices, M.indptr, M.indices)
+        if self.indptr is M.indptr and self.indices is M.indices:
+            return True
+        return (self.n, self.nnz) == (M.n, M.nnz) and not is_any(self.indptr != M.indptr) and not is_any(self.indices != M.indices)
+
+    def within(self, pattern, constraint=None):
+        """Return the values in an analyzed pattern, (nnz,), with zeros where this matrix has no entry.
+
+        Parameters
+        ----------
+        pattern : Csr
+        constraint : Fixed or Pinned, optional
+            Constraint that left this block. Its free rows translate an error to the caller's numbering.
+
+        Raises
+        ------
+        PatternMismatchError
+            This matrix has an entry outside the pattern.
+        """
+        if pattern.same_as(self):
+            return self.data
+        if self.data.dtype.kind == "c":
+            parts = [Csr(self.n, self.indptr, self.indices, np.ascontiguousarray(part)) for part in (self.data.real, self.data.imag)]
+            return as_complex(*(part.within(pattern, constraint) for part in parts))
+        missing, data = _core.embed(pattern.indptr, pattern.indices, self.indptr, self.indices, self.data)
+        if missing < 0:
+            return data
+        row, column = int(np.searchsorted(self.indptr, missing, side="right")) - 1, int(self.indices[missing])
+        if constraint is not None:
+            row, column = int(constraint.free[row]), int(constraint.free[column])
+        raise PatternMismatchError.at(row, column)
+
+    def joined(self, edges):
+        """Return the matrix with a stored entry, zero where it had none, for every edge of a symmetric pattern."""
+        indptr, indices = _core.unite(self.indptr, self.indices, edges.indptr, edges.indices)
+        if len(indices) == self.nnz:
+            return self
+        pattern = Csr(self.n, indptr, indices)
+        return pattern if self.data is None else Csr(self.n, indptr, indices, self.within(pattern))
 
     def to_scipy(self):
-        """The (n, n) csr_array on the same arrays; a pattern gets ones of int8."""
+        """Return the (n, n) csr_array on the same arrays; a pattern gets ones of int8."""
         data = np.ones(self.nnz, np.int8) if self.data is None else self.data
         return sp.csr_array((data, self.indices, self.indptr), shape=(self.n, self.n))
 
 
+# ---- matrices of a user -----------------------------------------------------------------------------------------------
+
+
 def as_csr(A, name="A", dtype=np.float64, per_row=0, threads=1):
-    """A square matrix of any kind as :class:`Csr`; duplicates are summed, explicit zeros stay.
+    """Check a square matrix of any kind and return it as :class:`Csr` on the host. Duplicates are summed, explicit zeros stay.
 
     Parameters
     ----------
     A : (n, n) scipy sparse array or matrix of any format, dense array, or CuPy sparse matrix
     dtype : numpy dtype of the values, or None for the pattern alone
     per_row : int
-        Bytes that the caller will take for each row, at the least: asked for before a matrix is looked at that has few entries
-        and more rows than fit.
+        Bytes that the caller will need per row, at least. This memory is checked before the entries are read: a matrix may have
+        few entries and more rows than fit.
     threads : int
-        How many check the entries.
+        Threads that check the entries.
 
     Raises
     ------
     OutOfMemoryError
-        The rows alone take more than there is.
+        The rows alone need more memory than there is.
     InvalidInputError
         Not a matrix, not square, empty, complex where real is needed, indices out of range, NaN or infinity (names the
         first row), more than 2^31 - 2 rows.
@@ -114,7 +185,7 @@ def as_csr(A, name="A", dtype=np.float64, per_row=0, threads=1):
 
 
 def is_complex(A):
-    """Whether a matrix of any kind holds complex numbers; what is no matrix does not."""
+    """Return True if a matrix of any kind holds complex numbers; False for anything that is not a matrix."""
     kind = getattr(getattr(A, "dtype", None), "kind", None)
     if kind is None:
         with contextlib.suppress(Exception):
@@ -124,22 +195,22 @@ def is_complex(A):
 
 
 def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
-    """A symmetric matrix as :class:`Csr` with both triangles stored.
+    """Check a symmetric matrix and return it as :class:`Csr` on the host with both triangles stored.
 
     Parameters
     ----------
     A : (n, n) matrix, see :func:`as_csr`
     lower : bool
-        Only the lower triangle of A is read; the upper one may be missing or anything.
+        Only the lower triangle of A is read. The upper one may be missing or arbitrary.
     threads : int
-        How many check the entries and compare the triangles.
+        Threads that check the entries and compare the triangles.
     per_row : int
         As for :func:`as_csr`.
 
     Raises
     ------
     InvalidInputError, OutOfMemoryError
-        As :func:`as_csr`; with ``lower`` also where A has entries above its diagonal and none below.
+        As :func:`as_csr`; with ``lower`` also if A has entries above its diagonal and none below.
     NotSymmetricError
         |A[i, j] - A[j, i]| > 1e-10 times the largest entry of row i or of row j; ``.row`` and ``.column`` name the worst.
     """
@@ -152,65 +223,76 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
     state, row, column, gap, scale = _core.symmetry(M.indptr, M.indices, M.data, threads)
     if gap > SYMMETRY_TOLERANCE * scale:
         raise not_symmetric(name, row, column, gap, scale)
-    return _with_twins(M) if state == "pattern" else M
+    return _with_mirror_entries(M) if state == "pattern" else M
 
 
-def _with_twins(M):
-    """(M + M^T) / 2 where entries of no weight lack their twins. A sum of two matrices would lose zeros that are stored on purpose, and
-    overflow."""
+def _with_mirror_entries(M):
+    """Return (M + M^T) / 2, where negligible entries lack their mirror entries.
+
+    It is not formed as a sum of two matrices, which would lose zeros stored on purpose, and could overflow.
+    """
     A = M.to_scipy().tocoo()
     both = sp.coo_array((np.tile(0.5 * A.data, 2), (np.append(A.row, A.col), np.append(A.col, A.row))), shape=A.shape).tocsr()
     return as_csr(both)
 
 
 def _require_lower(M, whole, name):
-    """Raise where ``whole``, made of the lower triangle of M, is but a diagonal: M was the other triangle."""
+    """Raise if ``whole``, made from the lower triangle of M, is diagonal: M is an upper triangle."""
     if (whole.indices == np.repeat(np.arange(M.n), np.diff(whole.indptr))).all():
-        raise upper_alone(name)
+        raise only_upper(name)
 
 
-def upper_alone(name):
-    """The error for ``lower=True`` of an upper triangle."""
-    return InvalidInputError(f"lower=True reads the lower triangle of {name}, which has entries above its diagonal alone: give "
+def only_upper(name):
+    """Return the error for ``lower=True`` with an upper triangle."""
+    return InvalidInputError(f"lower=True reads the lower triangle of {name}, but {name} has entries above its diagonal only. Give "
                              f"{name}.T, or both triangles without lower=True")
 
 
 def not_symmetric(name, row, column, gap, scale):
-    """The error for one entry; ``scale`` is the largest one of its row or of its column, the smaller of the two."""
+    """Return the error for one entry. ``scale``: its row's or its column's largest entry, the smaller of the two."""
     return NotSymmetricError(
         f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {gap:.3g}, where these rows have "
         f"entries of {scale:.3g}. {UNSYMMETRIC}", row, column)
 
 
 def symmetric_pattern(A, name="A"):
-    """The pattern of A + A^T without its diagonal, for orderings and patches, as :class:`Csr` without values."""
+    """Return the pattern of A + A^T without its diagonal, for orderings and patches, as :class:`Csr` without values."""
     M = as_csr(A, name, dtype=None, per_row=PER_ROW["pattern"])
     return Csr(M.n, *_core.symmetrize(M.indptr, M.indices))
 
 
+def pattern_with_diagonal(A, per_row=0):
+    """Return the pattern of A + A^T with the stored diagonal entries of A, as :class:`Csr` without values."""
+    M = as_csr(A, dtype=None, per_row=per_row)
+    if _core.symmetry(M.indptr, M.indices, np.ones(M.nnz), 1)[0] == "symmetric":
+        return M
+    half = M.to_scipy()
+    return as_csr(half + half.T, dtype=None)
+
+
 def narrow_ptr(indptr):
-    """Row or column pointers as int32 where they fit, the type of the indices: scipy would widen these else."""
+    """Return row or column pointers as int32 if they fit. scipy would widen int32 indices to the type of int64 pointers."""
     return indptr if indptr[-1] > INT32_MAX else indptr.astype(np.int32)
 
 
 def _as_scipy_csr(A, name, per_row):
-    """A as a square scipy matrix in compressed rows whose arrays are still to be checked."""
+    """Return A as a square scipy matrix in compressed rows. Its arrays are not checked yet."""
     if hasattr(A, "get") and hasattr(A, "nnz") and not sp.issparse(A):      # cupyx.scipy.sparse
         A = A.get()
     A = foreign.as_known(A, name)
     if not sp.issparse(A):
         if hasattr(A, "matvec"):
-            raise InvalidInputError(f"{name} has to be a matrix with its entries, not {type(A).__name__}: cg and sqmr take an operator as "
-                                    "A or as M, what orders or factors does not")
+            raise InvalidInputError(f"{name} must be a matrix with its entries, got {type(A).__name__}: cg and sqmr take an operator as "
+                                    "A or as M, orderings and factorizations do not")
         if not _is_array_like(A):
-            raise InvalidInputError(f"{name} has to be a matrix, not {type(A).__name__}{_hint_for(A)}")
+            raise InvalidInputError(f"{name} must be a matrix, got {type(A).__name__}{_hint_for(A)}")
         A = as_array(A, name)
         if A.dtype.kind not in "fiubc":
-            raise InvalidInputError(f"{name} has to hold numbers, not {A.dtype}{foreign.hint_for_edges(A)}")
+            raise InvalidInputError(f"{name} must hold numbers, got {A.dtype}{foreign.hint_for_edges(A)}")
     if A.ndim != 2:
-        raise InvalidInputError(f"{name} has to be a 2-D matrix, not of shape {A.shape}")
+        raise InvalidInputError(f"{name} must be a 2-D matrix, got of shape {A.shape}")
     if A.shape[0] != A.shape[1]:
-        raise InvalidInputError(f"{name} has to be square, not {A.shape[0]} x {A.shape[1]}{foreign.hint_for_edges(A)}")
+        raise InvalidInputError(f"{name} must be square, got {A.shape[0]} x {A.shape[1]}{foreign.hint_for_edges(A)}")
     if A.shape[0] > LARGEST_SIZE:
         raise InvalidInputError(f"{name} has {counted(A.shape[0], 'row')}; at most {LARGEST_SIZE} are supported")
     if not sp.issparse(A):
@@ -219,11 +301,11 @@ def _as_scipy_csr(A, name, per_row):
     if A.format == "csr":
         return A
     check_before_conversion(A, name)
-    return sp.csr_array(A.astype(np.float64) if A.dtype.kind in "iub" else A)          # duplicates of small integers are summed here
+    return sp.csr_array(A.astype(np.float64) if A.dtype.kind in "iub" else A)   # duplicates of small integers are summed in float64
 
 
 def _hint_for(A):
-    """What makes a matrix of an object that is none, as the end of a message."""
+    """Return the end of a message: the function that makes a matrix of an object of this kind."""
     if hasattr(A, "faces"):
         return ": cotan_laplacian or graph_laplacian makes one of a mesh"
     if isinstance(A, (dict, set, frozenset)) or hasattr(A, "__next__"):
@@ -234,13 +316,13 @@ def _hint_for(A):
 
 
 def _is_array_like(A):
-    """Whether A offers itself as an array, or is a list of rows: numpy would also take the vertices of a graph for one."""
+    """Return True for a list of rows, or if A has an array interface. numpy would also convert the vertices of a graph."""
     return isinstance(A, (list, tuple, memoryview)) or any(hasattr(A, f"__{name}__") for name in (
         "array", "array_interface", "cuda_array_interface", "dlpack"))
 
 
 def check_before_conversion(A, name):
-    """Raise if an index of a scipy sparse array is out of range: scipy would convert it and write outside its arrays."""
+    """Raise if an index of a scipy sparse array is out of range: the conversion by scipy would write outside its arrays."""
     try:
         if A.format == "coo":
             type(A)((A.data, A.coords), shape=A.shape)
@@ -259,9 +341,9 @@ def check_before_conversion(A, name):
 
 
 def _check_compressed(indptr, indices, data, ndim, shape):
-    """Columns or rows of blocks: ``shape`` counts the pointers' ranges and the values that indices may have."""
+    """Check compressed rows or columns, of numbers or of blocks. ``shape``: pointer ranges, and values that an index may have."""
     if not indptr.ndim == indices.ndim == 1 or data.ndim != ndim or not {indptr.dtype.kind, indices.dtype.kind} <= {"i", "u"}:
-        raise ValueError("indptr and indices have to be lists of integers, data numbers")
+        raise ValueError("indptr and indices must be lists of integers, data numbers")
     if len(indptr) != shape[0] + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any() or indptr[-1] > len(indices):
         raise ValueError("indptr does not ascend from 0 to the number of entries")
     if len(indices) != len(data) or (len(indices) and not 0 <= indices.min() <= indices.max() < shape[1]):
@@ -269,13 +351,13 @@ def _check_compressed(indptr, indices, data, ndim, shape):
 
 
 def _stored(A, name):
-    """(indptr, indices, data) of a csr matrix: integers, lengths that fit, without the spare room behind the last row."""
+    """Return (indptr, indices, data) of a csr matrix without the unused memory after its last row, with types and lengths checked."""
     indptr, indices, data = (np.asarray(part) for part in (A.indptr, A.indices, A.data))
     if indptr.ndim != 1 or indices.ndim != 1 or data.ndim != 1 or indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
-        raise InvalidInputError(f"{name}: indptr and indices have to be lists of integers, data a list of numbers")
+        raise InvalidInputError(f"{name}: indptr and indices must be lists of integers, data a list of numbers")
     if len(indices) != len(data):
         raise InvalidInputError(f"{name} has {len(indices)} column indices and {counted(len(data), 'value')}")
-    indptr = np.array(indptr, np.int64)                    # never the caller's, who may change it later
+    indptr = np.array(indptr, np.int64)                    # a copy: the caller may change its array later
     used = int(indptr[-1]) if len(indptr) else -1
     return (indptr, indices[:used], data[:used]) if 0 <= used <= len(indices) else (indptr, indices, data)
 
@@ -290,17 +372,17 @@ def _narrow(indices, name):
 
 def _values(data, name, dtype):
     if data.dtype.kind not in "fiubc":
-        raise InvalidInputError(f"{name} has to hold numbers, not {data.dtype}")
+        raise InvalidInputError(f"{name} must hold numbers, got {data.dtype}")
     if data.dtype.kind == "c" and np.dtype(dtype).kind != "c":
-        raise InvalidInputError(f"{name} is complex; real matrices are needed here: lu takes complex ones")
+        raise InvalidInputError(f"{name} is complex, and this function takes real matrices only: lu takes complex ones")
     if data.dtype == dtype:
         return np.ascontiguousarray(data)
-    with np.errstate(over="ignore"):                       # a longdouble out of range becomes an infinity and is refused
+    with np.errstate(over="ignore"):                       # a longdouble out of range becomes infinite, which is refused
         return np.ascontiguousarray(data, dtype)
 
 
 def _sort(n, indptr, indices, data):
-    """Sorted rows with duplicates summed, in fresh arrays: the caller's stay as they are."""
+    """Return sorted rows with duplicates summed, in new arrays."""
     values = np.ones(len(indices), np.int8) if data is None else data.copy()
     M = sp.csr_array((values, indices.copy(), indptr.copy()), shape=(n, n))
     M.sum_duplicates()

@@ -1,4 +1,9 @@
-"""Where arrays lie, as a value: :data:`HOST` and :data:`CUDA` have the same methods, and :func:`where` returns one of them."""
+"""Host and GPU as values: :data:`HOST` and :data:`CUDA` have the same methods, and :func:`where` returns the place of an array.
+
+A symmetric matrix of a user becomes a :class:`~meshsolve.sparse.matrix.Csr` on the host and a
+:class:`~meshsolve.sparse.cuda.GatheredMatrix` on the GPU. Both have ``n``, ``pattern``, ``data``, ``csr()``, ``joined(edges)``,
+``within(pattern)`` and ``gather``. A new backend implements the methods of :class:`Host`.
+"""
 
 from __future__ import annotations
 
@@ -10,51 +15,71 @@ import scipy.sparse as sp
 
 from meshsolve import device, foreign
 from meshsolve.errors import InvalidInputError
-from meshsolve.sparse.columns import as_array, as_complex, as_device_rhs, as_rhs, begin_device_rhs, device_lengths, lengths
-from meshsolve.sparse.cuda import as_device_csr, symmetric_cuda, uploaded
-from meshsolve.sparse.matrix import as_csr, as_symmetric
+from meshsolve.sparse.columns import as_array, as_complex, as_rhs, as_rhs_cuda, begin_rhs_cuda, checked_already
+from meshsolve.sparse.cuda import Gather, GatheredMatrix, as_csr_cuda
+from meshsolve.sparse.matrix import Csr, as_csr, as_symmetric, pattern_with_diagonal
+from meshsolve.sparse.rows import Components, RowSplit
+from meshsolve.sparse.rows_cuda import ComponentsCuda, RowSplitCuda
 from meshsolve.types import Device
 
-NEAR_TREE = 3.2                     # entries a row, the diagonal's included: the matrix of a tree has 3
+NEAR_TREE = 3.2         # entries per row, diagonal included, below which a matrix is nearly a tree: the matrix of a tree has 3
 NO_TURN = contextlib.nullcontext()
-
-
-def checked_already():
-    """Nothing is left to check."""
 
 
 class Host:
     """Main memory, and numpy's arrays."""
 
     name: Device = "cpu"
-    xp = np
-    errors: Any = contextlib.nullcontext        # errors(what): what catches errors of a library
-    array = staticmethod(as_array)              # array(x, name): checked
-    bring = staticmethod(device.to_host)        # bring(x): a numpy or CuPy array, from wherever it lies
+    xp: Any = np
+    errors: Any = contextlib.nullcontext        # errors(what): translates errors of the GPU
+    array = staticmethod(as_array)              # array(x, name): checked array in this place
+    bring = staticmethod(device.to_host)        # bring(x): a numpy or CuPy array, copied to this place if needed
     joined = staticmethod(as_complex)           # joined(real, imaginary)
-    dtype_of = staticmethod(foreign.dtype_of)   # dtype_of(out): of an array of this place, else None
-    rhs: Any = staticmethod(as_rhs)             # rhs(b, n, name): (columns of a checked right-hand side of this place, its shape)
-    lengths: Any = staticmethod(lengths)        # lengths(x): (k,) 2-norms of the columns, on the host
+    dtype_of = staticmethod(foreign.dtype_of)   # dtype_of(out): dtype of an array in this place, else None
+    rhs: Any = staticmethod(as_rhs)             # rhs(b, n, name="b"): (columns of a checked right-hand side in this place, its shape)
+    row_split: Any = RowSplit                   # row_split(n, fixed): free and fixed rows
+    components: Any = Components                # components(M, symmetric=True): connected components
 
-    def symmetric(self, A, threads=1):
-        """A symmetric matrix of any kind, checked, in this memory."""
-        return as_symmetric(A, threads=threads)
+    def symmetric(self, A, threads=1, lower=False, per_row=0, gather=None):
+        """Return a symmetric matrix of any kind with both triangles stored, checked, in this place.
+
+        Parameters
+        ----------
+        A : (n, n) matrix on the host or on the GPU
+            A matrix on the GPU is not copied to the host for a result on the GPU.
+        threads, lower, per_row
+            As for :func:`~meshsolve.sparse.matrix.as_symmetric`.
+        gather : Gather, optional
+            That of an earlier matrix on the GPU. If A has the same pattern, no pattern is computed again.
+
+        Raises
+        ------
+        InvalidInputError, OutOfMemoryError, NotSymmetricError
+            As :func:`~meshsolve.sparse.matrix.as_symmetric`.
+        """
+        return as_symmetric(A, lower=lower, threads=threads, per_row=per_row)
+
+    def symmetric_pattern(self, A, threads=1, lower=False, per_row=0):
+        """Return the pattern of A + A^T with the stored diagonal entries of A, or with ``lower`` the matrix; see :meth:`symmetric`."""
+        return as_symmetric(A, lower=True, per_row=per_row) if lower else pattern_with_diagonal(A, per_row)
 
     def general(self, A):
-        """A real square matrix of any kind, checked, in this memory."""
+        """Return a real square matrix of any kind as :class:`Csr`, checked, in this place."""
         return as_csr(A)
 
     def matrix(self, M):
-        """A checked matrix in this memory; no copy of what is already there."""
+        """Return a checked Csr in this place; no copy if it lies there."""
         return M
 
     def csr(self, data, indices, indptr, shape):
-        """A sparse matrix of the library of this place."""
+        """Return a sparse matrix of the library of this place."""
         return sp.csr_array((data, indices, indptr), shape=shape)
 
     def begin_rhs(self, b, n, late):
-        """(columns of b, its shape, a function that raises where a value is not finite that was not checked yet); ``late``: on the GPU that
-        may wait until the work is queued."""
+        """Return (columns of b, its shape, a function that raises if a value is not finite).
+
+        With ``late`` the values on a GPU are checked by that function alone, after the work is queued.
+        """
         return *self.rhs(b, n), checked_already
 
     def write(self, x, out):
@@ -62,27 +87,39 @@ class Host:
         foreign.write(x, out)
 
     def turn(self, sharing):
-        """What solves that share memory pass one by one."""
+        """Return the context in which solves run that share memory."""
         return NO_TURN
+
+    def __reduce__(self):
+        return _place, (self.name,)             # copies and pickles are the same object
 
 
 class Cuda(Host):
     """A GPU, and CuPy's arrays."""
 
     name: Device = "cuda"
-    xp = property(lambda self: device.xp())
+    xp: Any = property(lambda self: device.xp())
     errors = staticmethod(device.errors)
     bring = staticmethod(device.to_device)
-    rhs = staticmethod(as_device_rhs)
-    lengths = staticmethod(device_lengths)
-    matrix = staticmethod(uploaded)
+    rhs = staticmethod(as_rhs_cuda)
+    matrix = staticmethod(Csr.uploaded)
     csr = staticmethod(device.csr)
+    row_split = RowSplitCuda
+    components = ComponentsCuda
 
-    def symmetric(self, A, threads=1):
-        return symmetric_cuda(A) if on_device(A) else uploaded(as_symmetric(A, threads=threads))
+    def symmetric(self, A, threads=1, lower=False, per_row=0, gather=None):
+        source = self.general(A) if lower or on_device(A) else as_symmetric(A, threads=threads).uploaded()
+        if gather is None or not gather.given.same_as(source):
+            gather = Gather.symmetric(source, lower)
+        gather.check_symmetry(source)
+        return GatheredMatrix(gather, source)
+
+    def symmetric_pattern(self, A, threads=1, lower=False, per_row=0):
+        source = as_csr_cuda(A) if on_device(A) else as_csr(A, dtype=None).uploaded()
+        return GatheredMatrix(Gather.symmetric(source, lower), source)
 
     def general(self, A):
-        return as_device_csr(A) if on_device(A) else uploaded(as_csr(A))
+        return as_csr_cuda(A) if on_device(A) else as_csr(A).uploaded()
 
     def array(self, x, name):
         return device.asarray(x)
@@ -94,12 +131,12 @@ class Cuda(Host):
         return device.asarray(out).dtype if device.holds(out) else None
 
     def begin_rhs(self, b, n, late):
-        return begin_device_rhs(b, n) if late else super().begin_rhs(b, n, late)
+        return begin_rhs_cuda(b, n) if late else super().begin_rhs(b, n, late)
 
     def write(self, x, out):
         to = device.asarray(out) if device.holds(out) else None
         if to is None or to.shape != x.shape or to.dtype != x.dtype:
-            raise InvalidInputError(f"out has to be a writable array of shape {x.shape} and dtype {x.dtype}, where b lies: on the GPU")
+            raise InvalidInputError(f"out must be a writable array of shape {x.shape} and dtype {x.dtype} on the GPU, where b lies")
         to[...] = x
 
     def turn(self, sharing):
@@ -110,45 +147,58 @@ HOST, CUDA = Host(), Cuda()
 PLACES: dict[str, Host] = {place.name: place for place in (HOST, CUDA)}
 
 
+def _place(name):
+    return PLACES[name]
+
+
 def where(x):
-    """The place of an array or matrix."""
+    """Return the place of an array."""
     return CUDA if device.holds(x) else HOST
 
 
 def is_foreign(x):
-    """Whether scipy's operators would convert x or fail: it lies on the GPU, is sparse, or is traced without numbers."""
+    """Return True if scipy's operators would convert x or fail: x lies on the GPU, is sparse, or is traced without numbers."""
     return device.holds(x) or foreign.is_sparse(x) or foreign.is_traced(x)
 
 
 def on_device(A):
-    """Whether a matrix, sparse or dense, or a vector lies on a GPU."""
-    sparse = not sp.issparse(A) and hasattr(A, "nnz")       # scipy's never do, and where damaged may fail to count their entries
+    """Return True if a matrix, sparse or dense, or a vector lies on a GPU."""
+    sparse = not sp.issparse(A) and hasattr(A, "nnz")       # a damaged matrix of scipy may fail to count its entries
     return device.holds(A) or (sparse and device.holds(getattr(A, "data", None)))
 
 
 def place_for(name, *inputs, size=None):
-    """``"cpu"`` or ``"cuda"`` for an argument ``device``, see :func:`meshsolve.device.choose`; the inputs are as the caller gave them,
-    matrices or vectors. ``size``: rows, by default those of the first."""
+    """Return ``"cpu"`` or ``"cuda"`` for an argument ``device``, see :func:`meshsolve.device.choose`.
+
+    Parameters
+    ----------
+    name : {"auto", "cpu", "cuda"}
+    inputs : matrices and vectors of the caller
+    size : int, optional
+        Rows; by default those of the first input.
+    """
     size = next(iter(getattr(inputs[0], "shape", ())), 0) if size is None else size
     return device.choose(name, size, *(A if device.holds(A) else A.data for A in inputs if on_device(A)))
 
 
 def place_of_factor(name, A, *rhs, size=None, lower=False):
-    """As :func:`place_for`, for a matrix that is to be ordered and factored. ``"auto"`` chooses the CPU for a large matrix that is
-    nearly a tree, unless a right-hand side lies on the GPU. The elimination tree of such a matrix may have a tenth as many levels as
-    rows. Each is a launch on the GPU, and a microsecond of the CPU."""
+    """As :func:`place_for`, for a matrix that will be ordered and factored.
+
+    ``"auto"`` leaves a large near-tree to the host, unless a right-hand side lies on the GPU. Its elimination tree may have a tenth as
+    many levels as rows. Each level is a launch on the GPU, and a microsecond on the host.
+    """
     if isinstance(name, str) and name == "auto" and not any(map(on_device, rhs)) and _is_near_tree(A, lower):
         return "cpu"
     return place_for(name, A, *rhs, size=size)
 
 
 def device_of_block(name, A, size):
-    """The argument ``device`` for a block on the host of a matrix A of ``size`` rows: decided by A if that lies on the GPU."""
+    """Return the argument ``device`` for a block on the host of a matrix A of ``size`` rows; A decides if it lies on the GPU."""
     return place_for(name, A, size=size) if on_device(A) else name
 
 
 def _is_near_tree(A, lower):
-    if isinstance(A, np.ndarray):               # whose memory not every type gives a view of
+    if isinstance(A, np.ndarray):               # not every dtype gives a view of its memory, as .data needs
         return False
     values, n = getattr(A, "data", None), next(iter(getattr(A, "shape", ())), 0)
     if getattr(getattr(values, "dtype", None), "kind", "O") == "O":         # dense, or lists of lists

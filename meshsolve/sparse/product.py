@@ -8,11 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
+from meshsolve.device import BLOCK
 from meshsolve.device.reductions import max_of_columns
 
 K = device.kernels("sparse/product.cu")
-BLOCK, LONG_BLOCK = 256, 512            # threads of a block, and of one that sums a long row
-LONG = 1024                             # entries above which a row is summed by a whole block
+LONG_BLOCK = 512                        # threads of a block that sums a long row
+LONG = 1024                             # entries above which a whole block sums a row
 
 
 def lanes_for(entries, rows):
@@ -21,7 +22,7 @@ def lanes_for(entries, rows):
 
 
 def residual(indptr, indices, data, X, B, magnitudes=False, threads=1):
-    """Compute B - A X, or B - |A| X, for (n, k) float64 arrays where B lies; A in compressed rows. On the GPU it waits for nothing."""
+    """Return B - A X, or B - |A| X, for (n, k) float64 arrays in the place of B; A in compressed rows. On the GPU it does not wait."""
     if device.holds(B):
         return _residual_cuda(indptr, indices, data, X, B, magnitudes)
     X, B = np.ascontiguousarray(X), np.ascontiguousarray(B)
@@ -41,7 +42,7 @@ def _residual_cuda(indptr, indices, data, X, B, magnitudes):
 
 
 def measured_residual(A, transposed, x, b):
-    """Compute b - A x, or b - A^T x, and its backward error on the host.
+    """Return b - A x, or b - A^T x, and its backward error, on the host.
 
     Parameters
     ----------
@@ -64,8 +65,8 @@ class Product:
 
     Parameters
     ----------
-    matrix : Csr or DeviceCsr
-        A matrix of the host is uploaded.
+    matrix : Csr
+        A matrix on the host is uploaded.
     """
 
     def __init__(self, matrix):
@@ -77,7 +78,7 @@ class Product:
         self._long = xp.flatnonzero(xp.diff(self.indptr) > LONG).astype(np.int32)
 
     def __call__(self, P, Q, data=None):
-        """``data``: other values of the same pattern."""
+        """Compute Q. ``data``: other values in the same pattern."""
         k, matrix = P.shape[1], (self.indptr, self.indices, self.data if data is None else data)
         device.launch(K.k_multiply, device.grid_for(self.n * k * self._lanes, BLOCK), BLOCK, 0,
                       (np.int32(self.n), np.int32(k), np.int32(self._lanes), np.int32(LONG), *matrix, P, Q))
@@ -85,22 +86,30 @@ class Product:
                       (self._long, np.int32(len(self._long)), np.int32(k), *matrix, P, Q))
 
 
-# ---- on the GPU -----------------------------------------------------------------------------------------------------------
+# ---- of the matrix alone ----------------------------------------------------------------------------------------------
 
 
-def row_sums(indptr, indices, data, magnitudes=False):
-    """(n,) sums of the rows of a matrix on the GPU, or of their absolute values."""
+def row_sums(indptr, indices, data, threads=1):
+    """Return the row sums of a matrix and the row sums of its absolute values, both (n,) where the matrix lies."""
+    if not device.holds(data):
+        return _core.row_sums(indptr, data, threads=threads)
+    return tuple(_row_sums_cuda(indptr, indices, data, magnitudes) for magnitudes in (False, True))
+
+
+def _row_sums_cuda(indptr, indices, data, magnitudes):
     xp, n = device.xp(), len(indptr) - 1
     return -_residual_cuda(indptr, indices, data, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes)[:, 0]
 
 
 def norm1(indptr, indices, data):
-    """Largest sum of absolute values in a row of a matrix on the GPU."""
-    return device.scalar(max_of_columns(row_sums(indptr, indices, data, magnitudes=True)[:, None]))
+    """Return the largest row sum of absolute values of a matrix on the GPU."""
+    return device.scalar(max_of_columns(_row_sums_cuda(indptr, indices, data, True)[:, None]))
 
 
-def matrix_diagonal(indptr, indices, data):
-    """(n,) the diagonal of a matrix on the GPU, zeros where nothing is stored."""
+def matrix_diagonal(indptr, indices, data, threads=1):
+    """Return the diagonal of a matrix, (n,) where the matrix lies; zeros where nothing is stored."""
+    if not device.holds(data):
+        return _core.diagonal(indptr, indices, data, threads)
     n = len(indptr) - 1
     out = device.xp().empty(n, np.float64)
     device.launch(K.k_matrix_diagonal, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), indptr, indices, data, out))

@@ -82,9 +82,9 @@ def _columns_of(b, n):
     is_matrix = isinstance(b, sp.spmatrix)
     b = foreign.as_known(b, "b")
     if b.ndim not in (1, 2) or b.shape[0] != n:
-        raise InvalidInputError(f"b has to be ({n},) or ({n}, k), not {b.shape}")
+        raise InvalidInputError(f"b must be ({n},) or ({n}, k), got {b.shape}")
     if b.dtype.kind not in "fiubc":
-        raise InvalidInputError(f"b has to hold numbers, not {b.dtype}")
+        raise InvalidInputError(f"b must hold numbers, got {b.dtype}")
     b = sp.coo_array(b) if b.ndim == 1 else b
     check_before_conversion(b, "b")
     return sp.csc_array(b.reshape(n, 1) if b.ndim == 1 else b), b.shape, is_matrix

@@ -83,9 +83,9 @@ def test_auto_takes_a_device_for_large_input_or_what_lies_there():
 
 @pytest.mark.parametrize("given", ["gpu", "CUDA", None, 0, ["cuda"], np.array(["cpu"])])
 def test_unknown_devices(given):
-    with pytest.raises(InvalidInputError, match="device has to be one of"):
+    with pytest.raises(InvalidInputError, match="device must be one of"):
         device.choose(given)
-    with pytest.raises(InvalidInputError, match="device has to be one of"):
+    with pytest.raises(InvalidInputError, match="device must be one of"):
         device.on_cpu(given, "this runs")
 
 
@@ -93,7 +93,7 @@ def test_unknown_devices(given):
                                   lambda A, **options: ms.solve(A, np.ones(4), **options)])
 def test_every_factorization_refuses_what_is_no_name(call):
     for wrong in ({"device": np.array(["cpu", "cpu"])}, {"device": None}):
-        with pytest.raises(InvalidInputError, match="device has to be one of"):
+        with pytest.raises(InvalidInputError, match="device must be one of"):
             call(np.eye(4), **wrong)
 
 

@@ -91,9 +91,9 @@ def test_errors_name_rows_of_a():
         with pytest.raises(error, match=says):
             S.refactor(bad)
         assert np.array_equal(S.matrix, before) and np.allclose(S.expand(B, np.linalg.solve(before, S.reduce(B))), np.linalg.solve(R.toarray(), B))
-    for call, says in ((lambda: S.reduce(B[:3]), r"b has to be \(40,\)"), (lambda: S.expand(B, B), "x_K has to be"), (lambda: S.expand(B, np.ones(5)), "one column for each"),
+    for call, says in ((lambda: S.reduce(B[:3]), r"b must be \(40,\)"), (lambda: S.expand(B, B), "x_K must be"), (lambda: S.expand(B, np.ones(5)), "one column for each"),
                        (lambda: S.reduce(B * np.nan), "b: row 0 holds nan"), (lambda: ms.schur_complement(R, []), "rows is empty"),
-                       (lambda: ms.schur_complement(R, np.arange(N)), "names every row"), (lambda: ms.schur_complement(R * 1j, ROWS, lower=True), "complex")):
+                       (lambda: ms.schur_complement(R, np.arange(N)), "has every row"), (lambda: ms.schur_complement(R * 1j, ROWS, lower=True), "complex")):
         with pytest.raises(ms.InvalidInputError, match=says):
             call()
 

@@ -48,7 +48,7 @@ def test_other_dtypes(factor):
     assert factor.solve(b.astype(np.float32)).dtype == np.float32 and factor.solve(b * 1j).dtype == np.complex128
 
 
-@pytest.mark.parametrize("bad, message", [(np.ones(n - 1), r"has to be \(90,\)"), (np.ones(n + 1), r"has to be \(90,\)"), (np.ones(0), "has to be"),
+@pytest.mark.parametrize("bad, message", [(np.ones(n - 1), r"must be \(90,\)"), (np.ones(n + 1), r"must be \(90,\)"), (np.ones(0), "must be"),
                                           (np.where(np.arange(n) == 7, np.nan, 1.0), "row 7 holds nan"),
                                           (np.where(np.arange(n) == n - 1, np.inf, 1.0), "row 89 holds inf")])
 def test_the_same_errors(factor, bad, message):

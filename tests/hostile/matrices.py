@@ -9,17 +9,17 @@ from hostile.row import Bad, Indefinite, Row, Unsymmetric
 
 OPERATOR = "a scipy `LinearOperator`, except in `cg` and `sqmr`"
 STRUCTURE = [                                       # for everything that takes a matrix
-    ("text", "has to be a matrix", lambda: "A.mtx"),
-    ("`None`", "has to be a matrix", lambda: None),
+    ("text", "must be a matrix", lambda: "A.mtx"),
+    ("`None`", "must be a matrix", lambda: None),
     (OPERATOR, "a matrix with its entries", lambda: sp.linalg.aslinearoperator(np.eye(3))),
     ("a networkx graph", "networkx.to_scipy_sparse_array", lambda: type("Graph", (), {"__module__": "networkx"})()),
     ("a list of edges", "of a list of edges i, j make scipy.sparse.coo_array", lambda: [(0, 1), (1, 2), (2, 0)]),
     ("a list that is ragged", "not an array", lambda: [[2, 1], [1]]),
     ("a vector", "2-D", lambda: np.ones(N)),
     ("a sparse vector", "2-D", lambda: sp.coo_array(np.ones(N))),
-    ("not square", "square, not 3 x 4", lambda: np.ones((3, 4))),
+    ("not square", "square, got 3 x 4", lambda: np.ones((3, 4))),
     ("no rows", "empty", lambda: sp.csr_array((0, 0))),
-    ("dtype object", "has to hold numbers", lambda: np.eye(3).astype(object)),
+    ("dtype object", "must hold numbers", lambda: np.eye(3).astype(object)),
     ("masked entries", "masked", lambda: np.ma.masked_less(np.eye(3), 0.5)),
     ("negative column index", "row 1 has a column index outside", lambda: edited(indices={3: -1})),
     ("column index too large", "row 1 has a column index outside", lambda: edited(indices={3: N})),

@@ -84,9 +84,9 @@ ROWS = [
     fine("operators.gradient", "slivers, zero-area triangles, non-manifold edges", "finite, with the energy of the Laplacian", lambda tmp: (ms.operators.gradient, (book(),), {})),
     bad("mass_matrix", "unknown kind", "kind has to be one of", lambda tmp: (ms.mass_matrix, (sphere(), "full"), {})),
     bad("mass_matrix", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.mass_matrix), (sphere(),), {"device": "cuda"}), ms.DeviceUnavailableError),
-    bad("mass_matrix", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.mass_matrix, (sphere(),), {"device": "gpu"})),
+    bad("mass_matrix", "unknown device", "device must be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.mass_matrix, (sphere(),), {"device": "gpu"})),
     bad("cotan_laplacian", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.cotan_laplacian), (sphere(),), {"device": "cuda"}), ms.DeviceUnavailableError),
-    bad("cotan_laplacian", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.cotan_laplacian, (sphere(),), {"device": "gpu"})),
+    bad("cotan_laplacian", "unknown device", "device must be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.cotan_laplacian, (sphere(),), {"device": "gpu"})),
     bad("cotan_laplacian", "`device=\"cuda\"` with `intrinsic_delaunay`", "on the CPU only", lambda tmp: (ms.cotan_laplacian, (sphere(), True), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("PatchMesh", "`patch_size` below 1", "patch_size has to be an integer from 1", lambda tmp: (ms.PatchMesh, (sphere(), 0), {})),
     bad("PatchMesh", "a negative or fractional seed", "seed has to be an integer", lambda tmp: (ms.PatchMesh, (sphere(),), {"seed": 0.5})),
@@ -95,5 +95,5 @@ ROWS = [
     bad("PatchMesh.query", "faces of a pattern", "needs faces", lambda tmp: (ms.PatchMesh(spd()).query, ("VF",), {})),
     bad("PatchMesh.query", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.PatchMesh(sphere()).query), ("VV", "cuda"), {}), ms.DeviceUnavailableError),
     bad("PatchMesh", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.PatchMesh), (sphere(),), {"device": "cuda"}), ms.DeviceUnavailableError),
-    bad("PatchMesh", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.PatchMesh, (sphere(),), {"device": "gpu"})),
+    bad("PatchMesh", "unknown device", "device must be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.PatchMesh, (sphere(),), {"device": "gpu"})),
 ]

@@ -405,7 +405,7 @@ def test_indefinite_matrices_are_noticed():
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"b": np.ones(3)}, r"b has to be \(750,\)"), ({"b": np.full(N, np.nan)}, "row 0 holds nan"), ({"x0": np.ones(3)}, "x0 has to be"),
+    ({"b": np.ones(3)}, r"b must be \(750,\)"), ({"b": np.full(N, np.nan)}, "row 0 holds nan"), ({"x0": np.ones(3)}, "x0 must be"),
     ({"x0": np.ones((N, 1))}, "the shape of b"), ({"x0": np.ones(N) * 1j}, "x0 is complex"), ({"M": np.eye(3)}, "M must be 750 x 750"),
     ({"M": ms.parac(ms.datasets.grid2d(3, 3))}, "M must be 750 x 750"), ({"M": "ilu"}, "M must be a factor, a matrix"), ({"rtol": -1}, "rtol"),
     ({"M": sp.eye_array(N, dtype=complex)}, "M is complex"),

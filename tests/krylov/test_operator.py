@@ -98,16 +98,16 @@ def test_errors_of_operators_reach_the_caller():
             iteration(answering(lambda x: 1 / 0), B[:, 0])
         with pytest.raises(ValueError, match="^my own$"):
             iteration(Duck(A, lambda x: int("x") if x is None else (_ for _ in ()).throw(ValueError("my own"))), B[:, 0])
-        with pytest.raises(ms.InvalidInputError, match="not function: .*LinearOperator"):
+        with pytest.raises(ms.InvalidInputError, match="got function: .*LinearOperator"):
             iteration(lambda x: x, B[:, 0])
-        with pytest.raises(ms.InvalidInputError, match=r"b has to be \(120,\)"):
+        with pytest.raises(ms.InvalidInputError, match=r"b must be \(120,\)"):
             iteration(aslinearoperator(A), B[:5])
 
 
 @pytest.mark.parametrize("take", [ms.cholesky, ms.lu, ms.ildl, ms.parac, ms.factorized, lambda A: ms.solve(A, B), ms.analyze, ms.order.amd,
                                   lambda A: ms.schur_complement(A, [0])])
 def test_what_needs_entries_says_so(take):
-    with pytest.raises(ms.InvalidInputError, match="a matrix with its entries, not .*cg and sqmr take an operator"):
+    with pytest.raises(ms.InvalidInputError, match="a matrix with its entries, got .*cg and sqmr take an operator"):
         take(aslinearoperator(A))
 
 

@@ -167,7 +167,7 @@ def test_what_the_gpu_does_not_make(any_backend):
                  lambda: ms.mass_matrix(mesh, "voronoi", device="cuda"), lambda: ms.mass_matrix(mesh, "consistent", device="cuda")):
         with pytest.raises(ms.DeviceUnavailableError, match="CPU only"):
             call()
-    with pytest.raises(ms.InvalidInputError, match="device has to be"):
+    with pytest.raises(ms.InvalidInputError, match="device must be"):
         ms.cotan_laplacian(mesh, device="gpu")
 
 

@@ -113,7 +113,7 @@ def damaged(part, index, value):
 
 
 @pytest.mark.parametrize("b, says", [
-    (SPARSE[:20], r"b has to be \(30,\) or \(30, k\), not \(20, 7\)"), (damaged("csc", 2, 99), "outside 0..29"), (damaged("csr", 2, 99), "outside 0..6"),
+    (SPARSE[:20], r"b must be \(30,\) or \(30, k\), got \(20, 7\)"), (damaged("csc", 2, 99), "outside 0..29"), (damaged("csr", 2, 99), "outside 0..6"),
     (sp.csr_array(np.where(np.arange(60).reshape(30, 2) == 6, np.nan, 0.0)), "b: row 3 holds nan"),
 ], ids=["shape", "csc", "csr", "nan"])
 def test_bad_ones_are_refused(b, says):

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from meshsolve.sparse.constraints import Fixed, Pinned, components, take_means
+from meshsolve.sparse.constraints import Fixed, Pinned
 from meshsolve.sparse.matrix import as_symmetric
+from meshsolve.sparse.rows import components, subtract_means
 
 
 def symmetric(n, density, seed):
@@ -60,7 +61,7 @@ def test_means_are_taken_out(n, k, count, seed):
     block = rng.standard_normal((n, k)) + 3
     means = np.stack([np.bincount(component, c, count) / size for c in block.T], 1) if k else np.zeros((count, 0))
     expected = block - means[component]
-    before, lengths = block.copy(), take_means(block, component, size)
+    before, lengths = block.copy(), subtract_means(block, component, size)
     assert np.allclose(block, expected, atol=1e-13)
     expected = np.linalg.norm(before - expected, axis=0)
     assert lengths.shape == (k,) and np.allclose(lengths, expected, rtol=1e-9, atol=1e-9)
@@ -71,4 +72,4 @@ def test_the_first_row_of_each_component_is_pinned():
     A = sp.block_diag([path, sp.csr_array((1, 1)), path, path]).tocsr()
     order = [3, 1, 0, 6, 2, 4, 5]
     pinned = Pinned(as_symmetric(sp.csr_array(A)[order][:, order]))
-    assert pinned.count == 4 and pinned.fixed.rows.tolist() == [0, 1, 3, 4]
+    assert pinned.components.count == 4 and pinned.rows.tolist() == [0, 1, 3, 4]

@@ -2,8 +2,8 @@
 
     F = cholesky(A);  F.solve(b);  F.refactor(A2)        # L @ L.T == A[perm][:, perm]
 
-The driver reads in this order: values into the analysed pattern, numeric phase on the assembly tree, solves.
-Sources: Liu 1992, "The multifrontal method for sparse matrix solution"; the ordering and the symbolic phase have their own.
+Steps: values in the analyzed pattern (values.py), numeric phase on the assembly tree (numeric.py, host.py, cuda.py), solves.
+Source: Liu 1992, "The multifrontal method for sparse matrix solution".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
-from meshsolve.factor.base import Factor, reciprocal_condition, solve_near_one, values_in
+from meshsolve.factor.base import Factor, reciprocal_condition, solve_near_one
 from meshsolve.factor.cholesky import inverse
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.numeric import Definite
@@ -31,21 +31,21 @@ from meshsolve.sparse.places import where
 from meshsolve.sparse.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
 
-__all__ = ["CholeskyFactor", "HostFactor", "Values", "values_in"]
+__all__ = ["CholeskyFactor", "HostFactor", "Values"]
 
 PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")
-FLOAT32 = 2.0**-100, float(np.finfo(np.float32).max)        # solutions are as large as entries are small, and more
+FLOAT32 = 2.0**-100, float(np.finfo(np.float32).max)        # range of the largest entry; solutions of small entries are large
 
 
 class CholeskyFactor(Definite, Factor):
     """The factor L of a symmetric positive definite matrix: ``L @ L.T == A[perm][:, perm]``.
 
-    Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``; with ``device="cuda"`` it lies on the GPU, where arrays of CuPy
-    or DLPack are taken and CuPy's given back, on the current stream; a solve waits until b is there, not for x. Several
-    threads may solve at once; a refactorization beside a solve of the same factor raises ``FactorInUseError``. It can be pickled and
-    copied, which costs a numeric phase at the other end. Where rows are fixed or pinned, A stands for the block of the free
-    rows, and ``perm`` still names rows in the caller's numbering.
+    Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``. With ``device="cuda"`` it lies on the GPU: arrays of CuPy or DLPack are
+    accepted, and CuPy arrays are returned, on the current stream. A solve waits for b, not for x. Several threads may solve at once.
+    A refactorization during a solve of the same factor raises ``FactorInUseError``. The factor can be pickled and copied; the copy
+    runs a numeric phase. If rows are fixed or pinned, A is the block of the free rows, and ``perm`` has rows in the caller's
+    numbering.
 
     Attributes
     ----------
@@ -56,11 +56,11 @@ class CholeskyFactor(Definite, Factor):
     flops : float
         Sum of the squared column counts of L.
     symbolic : Symbolic
-        The analysis, to be used again with ``symbolic.factor(A2)``. Where rows are fixed or pinned it is that of the free rows:
-        A2 is then the block of the free rows alone, and its factor knows of no constraint.
+        The analysis, for other factors ``symbolic.factor(A2)``. If rows are fixed or pinned, it is the analysis of the free rows:
+        A2 is then the block of the free rows alone, and its factor has no constraint.
     trial : float
-        What known solutions of the first matrix lost when they were found again, as a fraction of their entries (rows scaled by the
-        diagonal): 0.0 where its pivots leave no doubt and none was tried, about 1 where it is singular to working precision.
+        Error of the solutions of known systems with the first matrix, relative to their entries (rows scaled by the diagonal). It is
+        0.0 if the pivots leave no doubt and nothing was solved, about 1 if the matrix is singular to working precision.
     report : Report
         Seconds per phase (``order``, ``symbolic``, ``numeric``, ``solve``), sizes, bytes.
     """
@@ -69,31 +69,32 @@ class CholeskyFactor(Definite, Factor):
     _scale, _scale_is_known = None, False
 
     def __init__(self, symbolic, values, data, *, precision="double", threads=None, engine=HostFactor):
-        """``engine`` factors ``data``, which ``values`` has brought to where it works, and later matrices."""
+        """Factor ``data``, the values in the analyzed pattern, with the class ``engine``. ``values`` are the :class:`Values` of later
+        matrices."""
         one_of(precision, "precision", PRECISIONS)
         super().__init__(values.n, np.float32 if precision == "single" else np.float64)
         self.symbolic, self.precision, self.threads = symbolic, precision, thread_count(threads)
-        self._values, self._constraint, self._place = values, values.constraint, values.place
+        self._values, self._constraint, self._place = values, values.constraint, values.place.name
         self.report = Report(threads=self.threads, nnz_A=values.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
         self.report.merge(symbolic.report)
-        self.report.facts.update(threads=self.threads, device=values.place)          # the analysis may have had others
-        with engine.errors("the Cholesky factorization"):
+        self.report.facts.update(threads=self.threads, device=self._place)           # those of the analysis may differ
+        with self._errors("the Cholesky factorization"):
             self._begin(engine)
             self._run(data)
-            doubtful = precision != "mixed" and self._factor.may_be_singular()          # refinement says itself what it does not reach
+            doubtful = precision != "mixed" and self._factor.may_be_singular()          # refinement warns by itself
             self.trial = self._try(data) if doubtful else 0.0
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     @changes
     def refactor(self, A: Matrix) -> CholeskyFactor:
-        """Factor another matrix inside the analysed pattern; the numeric phase alone runs.
+        """Factor another matrix whose pattern is inside the analyzed one. Only the numeric phase runs.
 
         Parameters
         ----------
         A : (n, n) symmetric matrix of any kind
-            Entries that are missing from the analysed pattern's point of view are zeros. Its lower triangle alone is read
-            where the factor was made with ``lower=True``.
+            Entries of the analyzed pattern that A lacks are zeros. Only its lower triangle is read if the factor was made with
+            ``lower=True``.
 
         Returns
         -------
@@ -103,20 +104,20 @@ class CholeskyFactor(Definite, Factor):
         Raises
         ------
         PatternMismatchError
-            A has an entry outside the analysed pattern.
+            A has an entry outside the analyzed pattern.
         NotPositiveDefiniteError
-            A pivot is not positive. After any error the earlier factor is still there and gives the same bits, or after updates
-            the same but for rounding.
+            A pivot is not positive. After any error the earlier factor is restored with the same bits; after updates, up to rounding.
         FactorInUseError
             Another call uses this factor at this time.
         OutOfMemoryError
-            Where there is no memory even to bring that back, it is lost, and solves say so until the next refactorization.
+            If there is not enough memory to restore the earlier factor, it is lost. Solves raise an error until the next
+            refactorization.
         """
         coupling, before = getattr(self._constraint, "coupling", None), getattr(self._factor, "changes", 0)
         try:
-            with self._engine.errors("the Cholesky factorization"):
+            with self._errors("the Cholesky factorization"):
                 self._run(self._values.of(A))
-        except BaseException:                                   # Ctrl-C may come when all is done
+        except BaseException:                                   # Ctrl-C may come after the factorization
             if self._constraint is not None and getattr(self._factor, "changes", 0) == before:
                 self._constraint.coupling = coupling
             raise
@@ -124,13 +125,14 @@ class CholeskyFactor(Definite, Factor):
 
     @changes
     def update(self, C: ArrayLike | Sparse) -> CholeskyFactor:
-        """Make this the factor of A + C C^T, for a C of few columns with few entries: a weight on a vertex that was free, an edge
-        that becomes stiffer, an equation more.
+        """Make this the factor of A + C C^T, for a C of few columns with few entries.
+
+        Examples are a weight on a free vertex, a stiffer edge, and an additional equation.
 
         Parameters
         ----------
         C : (n,) or (n, k), dense or sparse, real
-            Rows in the caller's numbering; each pair of rows that a column joins has to have an entry in the analysed pattern.
+            Rows in the caller's numbering. Any two rows with entries in one column must have an entry in the analyzed pattern.
 
         Returns
         -------
@@ -140,7 +142,7 @@ class CholeskyFactor(Definite, Factor):
         Raises
         ------
         PatternMismatchError
-            C C^T has an entry outside the analysed pattern. The factor stays as it was, as after other errors that C is refused by.
+            C C^T has an entry outside the analyzed pattern. The factor is unchanged, as after all errors of C.
         NotLaplacianError
             With ``pin=True``: a column of C does not sum to 0 on each component.
         InvalidInputError
@@ -150,30 +152,30 @@ class CholeskyFactor(Definite, Factor):
 
         Notes
         -----
-        O(entries of L in the columns on the ways from the rows of C to the roots of the elimination tree) for each column of C, on
-        one thread: of a mesh of n vertices about n numbers, a hundredth of a ``refactor``. Rounding errors of many updates add up;
-        a ``refactor`` begins anew. A weight may be as large as it likes: what A has beside it is not lost, as it is in the sum A + C C^T.
-        Copies, and the factor that comes back after an error, are made of that sum by a numeric phase, and differ in rounding.
-        Source: Gill, Golub, Murray, Saunders 1974, method C1; Davis and Hager 1999.
+        For each column of C, O(entries of L in the columns on the paths from its rows to the roots of the elimination tree), on
+        one thread. For a mesh of n vertices these are about n entries, a hundredth of the time of a ``refactor``. Rounding errors of
+        many updates accumulate until the next ``refactor``. A weight may be arbitrarily large: the small entries of A are not lost,
+        as they are in the sum A + C C^T. Copies, and a factor that is restored after an error, are computed from that sum and differ
+        in rounding. Source: Gill, Golub, Murray, Saunders 1974, method C1; Davis and Hager 1999.
         """
         return self._rotate(C, down=False)
 
     @changes
     def downdate(self, C: ArrayLike | Sparse) -> CholeskyFactor:
-        """Make this the factor of A - C C^T, as :meth:`update` of A + C C^T.
+        """Make this the factor of A - C C^T; see :meth:`update`.
 
         Raises
         ------
         NotPositiveDefiniteError
-            A - C C^T is not positive definite, to working precision. That shows on the way: the factor of A is made again by a
-            numeric phase. Where earlier updates have made weights so large that A itself is not definite in rounding, that
-            fails, the factor is lost, and solves say so until the next refactorization.
+            A - C C^T is not positive definite to working precision. The factor of A is restored by a numeric phase. That fails if
+            earlier updates had such large weights that A itself is not definite in rounding. Then the factor is lost, and solves
+            raise an error until the next refactorization.
         """
         return self._rotate(C, down=True)
 
     def _rotate(self, C, down):
         if not hasattr(self._factor, "update"):
-            raise InvalidInputError('factors on the GPU are not updated: refactor, or factor with device="cpu"')
+            raise InvalidInputError('factors on the GPU cannot be updated: refactor, or factor with device="cpu"')
         columns = as_columns(C, self.shape[0])
         constraint, coupling = self._constraint, None
         if constraint is not None and constraint.alone:
@@ -186,7 +188,7 @@ class CholeskyFactor(Definite, Factor):
         try:
             with self.report.phase("update"):
                 self._rotate_free(columns, down)
-        finally:                                                # Ctrl-C may come when all is done
+        finally:                                                # Ctrl-C may come after the update
             if coupling is not None and self._factor.changes > before:
                 constraint.coupling = coupling
         return self
@@ -202,9 +204,9 @@ class CholeskyFactor(Definite, Factor):
             row, column = (e.row, e.column) if free is None else (int(free[e.row]), int(free[e.column]))
             raise PatternMismatchError.at(row, column, "C C^T") from None
         if not definite and down:
-            raise NotPositiveDefiniteError("A - C C^T is not positive definite to working precision: this is the factor of A again")
+            raise NotPositiveDefiniteError("A - C C^T is not positive definite to working precision: this is still the factor of A")
         if not definite:
-            raise InvalidInputError("A + C C^T is beyond the largest number: this is the factor of A again")
+            raise InvalidInputError("A + C C^T is beyond the largest number: this is still the factor of A")
 
     def _run(self, data):
         if self.precision != "double":
@@ -213,7 +215,7 @@ class CholeskyFactor(Definite, Factor):
         super()._run(data)
 
     def _row_scale(self):
-        """Of the matrix whose factor there is now, for refinement; found when it is asked for, after errors and Ctrl-C as well."""
+        """Return the scale of the rows for refinement, computed at the first use after a change of the factor."""
         if not self._scale_is_known:
             self._scale, self._scale_is_known = uneven_scale(self._factor), True
         return self._scale
@@ -263,11 +265,11 @@ class CholeskyFactor(Definite, Factor):
         if fixed_values is not None and self._constraint is None:
             raise InvalidInputError("fixed_values given, but the factor was made without fixed=")
         if fixed_values is not None and system != "A":
-            raise InvalidInputError(f'fixed_values goes with system="A": system={system!r} is of the free rows alone')
-        with self._engine.errors("the solve"):
+            raise InvalidInputError(f'fixed_values goes with system="A": system={system!r} has the free rows only')
+        with self._errors("the solve"):
             if system != "A":
                 return self._solve_like(b, out, lambda B: self._factor.solve(system, B), self.symbolic.n)
-            if fixed_values is not None and is_sparse(b):       # which may have a column for each of b
+            if fixed_values is not None and is_sparse(b):       # one call: the values may have a column for each column of b
                 return solve_sparse(b, self.shape[0], lambda B: self.solve(B, fixed_values=fixed_values), out, at_once=True)
             b, values, imaginary = (b, None, None) if fixed_values is None else parts_of_values(b, fixed_values)
             with self.report.phase("solve"):
@@ -275,7 +277,7 @@ class CholeskyFactor(Definite, Factor):
                                         lambda B: self._solve_constrained(B, imaginary))
 
     def _settled(self):
-        """Whether the core's solutions are taken as they are."""
+        """Return True if solutions of the core need no further step."""
         return self.precision == "double" and self._engine.takes_vectors and self._constraint is None
 
     def _solve_constrained(self, columns, fixed_values):
@@ -293,19 +295,22 @@ class CholeskyFactor(Definite, Factor):
         return x
 
     def in_range(self, b: Array) -> Array:
-        """The part of a real (n,) or (n, k) array b that is solved for, where b lies: without the means that ``pin=True`` takes out."""
+        """Return the part of a real (n,) or (n, k) array b that is solved for, in the place of b.
+
+        With ``pin=True`` that is b without its means on the components, otherwise b.
+        """
         if not getattr(self._constraint, "centers", False):
             return b
-        there = where(b)
-        columns = self._bring(there.array(b, "b").reshape(len(b), -1).astype(np.float64, copy=False))
-        return there.bring(self._constraint.center(columns)[0]).reshape(b.shape)
+        home = where(b)
+        columns = self._bring(home.array(b, "b").reshape(len(b), -1).astype(np.float64, copy=False))
+        return home.bring(self._constraint.center(columns)[0]).reshape(b.shape)
 
     def _adjoint(self):
         return self
 
     _transpose = _adjoint
 
-    # ---- what the factor knows ------------------------------------------------------------------------------------------
+    # ---- properties of the factor ---------------------------------------------------------------------------------------
 
     @property
     def perm(self) -> np.ndarray:
@@ -323,28 +328,32 @@ class CholeskyFactor(Definite, Factor):
     @property
     @reads
     def L(self) -> Sparse:
-        """L as a csc_array, rows ascending, diagonal first: ``L @ L.T == A[perm][:, perm]``. O(nnz(L)), made at each call."""
+        """L as a csc_array, rows ascending, diagonal first: ``L @ L.T == A[perm][:, perm]``. O(nnz(L)), a new array at each call."""
         indptr, indices = self.symbolic.pattern()
         return sp.csc_array((self._factor.values_on(indptr, indices), indices, narrow_ptr(indptr)), shape=(self.symbolic.n,) * 2)
 
     @reads
     def logdet(self) -> float:
-        """Natural logarithm of the determinant of A (of the free block where rows are fixed or pinned); with ``"single"`` and
-        ``"mixed"`` precision as good as a factor in float32 knows it."""
+        """Return the natural logarithm of the determinant of A, or of the free block if rows are fixed or pinned.
+
+        With ``"single"`` and ``"mixed"`` precision it has the accuracy of float32.
+        """
         return float(2 * np.log(device.to_host(self._factor.diagonal())).sum())
 
     def slogdet(self) -> tuple[float, float]:
-        """(1.0, :meth:`logdet`), as the other factors and :func:`numpy.linalg.slogdet` return them."""
+        """Return (1.0, :meth:`logdet`), as the other factors and :func:`numpy.linalg.slogdet`."""
         return 1.0, self.logdet()
 
     def inverse_diagonal(self) -> np.ndarray:
-        """Diagonal of A^-1 without the rest: variances of a Gaussian field with precision matrix A, leverages, trace of A^-1.
+        """Return the diagonal of A^-1 without its other entries.
+
+        It has the variances of a Gaussian field with precision matrix A, leverages, and the trace of A^-1.
 
         Returns
         -------
         (n,) float64
-            Of the operator that :meth:`solve` applies: 0 in rows of ``fixed=``; with ``pin=True`` the diagonal of the pseudoinverse.
-            As good as float32 allows where the factor is stored in it.
+            The diagonal of the operator that :meth:`solve` applies: 0 in rows of ``fixed=``; with ``pin=True`` the diagonal of the
+            pseudoinverse. It has the accuracy of float32 if the factor is stored in float32.
 
         Raises
         ------
@@ -354,20 +363,22 @@ class CholeskyFactor(Definite, Factor):
 
         Notes
         -----
-        Two to four times the time of a ``refactor``, on all threads; twice its memory beside the factor.
+        Two to four times the time of a ``refactor``, on all threads, and twice the memory of the factor in addition.
         Source: Takahashi, Fagan, Chin 1973; Erisman and Tinney 1975; on fronts: Campbell and Davis 1995.
         """
         return self._selected(inverse.inverse_diagonal)
 
     def selected_inverse(self) -> Sparse:
-        """The entries of A^-1 where A has entries, without the others: covariances of neighbours, and the effective resistance of
-        every edge of a graph, ``Z[i, i] + Z[j, j] - 2 * Z[i, j]``.
+        """Return the entries of A^-1 where A has entries.
+
+        They are the covariances of neighbors, and give the effective resistance ``Z[i, i] + Z[j, j] - 2 * Z[i, j]`` of every edge of a
+        graph.
 
         Returns
         -------
         (n, n) csr_array, symmetric
-            On the pattern that was analysed, which may be larger than A's. Of the operator that :meth:`solve` applies, as
-            :meth:`inverse_diagonal`: nothing in rows and columns of ``fixed=``; with ``pin=True`` of the pseudoinverse.
+            On the analyzed pattern, which may be larger than that of A. It has entries of the operator that :meth:`solve` applies, as
+            :meth:`inverse_diagonal`: none in rows and columns of ``fixed=``; with ``pin=True`` those of the pseudoinverse.
 
         Raises
         ------
@@ -384,14 +395,16 @@ class CholeskyFactor(Definite, Factor):
     @reads
     def _selected(self, entries):
         if not hasattr(self._factor, "inverse_diagonal"):
-            raise InvalidInputError('entries of the inverse are found on the CPU: factor with device="cpu"')
+            raise InvalidInputError('entries of the inverse are computed on the CPU only: factor with device="cpu"')
         with self.report.phase("inverse"):
             return entries(self._factor, self._constraint)
 
     @reads_in_turn
     def rcond(self) -> float:
-        """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1; with ``"single"`` and
-        ``"mixed"`` precision of the factor in float32, which does not resolve less than about 1e-8."""
+        """Return an estimate of 1 / (||A||_1 ||A^-1||_1), between 0 and 1, by a few solves (Higham and Tisseur 2000).
+
+        With ``"single"`` and ``"mixed"`` precision the solves are those of the float32 factor, which resolves about 1e-8.
+        """
         def solve(B):
             return device.to_host(self._factor.solve("A", self._bring(B)))
 

@@ -1,7 +1,7 @@
-"""The CUDA path of the numeric phase and of the solves: launches of cholesky.cu and solve.cu, level by level.
+"""Numeric phase and solves on the GPU: launches of cholesky.cu and solve.cu, level by level.
 
-:class:`DeviceFactor` is the twin of ``_core.CholeskyDouble`` and ``_core.CholeskySingle``. Its arrays lie on the GPU; but for
-the column of a failed pivot and what is asked for nothing comes back.
+:class:`DeviceFactor` is the counterpart of ``_core.CholeskyDouble`` and ``_core.CholeskySingle``. Its arrays lie on the GPU. Only the
+column of a failed pivot, and results that a caller requests on the host, are copied back.
 """
 
 from __future__ import annotations
@@ -22,28 +22,61 @@ from meshsolve.factor.fronts.cuda import (
     suits,
     to_columns,
 )
-from meshsolve.sparse.product import matrix_diagonal, norm1, residual
+from meshsolve.sparse.cuda import without_diagonal
+from meshsolve.sparse.matrix import Csr
+from meshsolve.sparse.places import CUDA
 
 K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cholesky/solve.cu")
-NONE = np.iinfo(np.int32).max                               # no pivot has failed
-BIAS = 1023                                                 # of the exponents of float64
-WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for: solve.cu
-BELOW = 128                                                 # rows of a block of k_solve_below
+NONE = np.iinfo(np.int32).max                               # value of *failed if no pivot has failed
+BIAS = 1023                                                 # of float64 exponents
+WIDTHS = (1, 4, 8)                                          # right-hand sides of one pass: compiled widths of solve.cu
+BELOW = 128                                                 # rows of a thread block of k_solve_below
 
 
 class OnDevice:
-    """What a factor on the GPU has in common with others there, as `HostFactor` has it for the host."""
+    """A factor on the GPU; `HostFactor` has the same methods for the host.
 
-    place = "cuda"
+    A subclass has ``_pattern``, the analyzed pattern, and ``_data``, the values of the last factored matrix or None.
+    """
+
+    place = CUDA
     takes_vectors = False
-    errors = staticmethod(device.errors)
-    bring = staticmethod(device.to_device)
-    suits = staticmethod(lambda symbolic: True)     # no analysis is better left to another place
+    suits = staticmethod(lambda symbolic: True)     # True for an analysis that device="auto" leaves to this engine
 
     @staticmethod
-    def analysis_of(symbolic):
-        """(pattern, analysis) where the factor works."""
-        return symbolic.pattern_on_device, symbolic.analysis_on_device
+    def prepare(symbolic, threads):
+        """Make the tree if the GPU is fast on it; otherwise it is made by a factorization with ``device="cuda"``."""
+        if suits(symbolic):
+            device_tree(symbolic)
+
+    @staticmethod
+    def graph_of(pattern, threads):
+        """Return the pattern that is ordered."""
+        return without_diagonal(pattern)
+
+    @staticmethod
+    def keep_indices(symbolic, pattern):
+        """Do nothing: the analysis keeps its pattern."""
+
+    def matrix(self):
+        """Return the (nnz,) values in the analyzed pattern, on the GPU."""
+        return self._data
+
+    def _csr(self):
+        """Return the factored matrix."""
+        return Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, self._data)
+
+    def residual(self, X, B):
+        """Return B - A X in float64 for (n, k) arrays on the GPU."""
+        return self._csr().residual(X, B)
+
+    def norm1(self):
+        """Return the largest row sum of absolute values of A."""
+        return self._csr().norm1()
+
+    def matrix_diagonal(self):
+        """Return the diagonal of A in the order of the pattern, (n,); None before the first factorization."""
+        return None if self._data is None else self._csr().diagonal_values()
 
 
 class DeviceFactor(OnDevice):
@@ -53,7 +86,7 @@ class DeviceFactor(OnDevice):
     ----------
     symbolic : Symbolic
     precision : {"double", "single", "mixed"}
-        What L is stored in: float64, or float32.
+        L is stored in float64, or in float32 for the latter two.
     threads : int
         Not used.
     """
@@ -83,10 +116,10 @@ class DeviceFactor(OnDevice):
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     def factor(self, data):
-        """Factor the matrix with these values, (nnz,) float64 on the device, in the analysed pattern.
+        """Factor the matrix with these values, (nnz,) float64 on the GPU, in the analyzed pattern.
 
-        Returns -1, or the column (new numbering) of the first pivot that is not positive, or is so by rounding alone; an earlier
-        factor is then restored, bit for bit.
+        Returns -1, or the column (new numbering) of the first pivot that is not positive, or is positive only by rounding. Then the
+        earlier factor is restored, bit for bit.
         """
         self._pending[:] = data
         failed = self._run(self._pending)
@@ -146,14 +179,14 @@ class DeviceFactor(OnDevice):
             device.dense("syrk", column_major(self._updates, front.update, front.updates, front.updates, front.updates), below)
 
     def _panel(self, front):
-        """The pivots' rows and the rows below them of a front's panel, as column-major views."""
+        """Return the pivot rows and the rows below them of a front's panel, as column-major views."""
         panel = column_major(self._panels, front.panel, front.leading, front.pivots, front.leading)
         return panel[:front.pivots], panel[front.pivots:front.height]
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
     def solve(self, system, B):
-        """A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted one) for (n, k) float64 on the device."""
+        """Return A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted one) for (n, k) float64 on the GPU."""
         xp, tree, k = device.xp(), self.tree, B.shape[1]
         X = xp.empty_like(B)
         perm = tree.perm if system == "A" else None
@@ -169,7 +202,7 @@ class DeviceFactor(OnDevice):
         return X
 
     def _sweep(self, kernel, Y, vectors, width):
-        """One direction of a solve. Its steps are made once: a small level is done before the host has said it."""
+        """Run one direction of a solve. Its launches are prepared once: a small level takes less time than preparing its launch."""
         steps = self._steps.get((kernel, width))
         if steps is None:
             steps = self._steps[kernel, width] = tuple(self._forward(width) if kernel == "k_forward" else self._backward(width))
@@ -199,17 +232,13 @@ class DeviceFactor(OnDevice):
         return device.prepared(getattr(S, f"{kernel}_{self._suffix}"), -(-batch.count // groups), batch.threads, 0, args)
 
     def _gather(self, kernel, front, width):
-        """What comes from other fronts into a dense one."""
+        """Prepare the gather of the contributions of other fronts to a dense front."""
         return self._batch(kernel, Batch(front.front, 1, 0, 256, False), width, only_gather=1)
 
-    # ---- what the factor knows ------------------------------------------------------------------------------------------
-
-    def matrix(self):
-        """(nnz,) values in the analysed pattern, on the device."""
-        return self._data
+    # ---- properties of the factor ---------------------------------------------------------------------------------------
 
     def diagonal(self):
-        """The diagonal of L, (n,) float64 on the device."""
+        """Return the diagonal of L, (n,) float64 on the GPU."""
         out = device.xp().empty(self.tree.n, np.float64)
         self._launch(S, "k_diagonal", self.tree.count, 128, 0, (self.tree.table, self._panels, out))
         return out
@@ -218,22 +247,14 @@ class DeviceFactor(OnDevice):
         """As ``HostFactor.may_be_singular``."""
         return self._exponent < LEAST_EXPONENT[self.dtype]
 
-    def residual(self, X, B):
-        """B - A X in float64 for (n, k) arrays on the device."""
-        return residual(self._pattern.indptr, self._pattern.indices, self._data, X, B)
-
     def norm1(self):
-        """Largest sum of magnitudes in a row of A, found once for each matrix."""
+        """As :meth:`OnDevice.norm1`, computed once for each matrix."""
         if self._norm is None:
-            self._norm = norm1(self._pattern.indptr, self._pattern.indices, self._data)
+            self._norm = super().norm1()
         return self._norm
 
-    def matrix_diagonal(self):
-        """(n,) the diagonal of A in the order of the pattern."""
-        return None if self._data is None else matrix_diagonal(self._pattern.indptr, self._pattern.indices, self._data)
-
     def values_on(self, indptr, indices):
-        """Values of L on its pattern, a host array; the pattern by columns, diagonal first, lies on the host as well."""
+        """Return the values of L on its pattern by columns, diagonal first; all three arrays are on the host."""
         out = device.xp().empty(len(indices), np.float64)
         pattern = device.to_device(indptr), device.to_device(indices)
         self._launch(S, "k_values", self.tree.count, 128, 0, (self.tree.table, self.tree.rows, *pattern, self._panels, out))
@@ -258,13 +279,13 @@ def _backward_by_libraries(front, n, width, diagonal, below, Y, vectors):
 
 
 def _rows(front, n, width, Y, vectors):
-    """A dense front's rows of Y and of the vectors, as column-major views."""
+    """Return the rows of a dense front in Y and in the vectors, as column-major views."""
     y = column_major(Y, 0, n, width, n)[front.first:front.first + front.pivots]
     return y, column_major(vectors, front.vector * width, front.updates, width, front.updates)
 
 
 def _passes(k):
-    """(first right-hand side, how many, what the pass is compiled for) of each pass over L."""
+    """Yield (first right-hand side, number of them, compiled width) for each pass over L."""
     for begin in range(0, k, WIDTHS[-1]):
         count = min(k - begin, WIDTHS[-1])
         yield begin, count, next(width for width in WIDTHS if width >= count)

@@ -1,7 +1,7 @@
 """NVIDIA cuDSS as the numeric backend, through the bindings of nvmath-python 1.0, in our ordering or in its own.
 
-The matrix is handed over already permuted, its upper triangle only, with the identity as the ordering that cuDSS has to keep to:
-so the direction of its permutations does not matter, and new values are one gather on the device.
+cuDSS gets the upper triangle of the permuted matrix, and the identity as its ordering. So the direction of its permutations does not
+matter, and new values are one gather on the GPU.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 from meshsolve.factor.cholesky.cuda import OnDevice
 from meshsolve.options import INT32_MAX, counted
 from meshsolve.sparse.lists_cuda import compressed, rows_of
-from meshsolve.sparse.product import matrix_diagonal, norm1, residual
 
 
 class CudssFactor(OnDevice):
-    """The twin of `DeviceFactor` for a factor that cuDSS holds. It solves; what L is made of stays with it.
+    """A factor inside cuDSS, with the interface of `DeviceFactor`. The entries of L are not accessible.
 
     Parameters
     ----------
@@ -31,7 +30,7 @@ class CudssFactor(OnDevice):
     Raises
     ------
     DeviceUnavailableError
-        nvmath-python or cuDSS is missing; the message says how to install them.
+        nvmath-python or cuDSS is missing; the message has the command that installs them.
     """
 
     our_ordering = True             # False: cuDSS orders the matrix itself
@@ -46,7 +45,7 @@ class CudssFactor(OnDevice):
         self._planned = False
 
     def factor(self, data):
-        """As ``DeviceFactor.factor``; the column that failed is what cuDSS names."""
+        """As ``DeviceFactor.factor``; the column that failed is the one that cuDSS reports."""
         failed = self._factor(data)
         if failed < 0:
             self._data = data.copy()
@@ -64,7 +63,7 @@ class CudssFactor(OnDevice):
         return -1 if info == 0 else min(max(int(info) - 1, 0), self._pattern.n - 1)
 
     def may_be_singular(self):
-        """Nobody knows: cuDSS keeps its pivots."""
+        """Return False: the pivots of cuDSS are not accessible."""
         return False
 
     def solve(self, system, B):
@@ -80,22 +79,6 @@ class CudssFactor(OnDevice):
         X[self._perm] = x
         return X
 
-    def residual(self, X, B):
-        """B - A X in float64."""
-        return residual(self._pattern.indptr, self._pattern.indices, self._data, X, B)
-
-    def norm1(self):
-        """Largest sum of magnitudes in a row of A."""
-        return norm1(self._pattern.indptr, self._pattern.indices, self._data)
-
-    def matrix_diagonal(self):
-        """As ``DeviceFactor.matrix_diagonal``."""
-        return None if self._data is None else matrix_diagonal(self._pattern.indptr, self._pattern.indices, self._data)
-
-    def matrix(self):
-        """As ``DeviceFactor.matrix``."""
-        return self._data
-
     def diagonal(self):
         raise InvalidInputError('the entries of L need backend="native": cuDSS keeps its factor')
 
@@ -104,21 +87,21 @@ class CudssFactor(OnDevice):
 
     @property
     def nnz(self):
-        """Entries of L that cuDSS stores."""
+        """Number of entries of L that cuDSS stores."""
         return int(self._solver.get("LU_NNZ"))
 
     @property
     def nbytes(self):
-        """The matrix, and an estimate of the factor from its entries."""
+        """Bytes of the matrix, and an estimate for the factor from its number of entries."""
         return sum(array.nbytes for array in self._arrays) + self.nnz * self.dtype.itemsize
 
 
 def _upper(pattern, iperm, dtype):
-    """Upper triangle of the permuted matrix on the device: where each value comes from, and (indptr, indices, values)."""
+    """Return (index map of the values, (indptr, indices, empty values)) of the upper triangle of the permuted matrix, on the GPU."""
     if pattern.nnz > INT32_MAX:
         raise InvalidInputError(f'backend="cudss" takes at most {counted(INT32_MAX, "entry")}, not {pattern.nnz}')
-    xp, place = device.xp(), iperm.astype(np.int64)
-    row, column = place[rows_of(pattern.indptr, pattern.nnz)], place[pattern.indices]
+    xp, iperm = device.xp(), iperm.astype(np.int64)
+    row, column = iperm[rows_of(pattern.indptr, pattern.nnz)], iperm[pattern.indices]
     upper = xp.flatnonzero(row <= column)
     keys = (row << 32 | column)[upper]
     order = xp.argsort(keys)
@@ -127,7 +110,7 @@ def _upper(pattern, iperm, dtype):
 
 
 class _Solver:
-    """One symmetric positive definite system in cuDSS: handles that are destroyed with this object."""
+    """One symmetric positive definite system in cuDSS. Its handles are destroyed with this object."""
 
     def __init__(self, indptr, indices, values, our_ordering):
         self._cudss, self._types = cudss, types = _bindings()
@@ -143,12 +126,12 @@ class _Solver:
             self._identity = np.arange(self._n, dtype=np.int32)
             cudss.data_set(self._handle, self._work, cudss.DataParam.USER_PERM, self._identity.ctypes.data, self._identity.nbytes)
         self._column = device.xp().zeros((self._n, 1), values.dtype)
-        self._vector = self._dense(self._column)            # analysis and factorization want one
+        self._vector = self._dense(self._column)            # argument of analysis and factorization
         at_end = weakref.finalize(self, _destroy, cudss, self._handle, self._config, self._work, (self._matrix, self._vector))
-        at_end.atexit = False                               # the driver may be gone by then
+        at_end.atexit = False                               # the driver may be unloaded at exit
 
     def execute(self, phase):
-        """Run a phase that reads no right-hand side."""
+        """Run the analysis or the factorization."""
         self._execute(phase, self._vector, self._vector)
 
     def solve(self, x, b):
@@ -161,7 +144,7 @@ class _Solver:
                 self._cudss.matrix_destroy(matrix)
 
     def get(self, name):
-        """A number that cuDSS knows after a phase."""
+        """Return a number that cuDSS reports after a phase."""
         param = getattr(self._cudss.DataParam, name)
         value, written = np.zeros(1, self._cudss.get_data_param_dtype(param)), np.zeros(1, np.uint64)
         self._cudss.data_get(self._handle, self._work, param, value.ctypes.data, value.nbytes, written.ctypes.data)
@@ -181,13 +164,13 @@ class _Solver:
 
 
 def _bindings():
-    """(cudss bindings, CudaDataType) of nvmath-python."""
+    """Return (cudss bindings, CudaDataType) of nvmath-python."""
     try:
         from nvmath import CudaDataType
         from nvmath.bindings import cudss
 
-        cudss.get_property(0)                               # loads the library itself
-    except Exception as e:                                  # whatever a loader raises
+        cudss.get_property(0)                               # loads the library
+    except Exception as e:                                  # loaders raise any exception
         raise DeviceUnavailableError(
             f"backend=\"cudss\" needs nvmath-python with cuDSS: pip install '.[cudss]' in a clone of meshsolve brings them ({e})") from e
     return cudss, CudaDataType
@@ -207,6 +190,6 @@ def _address(array):
 
 
 def _stream():
-    """The current stream's handle, as cuDSS takes it."""
+    """Return the handle of the current stream."""
     xp = device.xp()
     return xp.cuda.get_current_stream().ptr if hasattr(xp, "cuda") else 0

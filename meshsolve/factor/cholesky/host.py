@@ -1,23 +1,21 @@
-"""The C++ core behind a CholeskyFactor: numeric phase and solves on the CPU. Its twin is `DeviceFactor` in cuda.py."""
+"""Numeric phase and solves of a CholeskyFactor on the host, by the C++ core. Counterpart on the GPU: `DeviceFactor` in cuda.py."""
 
 from __future__ import annotations
-
-import contextlib
 
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import _core, device
+from meshsolve import _core
 from meshsolve.errors import PatternMismatchError
-from meshsolve.factor.base import values_in
 from meshsolve.factor.fronts import assembly_tree
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 from meshsolve.sparse.matrix import Csr, narrow_ptr
+from meshsolve.sparse.places import HOST
 
 
 class HostFactor:
-    """Panels of L in main memory; every array that it takes or gives is numpy's.
+    """Panels of L in main memory. All arguments and results are numpy arrays.
 
     Parameters
     ----------
@@ -26,16 +24,21 @@ class HostFactor:
     threads : int
     """
 
-    place = "cpu"
-    takes_vectors = True            # a (n,) array of float64 goes to the core as it is
-    errors = contextlib.nullcontext
-    bring = staticmethod(device.to_host)
-    suits = staticmethod(lambda symbolic: True)     # no analysis is better left to another place
+    place = HOST
+    takes_vectors = True            # an (n,) float64 array is passed to the core without conversion
+    prepare = staticmethod(assembly_tree)           # prepare(symbolic, threads): makes the tree, which replaces the caller's index array
+    suits = staticmethod(lambda symbolic: True)     # True for an analysis that device="auto" leaves to this engine
 
     @staticmethod
-    def analysis_of(symbolic):
-        """(pattern, analysis) where the factor works."""
-        return symbolic.matrix_pattern, symbolic.native
+    def graph_of(pattern, threads):
+        """Return the pattern that is ordered."""
+        _core.keep_free_memory(pattern.nnz, threads)
+        return Csr(pattern.n, pattern.indptr, pattern.indices, diagonal=True)
+
+    @staticmethod
+    def keep_indices(symbolic, pattern):
+        """Keep a copy of the index array with the analysis. It costs less time than the tree takes to restore it."""
+        symbolic.matrix_pattern.indices = pattern.indices.copy()
 
     def __init__(self, symbolic, precision, threads):
         tree = assembly_tree(symbolic, threads)
@@ -45,22 +48,23 @@ class HostFactor:
         needed = self._itemsize * (self._factor.panel_scalars + tree.work_scalars(threads))
         ensure_memory(needed, f"the factor ({counted(symbolic.nnz, 'nonzero')})")
         self._pattern, self._boundary, self._threads = symbolic.matrix_pattern, symbolic.boundary, threads
-        self._keep, self._matrix = precision == "mixed", None   # refinement needs A itself
+        self._keep, self._matrix = precision == "mixed", None   # refinement multiplies by A
 
     def factor(self, data):
-        """Factor the matrix with these values in the analysed pattern: -1, or the new number of the column that failed."""
+        """Factor the matrix with these values in the analyzed pattern. Returns -1, or the new number of the column that failed."""
         P, before, matrix = self._pattern, self.changes, None
         if self._keep:
             matrix = sp.csr_array((data.copy(), P.indices, P.indptr), shape=(P.n, P.n))
         try:
             return self._factor.factor(data, self._threads)
-        finally:                                                            # Ctrl-C may come when all is done
+        finally:                                                            # Ctrl-C may come after the factorization
             if self.changes > before:
                 self._matrix = matrix
 
     def update(self, C, down):
-        """Make this the factor of A + C C^T, or A - C C^T where ``down``, of a csc_array C in the order of the pattern; False where that
-        is not definite, and then the earlier factor stays.
+        """Make this the factor of A + C C^T, or of A - C C^T with ``down``, for a csc_array C in the order of the pattern.
+
+        Returns False if that is not definite. Then the earlier factor stays.
 
         Raises
         ------
@@ -71,7 +75,7 @@ class HostFactor:
         if row >= 0:
             raise PatternMismatchError.at(row, column)
         before, matrix = self.changes, None
-        if self._keep:                                                      # before the factor changes: memory may run out
+        if self._keep:                                                      # before the factor changes, as memory may run out
             matrix = self._changed_by(C, down)
         try:
             return self._factor.update(*columns, down, self._threads) < 0
@@ -80,23 +84,23 @@ class HostFactor:
                 self._matrix = matrix
 
     def _changed_by(self, C, down):
-        """A + C C^T, or A - C C^T, in the pattern."""
+        """Return A + C C^T, or A - C C^T, in the pattern."""
         product = (C @ C.T).tocsr()
         product.sort_indices()
         indptr, indices = product.indptr.astype(np.int64), product.indices.astype(np.int32)
-        added = values_in(self._pattern, Csr(len(indptr) - 1, indptr, indices, product.data))
+        added = Csr(len(indptr) - 1, indptr, indices, product.data).within(self._pattern)
         P, data = self._pattern, self._matrix.data
         return sp.csr_array((data - added if down else data + added, P.indices, P.indptr), shape=(P.n, P.n))
 
     def solve(self, system, columns):
-        """A^-1 B in the order of the pattern, L^-1 B or L^-T B in the permuted one."""
+        """Return A^-1 B in the order of the pattern, or L^-1 B or L^-T B in the permuted order."""
         x = np.empty_like(columns)
         if columns.shape[1]:
             self._factor.solve(system, columns, x, self._threads)
         return x
 
     def boundary_block(self):
-        """(m, m) float64: what is left of A at the boundary of the analysis when all other rows are eliminated."""
+        """Return the Schur complement of the eliminated rows at the boundary of the analysis, (m, m) float64."""
         m = self._boundary
         ensure_memory(8 * m * m, f"the Schur complement of {counted(m, 'row')}")
         S = np.empty((m, m))
@@ -104,14 +108,14 @@ class HostFactor:
         return S
 
     def reduce(self, columns):
-        """(m, k) float64: what is left of B at the boundary."""
+        """Return the right-hand side of the Schur complement for B, (m, k) float64."""
         x = np.empty((self._boundary, columns.shape[1]))
         if columns.shape[1]:
             self._factor.reduce(columns, x, self._threads)
         return x
 
     def expand(self, columns, given):
-        """A^-1 B in the order of the pattern, but for the (m, k) rows of the boundary, which are ``given``."""
+        """Return the solution in the order of the pattern whose (m, k) rows at the boundary are ``given``."""
         x = np.empty_like(columns)
         if columns.shape[1]:
             self._factor.expand(columns, given, x, self._threads)
@@ -119,55 +123,57 @@ class HostFactor:
 
     @property
     def changes(self):
-        """How often this has become the factor of another matrix."""
+        """How often the factor has changed."""
         return self._factor.changes
 
     @property
     def solve_vector(self):
-        """What :meth:`Factor._solve_vector` asks for; double precision alone."""
+        """Solve function for :meth:`Factor._solve_vector`; only in double precision."""
         return self._factor.solve_vector
 
     def residual(self, x, b):
-        """b - A x in float64; for mixed precision only."""
+        """Return b - A x in float64; only in mixed precision."""
         return b - self._matrix @ x
 
     def values_on(self, indptr, indices):
-        """Values of L on its pattern by columns, the diagonal first."""
+        """Return the values of L on its pattern by columns, the diagonal first."""
         return self._factor.values_on(indptr, indices)
 
     def matrix(self):
-        """(nnz,) values in the analysed pattern from which this factor comes again."""
+        """Return (nnz,) values in the analyzed pattern whose factor this is."""
         return self._matrix.data if self._keep else self._factor.matrix(self._pattern.nnz)
 
     def diagonal(self):
+        """Return the diagonal of L, (n,) float64."""
         return self._factor.diagonal()
 
     def inverse_diagonal(self):
-        """(n,) float64: the diagonal of A^-1 in the order of the pattern."""
+        """Return the diagonal of A^-1 in the order of the pattern, (n,) float64."""
         self._ensure_squares()
         return self._factor.inverse_diagonal(self._threads)
 
     def inverse_on_matrix(self):
-        """A^-1 where the pattern has entries, as a csr_array."""
+        """Return the entries of A^-1 on the pattern, as a csr_array."""
         self._ensure_squares()
         P, ptr = self._pattern, narrow_ptr(self._pattern.indptr)
         values, numbers = self._factor.inverse_on_matrix(P.nnz, self._threads), np.arange(P.nnz)
         mirror = sp.csr_array((numbers, P.indices, ptr), shape=(P.n, P.n)).T.tocsr().data
-        values += np.where(mirror == numbers, 0.0, values[mirror])          # one of each pair is written
+        values += np.where(mirror == numbers, 0.0, values[mirror])          # the core writes one entry of each pair
         return sp.csr_array((values, P.indices.copy(), ptr), shape=(P.n, P.n))
 
     def _ensure_squares(self):
         ensure_memory(self._itemsize * self._factor.inverse_scalars(self._threads), "the selected inversion")
 
     def may_be_singular(self):
-        """Whether a pivot of the last numeric phase may be what rounding left of a zero."""
+        """Return True if a pivot of the last numeric phase may be rounding of a zero."""
         return self._factor.may_be_singular
 
     def norm1(self):
+        """Return ||A||_1."""
         return self._factor.norm1()
 
     def matrix_diagonal(self):
-        """(n,) the diagonal of A in the order of the pattern; for mixed precision only."""
+        """Return the diagonal of A in the order of the pattern, (n,); None unless in mixed precision."""
         return None if self._matrix is None else self._matrix.diagonal()
 
     @property

@@ -1,8 +1,7 @@
-"""Entries of the inverse in the caller's numbering, from those of the free block that the core finds.
+"""Entries of the inverse in the caller's numbering, from entries of the inverse of the free block.
 
-What is meant is the operator that a factor's ``solve`` applies: without fixed rows, the inverse; with ``fixed=`` zeros in the fixed
-rows and columns; with ``pin=True`` the pseudoinverse, which comes from the inverse of the free block, zeros in the pinned rows and
-columns, by taking the means of rows and columns off (one solve).
+The inverse is the operator that ``solve`` applies. With ``fixed=`` it is zero in the fixed rows and columns. With ``pin=True`` it is the
+pseudoinverse: the inverse of the free block, zero in the pinned rows and columns, minus the means of its rows and columns (one solve).
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ import scipy.sparse as sp
 
 
 def inverse_diagonal(engine, constraint):
-    """(n,) float64; ``engine`` has the factor of the free block."""
+    """Return the diagonal of the inverse, (n,) float64; ``engine`` has the factor of the free block."""
     if constraint is None:
         return engine.inverse_diagonal()
     d = np.zeros(constraint.n)
     if not constraint.alone:
         d[constraint.free] = engine.inverse_diagonal()
     rows = np.arange(constraint.n)
-    return d + taken_off(engine, constraint)(rows, rows)
+    return d + mean_correction(engine, constraint)(rows, rows)
 
 
 def selected_inverse(engine, constraint):
-    """(n, n) symmetric csr_array on the pattern of the matrix that was analysed."""
+    """Return the inverse on the pattern of the analyzed matrix, an (n, n) symmetric csr_array."""
     if constraint is not None and constraint.alone:
         return sp.csr_array((constraint.n, constraint.n))
     block = engine.inverse_on_matrix()
@@ -31,21 +30,21 @@ def selected_inverse(engine, constraint):
         return block
     free, fixed, block = constraint.free, constraint.rows, block.tocoo()
     rows, columns, values = free[block.row], free[block.col], block.data
-    if constraint.centers:                          # pins have entries in the pseudoinverse
+    if constraint.centers:                          # the pseudoinverse has entries in the rows of pins
         across = constraint.coupling.tocoo()
         i, j, zeros = free[across.row], fixed[across.col], np.zeros(across.nnz)
         rows, columns = np.concatenate([rows, i, j, fixed]), np.concatenate([columns, j, i, fixed])
         values = np.concatenate([values, zeros, zeros, np.zeros(len(fixed))])
-        values += taken_off(engine, constraint)(rows, columns)
+        values += mean_correction(engine, constraint)(rows, columns)
         values[constraint.component[rows] != constraint.component[columns]] = 0.0
     return sp.coo_array((values, (rows.astype(np.int32), columns.astype(np.int32))), shape=(constraint.n,) * 2).tocsr()
 
 
-def taken_off(engine, constraint):
-    """f(i, j): what entry (i, j) of the pseudoinverse has more than that of the inverse of the free block, ends in one component."""
+def mean_correction(engine, constraint):
+    """Return f(i, j): entry (i, j) of the pseudoinverse minus that of the inverse of the free block, for i and j in one component."""
     if not constraint.centers or constraint.alone:
         return lambda i, j: 0.0
-    sums = np.zeros(constraint.n)                   # of each row of the inverse
+    sums = np.zeros(constraint.n)                   # row sums of the inverse
     sums[constraint.free] = engine.solve("A", np.ones((len(constraint.free), 1)))[:, 0]
     size, component = constraint.size, constraint.component
     total = np.bincount(component, sums, len(size)) / size**2

@@ -162,16 +162,3 @@ extern "C" __global__ void __launch_bounds__(128)
 k_values_f32(const long long* table, const int* rows, const long long* Lp, const int* Li, const float* panels, double* Lx) {
   copy_values(reinterpret_cast<const Front*>(table)[blockIdx.x], rows, Lp, Li, panels, Lx);
 }
-
-// sums(g, c) = sum of the rows order[ptr[g]] to order[ptr[g + 1] - 1] of a C-ordered (.., k) array, always in the same order of
-// additions; without `order` the rows themselves. Grid: segments x columns, or fewer of these.
-extern "C" __global__ void __launch_bounds__(256)
-k_sum_segments(const long long* ptr, const int* order, int k, const double* X, double* sums) {
-  for (int c = blockIdx.y; c < k; c += gridDim.y) {
-    double sum = 0, total;
-    for (long long p = ptr[blockIdx.x] + threadIdx.x; p < ptr[blockIdx.x + 1]; p += blockDim.x)
-      sum += X[(order ? order[p] : p) * k + c];
-    block_exclusive_sum(sum, total);
-    if (threadIdx.x == 0) sums[static_cast<long long>(blockIdx.x) * k + c] = total;
-  }
-}

@@ -1,4 +1,4 @@
-"""What is added to a factored matrix: the columns of C in A + C C^T, checked and cut to the rows that are free."""
+"""Columns of C in the update A + C C^T of a factored matrix, checked and cut to the free rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meshsolve.sparse.constraints import ROW_SUM
 
 
 def as_columns(C, n):
-    """C, dense or sparse, (n,) or (n, k), as a canonical csc_array of float64 without zeros; the caller's memory where it is one.
+    """Return C, dense or sparse, (n,) or (n, k), as a canonical csc_array of float64 without zeros; itself if it is one.
 
     Raises
     ------
@@ -23,9 +23,9 @@ def as_columns(C, n):
         indptr = np.searchsorted(column, np.arange(columns.shape[1] + 1))
         return sp.csc_array((columns[row, column], row, indptr), shape=columns.shape)
     if C.ndim != 2 or C.shape[0] != n:
-        raise InvalidInputError(f"C has to be ({n}, k), not {C.shape}")
+        raise InvalidInputError(f"C must be ({n}, k), got {C.shape}")
     if C.dtype.kind not in "fiub":
-        raise InvalidInputError(f"C has to hold real numbers, not {C.dtype}")
+        raise InvalidInputError(f"C must hold real numbers, got {C.dtype}")
     made = _checked(C if C.format in ("csc", "csr") else C.tocsc()).tocsc().astype(np.float64, copy=False)
     if not made.has_canonical_format or not made.data.all():
         made = made.copy()
@@ -39,36 +39,38 @@ def as_columns(C, n):
 
 
 def _checked(C):
-    """C, whose arrays may be anything, if it is a matrix: nobody else looks at them."""
+    """Return C if its arrays form a matrix. Later steps do not check them."""
     try:
         C.check_format(full_check=True)
     except ValueError as e:
-        raise InvalidInputError(f"C is no sparse matrix: {e}") from e
+        raise InvalidInputError(f"C is not a valid sparse matrix: {e}") from e
     return C
 
 
 def free_part(C, constraint):
-    """(columns of the free rows, columns of the fixed ones) of C, each numbered by themselves.
+    """Return (columns of the free rows, columns of the fixed rows) of C, each in its own numbering.
 
     Raises
     ------
     NotLaplacianError
-        With ``pin=True``, where C C^T does not take constants to 0.
+        With ``pin=True``, if C C^T does not take constants to 0.
     """
     if constraint.centers:
         require_sums(C, constraint.component)
-    place, column = constraint.place[C.indices], np.repeat(np.arange(C.shape[1]), np.diff(C.indptr))
-    free = place >= 0
+    position, column = constraint.position[C.indices], np.repeat(np.arange(C.shape[1]), np.diff(C.indptr))
+    free = position >= 0
 
     def part(which, rows, count):
         return sp.coo_array((C.data[which], (rows, column[which])), shape=(count, C.shape[1])).tocsc()
 
-    return part(free, place[free], len(constraint.free)), part(~free, -1 - place[~free], len(constraint.rows))
+    return part(free, position[free], len(constraint.free)), part(~free, -1 - position[~free], len(constraint.rows))
 
 
 def coupled(coupling, free, fixed, down):
-    """The block that couples free rows to fixed ones after C C^T, of which these are the rows, is added or taken off: entries that
-    become 0 stay, as they do in the block of the free rows."""
+    """Return the coupling of free rows to fixed ones after C C^T, with these rows, is added or subtracted.
+
+    Entries that become 0 stay, as they do in the block of the free rows.
+    """
     before, added = coupling.tocoo(), (free @ fixed.T).tocoo()
     data = np.concatenate([before.data, -added.data if down else added.data])
     row, column = np.concatenate([before.row, added.row]), np.concatenate([before.col, added.col])
@@ -76,11 +78,11 @@ def coupled(coupling, free, fixed, down):
 
 
 def require_sums(C, component):
-    """Raise NotLaplacianError where a column of C does not sum to 0 on each component; ``component`` has that of each row."""
+    """Raise NotLaplacianError if a column of C does not sum to 0 on each component. ``component``: (n,) component of each row."""
     column = np.repeat(np.arange(C.shape[1]), np.diff(C.indptr))
     groups, group = np.unique(np.stack([column, component[C.indices]]), axis=1, return_inverse=True)
-    sums, moduli = np.bincount(group.ravel(), C.data), np.bincount(group.ravel(), abs(C.data))
-    off = np.flatnonzero(abs(sums) > ROW_SUM * moduli)
+    sums, magnitudes = np.bincount(group.ravel(), C.data), np.bincount(group.ravel(), abs(C.data))
+    off = np.flatnonzero(abs(sums) > ROW_SUM * magnitudes)
     if len(off):
-        raise NotLaplacianError(f"column {groups[0, off[0]]} of C sums to {sums[off[0]]:.3g}, not to 0: with pin=True the matrix has to "
+        raise NotLaplacianError(f"column {groups[0, off[0]]} of C sums to {sums[off[0]]:.3g}, not to 0: with pin=True the matrix must "
                                 "take constants to 0 after an update as well")

@@ -1,139 +1,143 @@
-"""Systems to be analysed and factored on the host, and values of later matrices in their patterns. Counterpart: values_cuda.py."""
+"""Symmetric matrices that are analyzed and factored, and the values of later matrices in the analyzed pattern."""
 
 from __future__ import annotations
 
-import contextlib
+from dataclasses import replace
 
-import numpy as np
-
-from meshsolve import _core
+from meshsolve import device
 from meshsolve.errors import InvalidInputError
-from meshsolve.factor.base import values_in
-from meshsolve.factor.fronts import assembly_tree
+from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.options import counted
 from meshsolve.sparse.constraints import constraint_of
-from meshsolve.sparse.matrix import Csr, as_csr, as_symmetric
+from meshsolve.sparse.places import HOST, on_device
 
 
 class Values:
-    """Brings the values of later matrices into the pattern of a factor on the host, with constrained rows left out.
+    """Returns the values of later matrices in the pattern of a factor, without constrained rows, in the place of the factor.
 
     Parameters
     ----------
     n : int
         Rows of the whole matrix.
     symbolic : Symbolic
-        Of the free rows; says whether the lower triangle alone is read.
+        Analysis of the free rows. ``symbolic.lower``: only the lower triangle of a matrix is read.
     constraint : Fixed, Pinned or None
-        Takes the coupling of each matrix.
+        Keeps the coupling of each matrix.
     threads : int
-        How many check a matrix.
+        Threads that check a matrix.
+    place : HOST or CUDA
+    gather : Gather, optional
+        That of the first matrix on a GPU. A later matrix of the same pattern is then one gather.
     """
 
-    place = "cpu"
+    def __init__(self, n, symbolic, constraint=None, threads=1, place=HOST, gather=None):
+        self.n, self.symbolic, self.constraint, self.threads, self.place = n, symbolic, constraint, threads, place
+        self._gather = gather
 
-    def __init__(self, n, symbolic, constraint=None, threads=1):
-        self.n, self.symbolic, self.constraint, self.threads = n, symbolic, constraint, threads
+    def __getstate__(self):
+        """Without the index maps of the last matrix."""
+        return self.__dict__ | {"_gather": None}
+
+    @property
+    def pattern(self):
+        return self.symbolic.pattern_in(self.place)
 
     @property
     def nnz(self):
-        return self.symbolic.matrix_pattern.nnz
+        return self.pattern.nnz
 
     def of(self, A):
-        """(nnz,) float64."""
-        M = as_symmetric(A, lower=self.symbolic.lower, threads=self.threads)
-        check_size(M.n, self.n)
-        pattern = self.symbolic.matrix_pattern
-        if self.constraint is None:
-            return values_in(pattern, M)
-        return values_in(pattern, self.constraint.reduce(M, self.threads), self.constraint.free)
+        """Return the (nnz,) float64 values of a matrix on the host or on the GPU; errors as for ``CholeskyFactor.refactor``."""
+        with self.place.errors("the matrix"):
+            M = self.place.symmetric(A, self.threads, self.symbolic.lower, gather=self._gather)
+            check_size(M.n, self.n)
+            block = M if self.constraint is None else self.constraint.reduce(M, self.threads)
+            values = block.within(self.pattern, self.constraint)
+        self._gather = M.gather
+        return values
 
 
-class HostSystem:
-    """A symmetric matrix, or a pattern, that is to be ordered, analysed and factored on the host.
+class System:
+    """A symmetric matrix, or a pattern, that will be ordered, analyzed and factored.
 
     Parameters
     ----------
-    M : Csr
+    M : Csr or GatheredMatrix
         Both triangles.
+    engine : HostFactor, DeviceFactor or CudssFactor
+        Class that factors it.
     threads : int
+    given_on_device : bool
+        True if the caller's matrix lies on the GPU: the ordering is returned there.
 
     Attributes
     ----------
     n : int
         Rows of the whole matrix.
-    pattern : Csr
-        What is analysed: M, of its free rows once there is a constraint.
+    block : Csr or GatheredMatrix
+        The matrix that is analyzed: M, or its free rows if there is a constraint.
     constraint : Fixed, Pinned or None
     """
 
-    place, constraint = "cpu", None
-    errors = contextlib.nullcontext
+    constraint = None
 
-    def __init__(self, M, threads=1):
-        self.n, self.pattern, self.threads = M.n, M, threads
-
-    @classmethod
-    def of(cls, A, lower, threads, per_row):
-        """The system of a matrix of any kind; ``per_row`` as for :func:`meshsolve.sparse.matrix.as_csr`."""
-        return cls(as_symmetric(A, lower=lower, threads=threads, per_row=per_row), threads)
+    def __init__(self, M, engine=HostFactor, threads=1, given_on_device=False):
+        self.n, self.block, self._gather, self.engine, self.threads = M.n, M, M.gather, engine, threads
+        self._given_on_device = given_on_device
 
     @classmethod
-    def of_pattern(cls, A, lower, threads, per_row):
-        """The same of the pattern of A + A^T alone, with the diagonal of A."""
-        if lower:
-            return cls(as_symmetric(A, lower=True, per_row=per_row), threads)
-        M = as_csr(A, dtype=None, per_row=per_row)
-        if _core.symmetry(M.indptr, M.indices, np.ones(M.nnz), 1)[0] == "symmetric":
-            return cls(M, threads)
-        half = Csr(M.n, M.indptr, M.indices).to_scipy()
-        return cls(as_csr(half + half.T, dtype=None), threads)
+    def of(cls, A, engine, lower, threads, per_row):
+        """Return the system of a matrix of any kind; ``per_row`` as for :func:`meshsolve.sparse.matrix.as_csr`."""
+        return cls(engine.place.symmetric(A, threads, lower, per_row), engine, threads, on_device(A))
 
-    @staticmethod
-    def values_of(symbolic, threads):
-        """What brings matrices into the pattern of an analysis."""
-        return Values(symbolic.n, symbolic, threads=threads)
+    @classmethod
+    def of_pattern(cls, A, engine, lower, threads, per_row):
+        """Return the system of the pattern of A + A^T with the diagonal entries of A."""
+        return cls(engine.place.symmetric_pattern(A, threads, lower, per_row), engine, threads, on_device(A))
+
+    @property
+    def place(self):
+        return self.engine.place
+
+    @property
+    def pattern(self):
+        return self.block.pattern
 
     def join(self, edges):
         """Store an entry, zero where there is none, for every edge of a graph."""
-        self.pattern = joined(self.pattern, edges)
+        self.block = self.block.joined(edges)
+        self._gather = self.block.gather
 
     def constrain(self, fixed, pin):
         """Leave out fixed or pinned rows."""
-        self.constraint = constraint_of(self.pattern, fixed, pin)
+        self.constraint = constraint_of(self.block, fixed, pin, place=self.place)
         if self.constraint is not None:
-            self.pattern = self.constraint.reduce(self.pattern, self.threads)
+            self.block = self.constraint.reduce(self.block, self.threads)
 
     def graph(self):
-        """What is ordered."""
-        _core.keep_free_memory(self.pattern.nnz, self.threads)
-        return Csr(self.pattern.n, self.pattern.indptr, self.pattern.indices, diagonal=True)
+        """Return the pattern for the ordering."""
+        return self.engine.graph_of(self.pattern, self.threads)
 
     def prepare(self, symbolic):
-        """Make the tree, so that ``factor`` is the numeric phase alone. It replaces the index array, which may be the caller's."""
-        assembly_tree(symbolic, self.threads)
+        """Make the tree, so that ``factor`` is the numeric phase alone."""
+        self.engine.prepare(symbolic, self.threads)
 
     def named(self, ordering):
-        """The ordering that an analysis names."""
-        return ordering
+        """Return an ordering with its permutation in the place of the caller's matrix."""
+        perm = ordering.perm if self._given_on_device else device.to_host(ordering.perm)
+        return ordering if perm is ordering.perm else replace(ordering, perm=perm)
 
     def values(self, symbolic, refines):
-        """(what brings later values into the pattern, the values of this matrix); ``refines``: the pattern is read after the analysis."""
+        """Return (:class:`Values` of later matrices, the values of this matrix).
+
+        ``refines``: mixed precision will read the pattern after the analysis.
+        """
         if refines:
-            symbolic.matrix_pattern.indices = self.pattern.indices.copy()       # a copy costs less than the tree takes
-        return Values(self.n, symbolic, self.constraint, self.threads), self.pattern.data
-
-
-def joined(M, edges):
-    """The Csr M with a stored entry, zero where it has none, for every edge of a symmetric pattern."""
-    indptr, indices = _core.unite(M.indptr, M.indices, edges.indptr, edges.indices)
-    if len(indices) == M.nnz:
-        return M
-    pattern = Csr(M.n, indptr, indices)
-    return Csr(M.n, indptr, indices, None if M.data is None else values_in(pattern, M))
+            self.engine.keep_indices(symbolic, self.pattern)
+        return Values(self.n, symbolic, self.constraint, self.threads, self.place, self._gather), self.block.data
 
 
 def check_size(given, n):
-    """Raise if a later matrix has another size than the one that was analysed."""
+    """Raise if a later matrix has another size than the analyzed one."""
     if given != n:
         raise InvalidInputError(f"A has {counted(given, 'row')}, the analysis {n}")

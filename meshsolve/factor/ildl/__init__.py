@@ -15,7 +15,7 @@ import numpy as np
 
 from meshsolve import _core, device, order
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
-from meshsolve.factor.base import Preconditioner, reciprocal_condition, values_in
+from meshsolve.factor.base import Preconditioner, reciprocal_condition
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, tiling
 from meshsolve.factor.ildl.incomplete_cuda import IncompleteCoreCuda
 from meshsolve.factor.ldlt.certainty import has_undecided_sign
@@ -30,7 +30,7 @@ from meshsolve.memory import PER_ROW
 from meshsolve.options import as_integer, as_number, counted, is_auto, one_of, storage_type, thread_count
 from meshsolve.order.auto import dense_end
 from meshsolve.report import Report, warn
-from meshsolve.sparse.columns import read_only
+from meshsolve.sparse.columns import lengths, read_only
 from meshsolve.sparse.matrix import Csr, as_symmetric
 from meshsolve.sparse.places import HOST, PLACES, place_for
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse
@@ -147,7 +147,7 @@ class IldlFactor(Preconditioner):
         if M.n != self.shape[0]:
             raise InvalidInputError(f"A has {counted(M.n, 'row')}, the factor {self.shape[0]}")
         _require_nonzero(M)
-        self._run(values_in(self._pattern, M))
+        self._run(M.within(self._pattern))
         return self
 
     def _run(self, data, rescaled=None):
@@ -251,7 +251,7 @@ class IldlFactor(Preconditioner):
 
     def _warn_if_outside_range(self, B, X, R):
         """Warn if the residual is too large for rounding, in the scaled system, whose entries are at most 1."""
-        left, own, x = map(PLACES[self._place].lengths, (R, B, X))
+        left, own, x = map(lengths, (R, B, X))
         if (left > OUTSIDE * own + ROUNDING * np.finfo(self.storage).eps * x).any():
             warn("b is not in the range of the singular matrix (K.inertia counts its zero eigenvalues): A x differs from b",
                  MeshsolveWarning)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from meshsolve.sparse.columns import lengths
+
 UNDECIDED = 128         # eigenvalue of the scaled matrix below which its sign is uncertain, in units of rounding
 
 
@@ -35,5 +37,5 @@ def has_undecided_sign(residual, solve, scale, eps, place):
 
     with np.errstate(all="ignore"):
         error = solve(product(known) / scale) / scale - known
-        left, own = (float(np.ravel(place.lengths(v))[0]) for v in (product(error), error))
+        left, own = (float(lengths(v)[0]) for v in (product(error), error))
     return not left > UNDECIDED * eps * own if own != 0 else False

@@ -5,18 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError
-from meshsolve.factor.base import values_in
 from meshsolve.factor.lu.columns.cuda import ColumnsCuda
 from meshsolve.factor.lu.fronts.cuda import FrontsCuda
 from meshsolve.factor.lu.host import HostBackend
 from meshsolve.factor.refine import backward_error
 from meshsolve.options import counted
-from meshsolve.sparse.cuda import Positions, as_device_csr
+from meshsolve.sparse.cuda import Gather, as_csr_cuda
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import on_device
-from meshsolve.sparse.product import norm1, residual
 
 
 class CudaBackend(HostBackend):
@@ -25,7 +22,7 @@ class CudaBackend(HostBackend):
     def __init__(self, pattern, scalar, precision, threads):
         super().__init__(pattern, scalar, precision, threads)
         self.solves_vectors = False
-        self._last = None                   # (indptr, indices, index map) of the last matrix on the GPU
+        self._gather: Gather | None = None  # index map of the last matrix on the GPU
         self._sides = {}                    # {transposed: (indptr, indices, index map of the values or None)}
 
     def empty_like(self, array):
@@ -50,24 +47,24 @@ class CudaBackend(HostBackend):
         """
         if not on_device(A):
             return device.to_device(super().values_of(A))
-        M = as_device_csr(A)
+        M = as_csr_cuda(A)
         if M.n != self.pattern.n:
             raise InvalidInputError(f"A has {counted(M.n, 'row')}, the factor {self.pattern.n}")
-        if self._last is None or len(M.indices) != len(self._last[1]) or is_any(M.indptr != self._last[0]) or is_any(
-                M.indices != self._last[1]):
-            positions = Csr(M.n, *map(device.to_host, M[1:3]), np.arange(1.0, len(M.indices) + 1))
-            moved = values_in(self.pattern, positions)
+        if self._gather is None or not self._gather.given.same_as(M):
+            positions = Csr(M.n, *map(device.to_host, (M.indptr, M.indices)), np.arange(1.0, M.nnz + 1))
+            moved = positions.within(self.pattern)
             index = None if moved is positions.data else device.to_device(moved.astype(np.int64))    # None: the pattern is the analyzed one
-            self._last = M.indptr.copy(), M.indices.copy(), index
-        return M.data if self._last[2] is None else Positions.of(M, self._last[2])
+            given = Csr(M.n, M.indptr.copy(), M.indices.copy())
+            self._gather = Gather(given, given, index)
+        return self._gather.values(M.data)
 
     def measure(self, transposed, data):
         indptr, indices, index = self._side(transposed)
-        values = data if index is None else data[index]
-        norm = norm1(indptr, indices, values)
+        A = Csr(len(indptr) - 1, indptr, indices, data if index is None else data[index])
+        norm = A.norm1()
 
         def of(x, b):
-            r = residual(indptr, indices, values, x, b)
+            r = A.residual(x, b)
             return r, backward_error(norm, *device.to_host(device.xp().stack([abs(v).max(axis=0) for v in (r, x, b)])))
 
         return of

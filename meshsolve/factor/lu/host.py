@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError
-from meshsolve.factor.base import DOUBLE, values_in
+from meshsolve.factor.base import DOUBLE
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 from meshsolve.sparse.matrix import Csr, as_csr, is_complex
@@ -64,7 +64,7 @@ class HostBackend:
         M = as_csr(A, dtype=self.scalar)
         if M.n != P.n:
             raise InvalidInputError(f"A has {counted(M.n, 'row')}, the factor {P.n}")
-        return values_in(P, M)
+        return M.within(P)
 
     def measure(self, transposed, data):
         """A function of (x, b): ``b - A x`` of the matrix with the values ``data``, and its backward error."""

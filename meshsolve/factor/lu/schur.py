@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.errors import InvalidInputError, SingularMatrixError
-from meshsolve.factor.base import values_in
 from meshsolve.factor.lu import LUFactor
 from meshsolve.factor.schur import Condensed
 from meshsolve.factor.sharing import changes
@@ -110,7 +109,7 @@ class GeneralSchurComplement(Condensed):
         M = as_csr(A, dtype=self.dtype)
         if M.n != self.n:
             raise InvalidInputError(f"A has {counted(M.n, 'row')}, the analysis {self.n}")
-        blocks = self._blocks_of(values_in(self._pattern, M))
+        blocks = self._blocks_of(M.within(self._pattern))
         try:
             self.factor.refactor(blocks["II"])
         except SingularMatrixError as e:

@@ -22,10 +22,10 @@ from meshsolve.options import as_integer, as_seed, counted, is_auto, one_of, sto
 from meshsolve.order.methods import names
 from meshsolve.report import Report, warn
 from meshsolve.sparse.columns import read_only
-from meshsolve.sparse.constraints import components
 from meshsolve.sparse.lists_cuda import rows_of
 from meshsolve.sparse.matrix import Csr, as_symmetric, narrow_ptr
 from meshsolve.sparse.places import PLACES, on_device, place_for
+from meshsolve.sparse.rows import components
 from meshsolve.types import Array, Sparse
 
 MOST_POSITIVE = 0.4                     # share of positive off-diagonal entries above which a graph is a poor model of the matrix

@@ -6,7 +6,7 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.device import launch_1d
-from meshsolve.sparse.cuda import Positions, as_device_csr
+from meshsolve.sparse.cuda import Gather, as_csr_cuda
 from meshsolve.sparse.lists_cuda import compressed, exclusive_scan, find, keys_of, transposed
 from meshsolve.sparse.matrix import Csr
 
@@ -24,10 +24,10 @@ def symmetric(L):
         As :func:`meshsolve.sparse.matrix.as_symmetric`.
     """
     with device.errors("the matrix"):
-        M = as_device_csr(L, "L")
-        positions = Positions(M, check=False)
-        positions.check(M, "L")
-        return Csr(*M) if positions.take is None else _both_triangles(M, positions.keys)
+        M = as_csr_cuda(L, "L")
+        gather = Gather.symmetric(M)
+        gather.check_symmetry(M, "L")
+        return M if gather.take is None else _both_triangles(M, gather.keys)
 
 
 def _both_triangles(M, keys):

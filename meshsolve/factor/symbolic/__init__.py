@@ -1,8 +1,7 @@
-"""Symbolic Cholesky factorization: what the pattern of A and an ordering say about L, before any number is touched.
+"""Symbolic Cholesky factorization: the structure of L from the pattern of A and an ordering.
 
-:class:`Symbolic` is what ``meshsolve.analyze`` returns; the steps behind it are public functions of their own:
-elimination tree, postorder, column counts, pattern of L. ``A`` is anything :func:`meshsolve.sparse.matrix.as_csr` takes; the
-pattern of A + A^T is analysed, and the diagonal counts as stored.
+``meshsolve.analyze`` returns a :class:`Symbolic`. Its steps are public functions: elimination tree, postorder, column counts, pattern
+of L. ``A`` is any matrix that :func:`meshsolve.sparse.matrix.as_csr` takes. The pattern of A + A^T is analyzed, with a full diagonal.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from meshsolve.options import as_number, shown, thread_count
 from meshsolve.report import Report
 from meshsolve.sparse.columns import as_array
 from meshsolve.sparse.matrix import Csr, as_csr, symmetric_pattern
+from meshsolve.sparse.places import HOST
 from meshsolve.types import ArrayLike, Matrix
 
 __all__ = ["Symbolic", "colcount", "etree", "pattern_of_factor", "postorder", "unsymmetric_pattern"]
@@ -28,7 +28,7 @@ KINDS: dict[str, Any] = {"cpu": HostAnalysis, "cuda": CudaAnalysis}
 
 
 def etree(A: Matrix) -> np.ndarray:
-    """The elimination tree of A in its own order.
+    """Return the elimination tree of A in its own order.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def etree(A: Matrix) -> np.ndarray:
 
 
 def postorder(parent: ArrayLike) -> np.ndarray:
-    """A postorder of an elimination tree: children before parents, each subtree a range that ends in its root.
+    """Return a postorder of an elimination tree: children before parents, each subtree a range that ends in its root.
 
     Parameters
     ----------
@@ -70,13 +70,13 @@ def postorder(parent: ArrayLike) -> np.ndarray:
     Returns
     -------
     order : (n,) int32
-        ``order[k]`` is the node that is visited k-th.
+        ``order[k]`` is the k-th node of the postorder.
 
     Raises
     ------
     InvalidInputError
-        Not a list of integers, or some ``parent[j]`` is neither -1 nor in j + 1 ... n - 1 (names the first; what is not a
-        forest cannot keep to this).
+        Not a list of integers, or some ``parent[j]`` is neither -1 nor in j + 1 ... n - 1 (names the first). Every forest
+        passes this test in a postorder, other graphs never do.
 
     Notes
     -----
@@ -89,17 +89,17 @@ def postorder(parent: ArrayLike) -> np.ndarray:
     """
     given = as_array(parent, "parent")
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise InvalidInputError(f"parent has to be a list of integers, not shape {given.shape} of {given.dtype}")
+        raise InvalidInputError(f"parent must be a list of integers, got shape {given.shape} of {given.dtype}")
     node = np.arange(len(given))
     wrong = (given != -1) & ((given <= node) | (given >= len(given)))
     if wrong.any():
         j = int(np.argmax(wrong))
-        raise InvalidInputError(f"parent[{j}] = {given[j]} has to be -1 or in {j + 1}..{len(given) - 1}: no elimination tree")
+        raise InvalidInputError(f"parent[{j}] = {given[j]} must be -1 or in {j + 1}..{len(given) - 1}: this is no elimination tree")
     return _core.postorder(np.ascontiguousarray(given, np.int32))
 
 
 def colcount(A: Matrix) -> np.ndarray:
-    """Nonzeros in each column of the Cholesky factor of A in its own order, the diagonal included.
+    """Count the nonzeros in each column of the Cholesky factor of A in its own order, the diagonal included.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def colcount(A: Matrix) -> np.ndarray:
     Returns
     -------
     count : (n,) int32
-        Their sum is nnz(L), the sum of their squares the flops of the factorization.
+        The sum is nnz(L), the sum of squares is the number of operations of the factorization.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def colcount(A: Matrix) -> np.ndarray:
 
 
 def pattern_of_factor(A: Matrix, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The pattern of the Cholesky factor of A in its own order, by columns.
+    """Return the pattern of the Cholesky factor of A in its own order, by columns.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def pattern_of_factor(A: Matrix, threads: int | None = None) -> tuple[np.ndarray
     Notes
     -----
     Cost O(nnz(A) + nnz(L)). Source: Ribizel, Anzt 2023, "Parallel symbolic Cholesky factorization": the lowest common
-    ancestors of neighbouring nonzeros of a row cut its part of the tree into paths. In a postorder the columns differ by
-    their names only, and going up the tree ascends in both orders.
+    ancestors of adjacent nonzeros of a row cut its row subtree into paths. The columns of a postorder are the same up to
+    renumbering, and parents follow their children in both orders.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def pattern_of_factor(A: Matrix, threads: int | None = None) -> tuple[np.ndarray
 
 
 def as_relaxation(relax: Any) -> list[tuple[float, float, float]] | None:
-    """The table ``relax=`` of :func:`meshsolve.analyze`, checked: rows (columns, share, zeros); None stays None."""
+    """Check the table ``relax=`` of :func:`meshsolve.analyze` and return its rows (columns, share, zeros); None stays None."""
     if relax is None:
         return None
     if isinstance(relax, (str, dict)) or not hasattr(relax, "__iter__"):
@@ -189,12 +189,12 @@ def as_relaxation(relax: Any) -> list[tuple[float, float, float]] | None:
 
 
 def unsymmetric_pattern(A: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The exact pattern of L and U of a square matrix in its own order, with the diagonal as pivots.
+    """Return the exact pattern of L and U of a square matrix in its own order, with the diagonal entries as pivots.
 
     Parameters
     ----------
     A : (n, n) sparse or dense matrix
-        The diagonal counts as stored.
+        The diagonal is taken as full.
 
     Returns
     -------
@@ -223,8 +223,8 @@ def unsymmetric_pattern(A: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
 class Symbolic:
     """The symbolic Cholesky factorization of one pattern in one ordering; made by ``meshsolve.analyze``.
 
-    The given ordering is followed by a postorder that puts the columns of relaxed supernodes side by side; neither nnz(L)
-    nor the flops depend on it. Arrays are read-only views. Can be pickled.
+    The given ordering is followed by a postorder in which the columns of a relaxed supernode are adjacent. It changes neither nnz(L)
+    nor the number of operations. Arrays are read-only views. An analysis can be pickled.
 
     Attributes
     ----------
@@ -239,15 +239,15 @@ class Symbolic:
     flops : float
         Sum of ``colcount**2``.
     supernodes : (s + 1,) int32
-        Columns ``supernodes[i]`` to ``supernodes[i + 1] - 1`` are stored as one dense block (relaxed: a few zeros with them).
+        Columns ``supernodes[i]`` to ``supernodes[i + 1] - 1`` are stored as one dense block (relaxed: with a few zeros).
     nbytes : int
         Estimate of the memory of a float64 factor: the dense blocks and their row lists.
     ordering : Ordering or None
-        Where ``perm`` came from.
+        The ordering from which ``perm`` was made.
     lower : bool
-        Of A, and of the matrices that are factored later, the lower triangle alone is read.
+        True if only the lower triangle of A, and of matrices that are factored later, is read.
     boundary : int
-        Rows at the end that are not eliminated: 0 but for a Schur complement.
+        Rows at the end that are not eliminated: 0 except for a Schur complement.
     report : Report
         Phase ``symbolic``.
     """
@@ -261,7 +261,7 @@ class Symbolic:
     @classmethod
     def build(cls, pattern: Csr, ordering_perm: ArrayLike, ordering: Any = None, threads: int = 1, place: str = "cpu",
               known: Any = None, boundary: int = 0, relax: Any = None) -> Self:
-        """Analyse a checked symmetric pattern (both triangles stored, the diagonal or not).
+        """Analyze a checked symmetric pattern (both triangles stored, with or without diagonal).
 
         Parameters
         ----------
@@ -273,15 +273,15 @@ class Symbolic:
             Kept as :attr:`ordering`.
         threads : int
         place : {"cpu", "cuda"}
-            Where the work is done; the analysis is the same. With ``"cuda"`` the arrays of the pattern are device arrays, the
-            analysis stays there, and the host has it when it asks: :attr:`perm`, :attr:`parent`, ...
+            Where the analysis is made; the result is the same. With ``"cuda"`` the arrays of the pattern lie on the GPU and the
+            analysis stays there. It is copied to the host when :attr:`perm`, :attr:`parent`, ... are first read.
         known : (parent, colcount), optional
-            Elimination tree and column counts of this very pattern in this ordering, which are not checked: see
-            :class:`meshsolve.order.ordering.Elimination`. For ``place="cpu"``.
+            Elimination tree and column counts of this pattern in this ordering, not checked: see
+            :class:`meshsolve.order.ordering.Elimination`. Only for ``place="cpu"``.
         boundary : int
-            Rows at the end of the ordering that stay there, as one dense supernode, and will not be eliminated. For ``place="cpu"``.
+            Rows at the end of the ordering that stay there, as one dense supernode that is not eliminated. Only for ``place="cpu"``.
         relax : list of (columns, share) or (columns, share, zeros), optional
-            When supernodes join, see :func:`meshsolve.analyze`.
+            When supernodes are merged, see :func:`meshsolve.analyze`.
 
         Raises
         ------
@@ -303,18 +303,26 @@ class Symbolic:
 
     @property
     def pattern_on_device(self):
-        """The analysed pattern as a Csr of device arrays; one of the host is uploaded once."""
+        """The analyzed pattern as a Csr on the GPU; uploaded once if it lies on the host."""
         return self._analysis.pattern_on_device
 
     @property
     def analysis_on_device(self):
-        """The :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`; one of the host is uploaded once."""
+        """The :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`; uploaded once if it lies on the host."""
         return self._analysis.analysis_on_device
 
-    def pattern(self) -> tuple[np.ndarray, np.ndarray]:
-        """The pattern of L by columns: (indptr int64, indices int32), rows ascending, the diagonal first.
+    def pattern_in(self, place):
+        """Return the analyzed pattern at ``HOST`` or ``CUDA``."""
+        return self.matrix_pattern if place is HOST else self.pattern_on_device
 
-        It is made anew at each call, in O(nnz(L)), by LCA enumeration (Ribizel, Anzt 2023).
+    def analysis_in(self, place):
+        """Return the arrays of the analysis (``perm``, ``iperm``, ``parent``, ...) at ``HOST`` or ``CUDA``."""
+        return self.native if place is HOST else self.analysis_on_device
+
+    def pattern(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the pattern of L by columns: (indptr int64, indices int32), rows ascending, the diagonal first.
+
+        It is computed at each call, in O(nnz(L)), by LCA enumeration (Ribizel, Anzt 2023).
         """
         return _core.pattern_lca(self.matrix_pattern.indptr, self.matrix_pattern.indices, self.native, self._threads)
 
@@ -324,7 +332,7 @@ class Symbolic:
 
     @property
     def matrix_pattern(self):
-        """The analysed pattern with both triangles, on the host: a Csr, or what a factor set to stand for it."""
+        """The analyzed pattern with both triangles, on the host: a Csr, or the TreePattern that a factor put in its place."""
         return self._analysis.matrix_pattern
 
     @matrix_pattern.setter
@@ -333,7 +341,7 @@ class Symbolic:
 
     @property
     def native(self):
-        """The analysis in the core; from the GPU when first asked for."""
+        """The analysis in the C++ core; copied from the GPU at the first use."""
         return self._analysis.native
 
     @property

@@ -11,16 +11,16 @@ from meshsolve.factor.symbolic import cuda
 from meshsolve.sparse.columns import as_perm
 from meshsolve.sparse.matrix import Csr
 
-ARRAYS = ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows")       # as _core.restore_analysis takes them
+ARRAYS = ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows")    # arguments of _core.restore_analysis
 
 
 class HostAnalysis:
-    """Elimination tree, column counts and supernodes in the core.
+    """Elimination tree, column counts and supernodes in the C++ core.
 
     Attributes
     ----------
-    matrix_pattern : Csr, or what stands for it
-        The analysed pattern with both triangles.
+    matrix_pattern : Csr or TreePattern
+        The analyzed pattern with both triangles.
     native : _core.Analysis
     """
 
@@ -30,14 +30,14 @@ class HostAnalysis:
 
     @classmethod
     def of(cls, pattern, perm, threads, known, boundary, relax):
-        """The analysis of a checked symmetric pattern in this ordering; see ``Symbolic.build``."""
+        """Return the analysis of a checked symmetric pattern in this ordering; see ``Symbolic.build``."""
         perm = as_perm(perm, pattern.n, "ordering")
         native = _core.analyze(pattern.indptr, pattern.indices, perm, threads, known, boundary, relax)
         return cls(Csr(pattern.n, pattern.indptr, pattern.indices), native)
 
     @cached_property
     def pattern_on_device(self):
-        """The pattern as a Csr of device arrays, uploaded once."""
+        """The pattern as a Csr on the GPU, uploaded once."""
         return Csr(self.n, *map(device.to_device, (self.matrix_pattern.indptr, self.matrix_pattern.indices)))
 
     @cached_property

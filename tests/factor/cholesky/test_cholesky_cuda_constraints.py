@@ -94,11 +94,11 @@ def test_a_pattern_that_does_not_fit_leaves_the_constraint_as_it_was(gpu):
 
 @pytest.mark.parametrize("most_across", [device.MOST_ACROSS, 2])
 def test_means_over_more_rows_than_a_chunk_and_more_columns_than_a_grid(gpu, monkeypatch, most_across):
-    from meshsolve.factor.cholesky.device_constraint import CHUNK, _Segments
+    from meshsolve.sparse.rows_cuda import CHUNK, SegmentSums
 
     monkeypatch.setattr(device, "MOST_ACROSS", most_across)
     rng = np.random.default_rng(0)
     component = rng.integers(0, 3, 3 * CHUNK)
     X = rng.standard_normal((len(component), 5))
     expected = np.stack([np.bincount(component, column, 3) for column in X.T], axis=1)
-    close(_Segments(device.to_device(component), 3).sums(device.to_device(X)), expected, 1e-12)
+    close(SegmentSums(device.to_device(component), 3)(device.to_device(X)), expected, 1e-12)

@@ -33,7 +33,7 @@ def test_a_laplacian_of_the_other_sign_is_told_by_its_sign():
             with pytest.raises(ms.NotPositiveDefiniteError, match="diagonal entry is negative.*factor -A") as told:
                 ms.cholesky(-L, device="cpu", **given)
             assert "pin=True" not in str(told.value) and 0 <= told.value.column < L.shape[0]
-        with pytest.raises(ms.NotLaplacianError, match="take -L"):
+        with pytest.raises(ms.NotLaplacianError, match="use -L"):
             ms.parac(-L)
 
 
@@ -85,7 +85,7 @@ def test_what_is_no_laplacian_is_not_taken_for_one():
     hessian = L + sp.diags_array(np.random.default_rng(0).uniform(-3, 1, 400))
     K, joints = truss(5)
     for A, fixed in ((hessian, None), (sp.block_diag([L + sp.eye_array(400), hessian]), None), (K - 1e-3 * sp.eye_array(50), [0, 1])):
-        with pytest.raises(ms.NotPositiveDefiniteError, match="identity makes it definite") as told:
+        with pytest.raises(ms.NotPositiveDefiniteError, match="identity, added to A, makes it definite") as told:
             ms.cholesky(A, fixed=fixed, device="cpu")
         assert "Laplacian" not in str(told.value) and "ildl" in str(told.value)
     rounded = sp.block_diag([hessian + 4 * sp.eye_array(400), L - 1e-9 * sp.eye_array(400)])
@@ -95,14 +95,14 @@ def test_what_is_no_laplacian_is_not_taken_for_one():
 
 
 def test_rows_that_are_watched_change():
-    """Fixed rows leave most rows with sum 0: what is watched moves to a row that tells, and the next matrix is read anew."""
-    from meshsolve.factor.cholesky.host import HostFactor
+    """Fixed rows leave most rows with sum 0. The watched row moves to a row with another sum, and the next matrix is read again."""
     from meshsolve.factor.cholesky.singular import ConstantNullSpace
+    from meshsolve.sparse.places import HOST
 
     L = sp.csr_array(ms.datasets.grid2d(15, 15))
     A = sp.csr_array(sp.block_diag([L, L, L]))
     sym = ms.analyze(A)
-    null = ConstantNullSpace(sym, HostFactor)
+    null = ConstantNullSpace(sym, HOST)
     on = [A + sp.csr_array((np.ones(3), (rows, rows)), shape=A.shape) * 1e-3 for rows in ([0, 300, 600], [224, 225, 450])]
     for regular in (on[0], on[1], on[0]):
         assert null.find((regular + 0 * A).tocsr().data) == -1

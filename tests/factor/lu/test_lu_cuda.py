@@ -424,7 +424,7 @@ def test_arrays_come_back_where_they_came_from(gpu, monkeypatch, engine):
         assert back(x).dtype == y.dtype and np.abs(back(x) - y / 2).max() <= 1e-13 * np.abs(y).max()
     assert F.solve(there(b.astype(np.float32))).dtype == np.float32
     assert np.array_equal(F @ b[:, 0], F.solve(b[:, 0])) and np.allclose(F.H @ b[:, 0], F.solve(b[:, 0], "H"))
-    with pytest.raises(ms.InvalidInputError, match="out has to be"):
+    with pytest.raises(ms.InvalidInputError, match="out must be"):
         F.solve(there(b), out=np.ones((108, 3)))
     on_cpu = ms.lu(Sparse(A), engine=engine, device="cpu")
     assert on_cpu.report.facts["device"] == "cpu" and backward_error(A, on_cpu.solve(b), b) < 1e-14

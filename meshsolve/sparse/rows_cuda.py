@@ -1,0 +1,200 @@
+"""Free and fixed rows of a matrix, and the connected components of its graph, on the GPU. Counterpart on the host: rows.py.
+
+A pattern is cut down to its free rows as keys. Right-hand sides, prescribed values and solutions stay on the GPU.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from meshsolve import device
+from meshsolve.device import launch_1d
+from meshsolve.device.reductions import is_any
+from meshsolve.sparse.columns import check_finite_later, lengths
+from meshsolve.sparse.cuda import Gather
+from meshsolve.sparse.lists_cuda import MASK, bincount, compressed, exclusive_scan, keys_of, total
+from meshsolve.sparse.matrix import Csr
+from meshsolve.sparse.product import residual
+from meshsolve.sparse.rows import RowSplit, check_shape_of_values
+
+K = device.kernels("sparse/components.cu")
+CHUNK = 4096                        # rows that one thread block of k_sum_segments sums
+
+
+class RowSplitCuda:
+    """As :class:`~meshsolve.sparse.rows.RowSplit`, for matrices and columns on the GPU.
+
+    Parameters
+    ----------
+    n : int
+    fixed : (k,) int32, distinct, on the host or on the GPU
+    """
+
+    def __init__(self, n, fixed):
+        xp, self.n = device.xp(), n
+        self._fixed_given, self._fixed = fixed, device.to_device(fixed)
+        is_free = xp.ones(n, bool)
+        is_free[self._fixed] = False
+        self._free = xp.flatnonzero(is_free).astype(np.int32)
+
+    @cached_property
+    def free(self):
+        """The free rows, on the host."""
+        return device.to_host(self._free)
+
+    @cached_property
+    def _host(self):
+        return RowSplit(self.n, device.to_host(self._fixed_given))
+
+    @property
+    def fixed(self):
+        return self._host.fixed
+
+    @property
+    def position(self):
+        return self._host.position
+
+    def restrict(self, ordering):
+        """As :meth:`RowSplit.restrict`."""
+        return self._host.restrict(ordering)
+
+    def split(self, M, threads=1, both=False):
+        """Return (free block, coupling as (indptr, indices, data), None) of a symmetric GatheredMatrix."""
+        return *M.split(self), None
+
+    def split_pattern(self, gather):
+        """Return (Gather of the free block, indptr and indices of the coupling, positions of its values in the caller's matrix)."""
+        xp = device.xp()
+        position, number = (xp.full(self.n, -1, np.int64) for _ in range(2))
+        position[self._free], number[self._fixed] = xp.arange(len(self._free)), xp.arange(len(self._fixed))
+        keys = gather.keys
+        row, column = position[keys >> 32], keys & MASK
+        inside = xp.flatnonzero((row >= 0) & (position[column] >= 0))
+        pattern = Csr(len(self._free), *compressed(len(self._free), row[inside] << 32 | position[column[inside]]))
+        across = xp.flatnonzero((row >= 0) & (number[column] >= 0))
+        indptr, _ = compressed(len(self._free), row[across] << 32)
+        return (Gather(gather.given, pattern, gather.take_of(inside)), indptr, number[column[across]].astype(np.int32),
+                gather.take_of(across))
+
+    def values(self, fixed_values, k, dtype=np.float64):
+        """As :meth:`RowSplit.values`, for values on the host or on the GPU; the latter are checked by the function that is returned."""
+        if not device.holds(fixed_values):
+            values, check = self._host.values(fixed_values, k, dtype)
+            return device.to_device(np.ascontiguousarray(values)), check
+        xp, given, fixed = device.xp(), device.asarray(fixed_values), len(self._fixed)
+        if check_shape_of_values(given, fixed, self.n, k):
+            given = given[self._fixed]
+        given = given.reshape(-1, 1) if given.ndim < 2 else given
+        check = check_finite_later(given, "fixed_values: row {} is not finite")
+        return xp.ascontiguousarray(xp.broadcast_to(given, (fixed, k)), np.float64), check
+
+    def near(self, coupling):
+        """Return the whole coupling."""
+        return coupling
+
+    def subtract(self, rhs, values, near):
+        """Return ``rhs - coupling @ values``."""
+        return residual(*near(), values, rhs)
+
+    def gathered(self, columns):
+        """Return the free rows of a block, C contiguous."""
+        return device.xp().ascontiguousarray(columns[self._free])
+
+    def scattered(self, x, free, fixed):
+        """Write the free and the fixed rows of a block x, and return x."""
+        x[self._fixed] = fixed
+        x[self._free] = free
+        return x
+
+
+class ComponentsCuda:
+    """As :class:`~meshsolve.sparse.rows.Components`, for symmetric matrices and columns on the GPU.
+
+    Parameters
+    ----------
+    M : Csr or GatheredMatrix
+        Its pattern may be unsymmetric: the components are those of the undirected graph.
+    """
+
+    def __init__(self, M, symmetric=True):
+        A = M.csr()
+        self.component, self.pins = components(A.n, keys_of(A.indptr, A.indices)[A.data != 0])
+        self.count = len(self.pins)
+        self._sums = SegmentSums(self.component, self.count)
+        self.size = bincount(self.component, self.count).astype(np.float64)
+
+    def joined_by(self, M):
+        """As :meth:`Components.joined_by`."""
+        if self.count == 1:
+            return None
+        keys = keys_of(M.indptr, M.indices)
+        row, column = keys >> 32, keys & MASK
+        joined = (self.component[row] != self.component[column]) & (M.data != 0)
+        if not is_any(joined):
+            return None
+        first = int(device.xp().argmax(joined))
+        return int(row[first]), int(column[first])
+
+    def center(self, columns):
+        """As :meth:`Components.center`; the lengths are on the host."""
+        means = self._means(columns)
+        return columns - means[self.component], lengths(means * device.xp().sqrt(self.size)[:, None])
+
+    def centered(self, block, free, rows):
+        """As :meth:`Components.centered`."""
+        x = rows.scattered(block, free, 0.0)
+        return x - self._means(x)[self.component]
+
+    def _means(self, columns):
+        """Return the (count, k) means."""
+        return self._sums(columns) / self.size[:, None]
+
+
+def components(n, keys):
+    """Return (component of each vertex, smallest vertex of each component), int32, of the undirected graph with these keys.
+
+    Components are in the order of their smallest vertices.
+    """
+    xp = device.xp()
+    root, changed = xp.arange(n, dtype=np.int32), xp.ones(1, np.int32)
+    while device.scalar(changed):
+        changed[:] = 0
+        launch_1d(K.k_hook, len(keys), np.int64(len(keys)), keys, root, changed)
+        launch_1d(K.k_shorten, n, np.int32(n), root)
+    least = xp.flatnonzero(root == xp.arange(n, dtype=np.int32)).astype(np.int32)
+    return xp.searchsorted(least, root).astype(np.int32), least
+
+
+class SegmentSums:
+    """Sums over the rows of each component, in two passes: rows to chunks, chunks to components."""
+
+    def __init__(self, component, count):
+        xp = device.xp()
+        self._order = xp.argsort(component, kind="stable").astype(np.int32)
+        ptr = xp.searchsorted(component[self._order], xp.arange(count + 1, dtype=component.dtype))
+        self._first = exclusive_scan(-(-xp.diff(ptr) // CHUNK))
+        chunk = xp.arange(total(self._first))
+        segment = xp.searchsorted(self._first, chunk, side="right") - 1
+        begin = ptr[segment] + CHUNK * (chunk - self._first[segment])
+        self._begin = xp.append(begin, len(component)).astype(np.int64)
+
+    def __call__(self, columns):
+        """Return the (components, k) sums of an (n, k) array."""
+        sums = device.xp().ascontiguousarray(columns)
+        for ptr, order in ((self._begin, self._order), (self._first, None)):
+            sums = segment_sums(ptr, sums, order)
+        return sums
+
+
+def segment_sums(ptr, rows, order=None):
+    """Return the (segments, k) sums of the rows ``order[ptr[s]]`` to ``order[ptr[s + 1] - 1]`` of a C contiguous (n, k) array.
+
+    Without ``order`` the rows are ``ptr[s]`` to ``ptr[s + 1] - 1``. The order of additions is fixed.
+    """
+    xp, k = device.xp(), rows.shape[1]
+    sums = xp.empty((len(ptr) - 1, k), np.float64)
+    device.launch(K.k_sum_segments, (len(sums), min(k, device.MOST_ACROSS)), 256, 0,
+                  (ptr, xp.empty(0, np.int32) if order is None else order, np.int32(k), rows, sums))
+    return sums
