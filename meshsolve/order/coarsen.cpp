@@ -3,7 +3,7 @@
 // Source: Karypis, Kumar 1998, "A fast and high quality multilevel scheme for partitioning irregular graphs", sections 3-5; gain
 // buckets: Fiduccia, Mattheyses 1982.
 // The larger side has at most the share (1 + balance) / 2. Within that limit the score of a state is cut * (1/2 + share of the
-// larger side): a smaller cut saves more fill than better balance, unless it only cuts off a corner. Cost: O(edges) per level.
+// larger side). A smaller cut saves more fill than better balance, unless it only cuts off a corner. Cost: O(edges) per level.
 #include "coarsen.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Exact minimum degree with halo for the leaves of a nested dissection, one warp or thread block per leaf. CPU counterparts:
 // leaf.cpp and mindeg_bits.cpp.
 //
-// The elimination graph of a leaf is a bit matrix: one row per vertex of the leaf, one column per vertex of the leaf and of the
+// The elimination graph of a leaf is a bit matrix. It has one row per vertex of the leaf, and one column per vertex of leaf and
 // halo (the adjacent vertices of separators). Eliminating a pivot merges its row into the rows of its neighbors; a degree is a
 // count of bits.
 // Source: elimination graph: Rose 1972; halo: Pellegrini, Roman, Amestoy 2000.

@@ -5,8 +5,8 @@
 // algorithm. An in node has one exit, so each step of a path leads from out node to out node.
 // Cost: O(passes * edges), 5-30 passes. The last pass finds no path; its marks are the nodes that the sources reach.
 //
-// Wide bands (of volumes): paths of later passes wander through the whole band. Push-relabel follows the first pass there, which
-// is 2-8 times faster. Each unit of flow moves to the neighbor with the least distance label (Goldberg, Tarjan 1988). Units move
+// Wide bands (of volumes): paths of later passes wander through the whole band. So push-relabel follows the first pass, which is
+// 2-8 times faster. Each unit of flow moves to the neighbor with the least distance label (Goldberg, Tarjan 1988). Units move
 // in rounds, and the labels are recomputed exactly from time to time (Cherkassky, Goldberg 1997). A unit that enters a vertex
 // with flow displaces that flow, which moves on from its previous vertex (double push of assignment problems: Goldberg, Kennedy
 // 1995).

@@ -1,7 +1,7 @@
-"""The CUDA path of nested dissection: all nodes of a tree level at once, the twin of nested.cpp.
+"""Nested dissection on the GPU: all nodes of a tree level at once. CPU counterpart: nested.cpp.
 
-Vertices, patches, quotient graphs and separators stay on the device; the host holds one row of numbers per tree node of a level
-and gives the next level its launches. The same seed gives the same order on every device and with every block size.
+Vertices, patches, quotient graphs and separators stay on the GPU. The host has one record per tree node of the level, and launches
+the kernels of the next level. The same seed gives the same order on every GPU and with every block size.
 """
 
 from __future__ import annotations

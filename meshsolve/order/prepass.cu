@@ -29,7 +29,7 @@ struct Rows {
 using namespace ms;
 using namespace ms::order;
 
-// first[v] = the smallest node that is indistinguishable from v, or v itself: the same for all nodes of a group. counts[0]:
+// first[v] = the smallest node that is indistinguishable from v, or v itself. It is the same for all nodes of a group. counts[0]:
 // number of vertices with first[v] < v. counts[1]: number of rows of more than `longest` entries.
 extern "C" __global__ void __launch_bounds__(256)
 k_representative(int n, const long long* ptr, const int* idx, int longest, int* first, int* counts) {

@@ -1,7 +1,7 @@
 // Cuts cells beyond the limit into pieces, and merges small pieces with others, on the GPU.
 //
-// CPU counterpart: cut.cpp, bit for bit, which describes the method. k_cut: one thread block per cell beyond the limit, of which
-// there are few; its searches have the order of the sequential queue (search.cuh). k_merge: small pieces choose a neighbor one
+// CPU counterpart: cut.cpp, bit for bit, which describes the method. Kernel k_cut: one thread block per cell beyond the limit, of which
+// there are few; its searches have the order of the sequential queue (search.cuh). Kernel k_merge: small pieces choose a neighbor one
 // after the other, since each choice affects the next one. One thread block processes them all; its threads share the work on a
 // piece.
 #include "patches/search.cuh"

@@ -1,4 +1,4 @@
-"""The exact minimum vertex cut of a band, beside scipy's maximum flow: augmenting paths, and push-relabel from 200 sources on."""
+"""The exact minimum vertex cut of a band, compared with scipy's maximum flow: augmenting paths, and push-relabel from 200 sources on."""
 
 import numpy as np
 import pytest

@@ -72,7 +72,7 @@ def test_tree_and_counts_are_those_of_the_order(n, density, diagonal, seed):
 @given(st.integers(300, 900), st.integers(1, 12), st.integers(0, 3), st.integers(0, 2**20))
 def test_tree_and_counts_beside_hubs(n, hubs, degree, seed):
     """The long list of a hub is not read for each of its neighbours; it stands for what they have become. Hubs next to each other,
-    vertices next to hubs alone, twins, a path among the others."""
+    vertices adjacent only to dense rows, indistinguishable nodes, a path among the others."""
     rng = np.random.default_rng(seed)
     ends = [(rng.integers(0, hubs, m), rng.integers(0, n, m)) for m in (hubs * rng.integers(70, 9 * int(n**0.5)),)]
     others = [rng.integers(0, n, (2, degree * n // 2)), rng.integers(0, hubs, (2, hubs)), (np.arange(hubs, n - 1), np.arange(hubs + 1, n))]
@@ -94,7 +94,7 @@ def hubs_with_leaves(hubs, leaves):
 
 
 def test_elements_absorbed_by_pivots_outside_their_lists_go_where_they_belong():
-    """Vertex 0 is next to a and b alone, which are next to everybody else: the last pivot takes both, and need not be one of them."""
+    """Vertex 0 is adjacent only to a and b, which are adjacent to all others. The last pivot eliminates both and may be a third."""
     for a, b in itertools.permutations(range(1, 7), 2):
         A = np.zeros((7, 7))
         A[1:, 1:] = 1

@@ -1,4 +1,4 @@
-"""Nested dissection: its laws, its fill beside minimum degree and stored numbers of METIS, hostile graphs."""
+"""Nested dissection: its invariants, its fill compared with minimum degree and stored numbers of METIS, hostile graphs."""
 
 import pickle
 import signal

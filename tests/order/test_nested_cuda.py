@@ -1,4 +1,4 @@
-"""Nested dissection with device="cuda": its laws, its fill beside the CPU's; on the kernel harness, and on a GPU with -m gpu."""
+"""Nested dissection with device="cuda": its invariants, its fill compared with the CPU; on the kernel harness, and on a GPU with -m gpu."""
 
 from dataclasses import replace
 
@@ -115,7 +115,7 @@ def test_under_sanitizers():
 
 
 def ratio(A, seeds=2):
-    """nnz(L) and operations of the CUDA path beside the CPU's, mean over seeds."""
+    """nnz(L) and operations of the GPU order relative to the CPU order, mean over seeds."""
     def mean(device):
         return np.mean([np.log(fill(A, order.nested_dissection(A, seed=s, device=device).perm)) for s in range(seeds)], axis=0)
 
@@ -343,7 +343,7 @@ def test_an_index_out_of_range_on_the_device(cuda):
         prepass_cuda.symmetrized(3, device.to_device(np.array([0, 1, 1, 1])), device.to_device(np.array([3], np.int32)))
 
 
-def test_twins_and_dense_rows_are_those_of_the_definition(cuda):
+def test_indistinguishable_nodes_and_dense_rows_are_those_of_the_definition(cuda):
     A = sp.csr_array(sp.kron(triangulated(40, 30), np.ones((3, 3))))
     A = sp.csr_array(sp.block_array([[A, np.ones((3600, 1))], [np.ones((1, 3600)), np.ones((1, 1))]]))
     R = prepass_cuda.reduce(on_device(A))
@@ -393,7 +393,7 @@ def test_cupy_in_cupy_out():
     assert np.array_equal(cupy.asnumpy(o.perm), order.nested_dissection(A, device="cuda").perm)
 
 
-def test_memory_that_is_not_there(cuda, monkeypatch):
+def test_not_enough_gpu_memory(cuda, monkeypatch):
     def full(*_):
         raise MemoryError("no room")
 

@@ -1,4 +1,4 @@
-"""Each query beside its plain answer."""
+"""Each query compared with a plain reference."""
 
 import pickle
 

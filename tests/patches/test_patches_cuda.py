@@ -1,4 +1,4 @@
-"""The CUDA path of the patches beside the C++ core, every array in every entry: on the kernel harness, and on a GPU with -m gpu."""
+"""Patches on the GPU compared with the C++ core, every entry of every array: on the kernel harness, and on a GPU with -m gpu."""
 
 import pickle
 
@@ -151,7 +151,7 @@ def test_every_kernel_on_something_small():
     assert {"k_lloyd", "k_cut", "k_merge", "k_unite", "k_rows", "k_closure", "k_crossing"} <= harness.launches.keys(), harness.launches
 
 
-def test_what_is_built_on_the_device_stays_there(cuda):
+def test_arrays_built_on_the_gpu_stay_on_the_gpu(cuda):
     P = PatchMesh(MESHES["torus"], patch_size=50, device="cuda")
     expected = PatchMesh(MESHES["torus"], patch_size=50)
     assert all(np.array_equal(host(a), b) for a, b in zip(P.query("VF"), expected.query("VF")))

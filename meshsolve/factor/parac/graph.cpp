@@ -35,8 +35,8 @@ Row read_row(const Pattern& A, const double* x, int32_t i) {
 }
 
 // Smallest weight of an edge when one of its ends is eliminated: a thousandth of the median weight. Edges of negative weight
-// (positive entries) stay in the graph until then, because earlier pivots sample edges that compensate them: the long edge of a
-// sliver triangle has the weight -K, and eliminating the vertex of its two short edges adds +K.
+// (positive entries) stay in the graph until then, because earlier pivots sample edges that compensate them. Example: the long
+// edge of a sliver triangle has the weight -K, and eliminating the vertex of its two short edges adds +K.
 double floor_weight(const Pattern& A, const double* x) {
   std::vector<double> w;
   for (int32_t i = 0; i < A.n; ++i)

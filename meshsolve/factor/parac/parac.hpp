@@ -23,7 +23,7 @@ struct Graph {
   RawVector<int64_t> ptr;               // (n + 1); empty, as the next two, unless Detail::edges
   RawVector<int32_t> to;                // (edges)
   RawVector<double> w;                  // (edges) > 0, except for positive entries of the matrix
-  std::vector<double> ground;           // (n) weights of the edges to the ground; empty if there are none
+  std::vector<double> ground;           // (n) weights of the edges to the ground; empty if no vertex has one
   std::vector<int32_t> origin;          // (n) matrix row of each vertex of ptr, to, w; empty: the same numbers
   double floor = 0;                     // smallest weight of a pivot's edge; 0 if no entry is positive, or for Detail::rows
   int64_t floored = 0;                  // number of positive off-diagonal entries: edges of negative weight

@@ -2,7 +2,7 @@
 // smaller than the keys of their live neighbors. In a given order the key is the position, and the rounds are level sets of G.
 //   select     live vertices without a smaller neighbor are chosen. The others store one, their blocker, and are tested again when
 //              it is dead or its key has become larger. Storage for columns and samples of the round is reserved
-//   plan       by the last thread block of select: tests if the workspace is large enough
+//   plan       tests if the workspace is large enough, in the last thread block of select.
 //   eliminate  one warp or, for many edges, one thread block per chosen vertex: column, samples, new degrees of its neighbors
 //   room       neighbors whose row cannot hold the new samples get a longer row, without dead entries
 //   scatter    samples are written into the rows of both ends; new keys

@@ -62,7 +62,7 @@ __device__ __forceinline__ int neighbor_of(int to) { return to < 0 ? ~to : to; }
 
 // ---- select
 
-// Searches, by a warp, for a live neighbor of u with a smaller key; -1 if there is none. Later searches skip the leading dead
+// Searches, by a warp, for a live neighbor of u with a smaller key, or returns -1. Later searches skip the leading dead
 // entries.
 __device__ __forceinline__ int find_blocker(const Rounds& R, int u) {
   Vertex& at = R.vertex[u];

@@ -75,7 +75,7 @@ template <class Team, class Less> __device__ __forceinline__ void sort_edges(con
 
 // ---- merging
 
-// Merges the entries of each neighbor in a list sorted by nearer(), in place, and raises the weights to at least `floor`.
+// Merges the entries of each neighbor in a list sorted by nearer(), in place. Raises the weights to at least `floor`.
 // entries[], if given, receives the number of merged entries. Returns the number of neighbors.
 template <class Team>
 __device__ __forceinline__ int merge(const Team& team, Edge* e, int d, int samples, double floor, int* entries = nullptr) {

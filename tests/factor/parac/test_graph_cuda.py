@@ -1,4 +1,4 @@
-"""ParAC's graph of a matrix that lies on the GPU beside the CPU's: the same arrays to the bit, the same refusals."""
+"""ParAC's graph of a matrix on the GPU compared with the CPU: the same arrays bit for bit, the same errors."""
 
 import numpy as np
 import pytest
@@ -35,57 +35,57 @@ MATRICES = {"grid": GRID, "islands": ISLANDS, "shuffled": shuffled(ISLANDS), "sl
 
 def of_both(L):
     M = as_symmetric(L)
-    there = graph_cuda.symmetric(Sparse(L))
-    assert np.array_equal(back(there.indptr), M.indptr) and np.array_equal(back(there.indices), M.indices)
-    assert np.array_equal(back(there.data), M.data)
-    return _core.ParacGraph(M.indptr, M.indices, M.data), graph_cuda.Graph(there)
+    found = graph_cuda.symmetric(Sparse(L))
+    assert np.array_equal(back(found.indptr), M.indptr) and np.array_equal(back(found.indices), M.indices)
+    assert np.array_equal(back(found.data), M.data)
+    return _core.ParacGraph(M.indptr, M.indices, M.data), graph_cuda.Graph(found)
 
 
-def check(here, there):
+def check(expected, found):
     for name in ("bad_row", "floored", "grounded", "nnz", "floor", "max_degree", "excess"):
-        assert getattr(here, name) == getattr(there, name), name
-    for a, b in zip(here.arrays(), there.arrays(), strict=True):
+        assert getattr(expected, name) == getattr(found, name), name
+    for a, b in zip(expected.arrays(), found.arrays(), strict=True):
         assert np.array_equal(a, back(b)) and a.dtype == back(b).dtype
 
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_the_graph_of_the_cpu(cuda, name):
-    here, there = of_both(MATRICES[name])
-    check(here, there)
-    for graph in (here, there):
+    expected, found = of_both(MATRICES[name])
+    check(expected, found)
+    for graph in (expected, found):
         graph.gather_neighbors(0)
-    check(here, there)
+    check(expected, found)
 
 
 @pytest.mark.sanitize
 def test_numbers_do_not_depend_on_the_schedule(varied):
-    here, there = of_both(MATRICES["shuffled"])
-    for graph in (here, there):
+    expected, found = of_both(MATRICES["shuffled"])
+    for graph in (expected, found):
         graph.gather_neighbors(0)
-    assert len(there.origin) == ISLANDS.shape[0]
-    check(here, there)
+    assert len(found.origin) == ISLANDS.shape[0]
+    check(expected, found)
 
 
 def test_many_levels_are_the_cpus(cuda):
     """A component is a level at the least."""
     far = np.arange(0, 40000, 2)
-    here, there = of_both(shuffled(laplacian(40000, far, far + 1, np.linspace(1, 2, len(far)))))
-    for graph in (here, there):
+    expected, found = of_both(shuffled(laplacian(40000, far, far + 1, np.linspace(1, 2, len(far)))))
+    for graph in (expected, found):
         graph.gather_neighbors(0)
-    check(here, there)
+    check(expected, found)
 
 
-def test_near_neighbours_keep_their_numbers(cuda):
-    there = of_both(GRID)[1]
-    there.gather_neighbors()
-    assert len(there.origin) == 0
+def test_near_neighbors_keep_their_numbers(cuda):
+    found = of_both(GRID)[1]
+    found.gather_neighbors()
+    assert len(found.origin) == 0
 
 
 def test_a_triangle_with_entries_of_no_weight_more(cuda):
     L = GRID.tolil()
     L[0, 40] = 1e-14
-    here, there = of_both(sp.csr_array(L))
-    check(here, there)
+    expected, found = of_both(sp.csr_array(L))
+    check(expected, found)
 
 
 def negative_row(row=5, by=0.5):
@@ -100,15 +100,15 @@ BAD = {"negative": negative_row(), "rounded": negative_row(by=1e-7), "adjacency"
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_refused_on_the_cpu(cuda, name):
-    with pytest.raises(ms.errors.MeshsolveError) as here:
+    with pytest.raises(ms.errors.MeshsolveError) as expected:
         ms.parac(BAD[name], "rounds", device="cpu")
-    with pytest.raises(type(here.value)) as there:
+    with pytest.raises(type(expected.value)) as found:
         ms.parac(Sparse(BAD[name]), "rounds")
-    assert str(there.value) == str(here.value)
-    assert getattr(there.value, "row", None) == getattr(here.value, "row", None)
+    assert str(found.value) == str(expected.value)
+    assert getattr(found.value, "row", None) == getattr(expected.value, "row", None)
 
 
-def test_positive_entries_are_told(cuda):
+def test_positive_entries_are_reported(cuda):
     L, text = slivers(), "40 of 222 off-diagonal entries"
     for matrix in (L, Sparse(L)):
         with pytest.warns(ms.errors.MeshsolveWarning, match=text):
@@ -117,7 +117,7 @@ def test_positive_entries_are_told(cuda):
 
 @pytest.mark.parametrize("ordering", ["rounds", "amd", "auto"])
 @pytest.mark.parametrize("name", ["shuffled", "grounded"])
-def test_the_factor_of_a_matrix_there(cuda, name, ordering):
+def test_the_factor_of_a_matrix_on_the_gpu(cuda, name, ordering):
     L = MATRICES[name]
     P, Q = ms.parac(L, ordering, device="cpu"), ms.parac(Sparse(L), ordering)
     assert Q.on_device and np.array_equal(P.perm, Q.perm) and np.array_equal(P.D, Q.D) and np.array_equal(P.G.data, Q.G.data)

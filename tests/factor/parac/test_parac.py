@@ -158,14 +158,14 @@ def test_laws_of_the_factor(n, per_vertex, seed, samples, ordering):
     assert sorted(P.perm) == list(range(n)) and P.nnz == G.nnz
     assert (G.diagonal() == 1).all() and sp.triu(G, 1).nnz == 0 and (sp.tril(G, -1).data < 0).all()
     sums = G.sum(axis=0)
-    assert np.allclose(sums, P.D == 0, atol=1e-12)          # columns sum to 0, but for the last of a component
+    assert np.allclose(sums, P.D == 0, atol=1e-12)          # columns sum to 0, except the last of a component
     assert (P.D >= 0).all()
     assert P.null_components == (P.D == 0).sum() == sp.csgraph.connected_components(L, directed=False)[0]
 
 
 @pytest.mark.parametrize("grounded", [False, True])
 def test_neighbours_that_lie_far_apart_get_numbers_close_together(grounded):
-    """The factor is that of the graph in breadth-first order, but for the hashes, which go by the matrix' numbers."""
+    """The factor is that of the graph in breadth-first order, except that the hashes use the row numbers of the matrix."""
     rng = np.random.default_rng(0)
     L = sp.csr_array(ms.datasets.grid2d(40, 30) + (sp.diags_array(rng.random(1200)) if grounded else 0))
     shuffle = rng.permutation(1200)
@@ -200,16 +200,16 @@ A = sp.csr_array(sp.coo_array((np.ones(6 * n), ends), shape=(n, n)))
 A.setdiag(0)
 A = A + A.T
 L = sp.csr_array(sp.diags_array(A.sum(axis=1)) - A)
-told = 0
+calls = 0
 for ordering, size, blocks in (("nnz_sort", 2**19, range(2, 8)), ("rounds", 2**18, range(24))):
     for k in blocks:
         starve_aligned(size, size, k)
         try:
             ms.parac(L, ordering=ordering, threads=2)
         except ms.OutOfMemoryError:
-            told += 1
+            calls += 1
         feed()
-print(told)
+print(calls)
 """
 
 
@@ -443,9 +443,9 @@ def test_rows_that_fall_short_are_counted_and_taken_for_zero():
     A = without(bumpy(0.05), 0.05)
     before, sums = A.data.copy(), A.sum(axis=1)
     short = sums < -1e-9
-    with pytest.warns(ms.MeshsolveWarning, match=f"positive.*; {short.sum()} rows of L sum to less than 0.*; cg still solves with L") as told:
+    with pytest.warns(ms.MeshsolveWarning, match=f"positive.*; {short.sum()} rows of L sum to less than 0.*; cg still solves with L") as calls:
         P = ms.parac(A)
-    assert len(told) == 1 and np.array_equal(A.data, before)
+    assert len(calls) == 1 and np.array_equal(A.data, before)
     with pytest.warns(ms.MeshsolveWarning):
         Q = ms.parac(A + sp.diags_array(np.where(short, -sums, 0)))
     assert np.array_equal(P.perm, Q.perm) and np.allclose(P.D, Q.D, rtol=1e-9)
@@ -491,9 +491,9 @@ def test_what_is_far_from_a_graph_is_refused_by_its_row(name):
     A, row = far_from_graphs()[name]
     A = sp.csr_array(A)
     row = np.flatnonzero(A.sum(axis=1) < 0)[0] if row is None else row
-    with pytest.raises(ms.NotLaplacianError, match=f"row {row} of L sums to") as told:
+    with pytest.raises(ms.NotLaplacianError, match=f"row {row} of L sums to") as calls:
         ms.parac(A)
-    assert told.value.row == row
+    assert calls.value.row == row
 
 
 def test_sums_that_rounding_leaves_below_zero_do_not_matter_where_there_is_a_ground():
@@ -516,9 +516,9 @@ def test_an_adjacency_matrix_is_told_how_to_become_a_laplacian():
     W = np.ones((4, 4)) - np.eye(4)
     for diagonal in ("missing", "stored"):
         A = sp.csr_array(W) if diagonal == "missing" else sp.csr_array((W.ravel(), (*np.indices((4, 4)).reshape(2, -1),)), (4, 4))
-        with pytest.raises(ms.NotLaplacianError, match="adjacency matrix W") as told:
+        with pytest.raises(ms.NotLaplacianError, match="adjacency matrix W") as calls:
             ms.parac(A)
-        assert "negative" not in str(told.value)
+        assert "negative" not in str(calls.value)
     ms.parac(ms.graph_laplacian(W, weights="values"))
 
 

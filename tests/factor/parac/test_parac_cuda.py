@@ -1,4 +1,4 @@
-"""ParAC's CUDA path beside the CPU: the same factor to the bit; on the kernel harness, and on a GPU with -m gpu."""
+"""ParAC on the GPU compared with the CPU: the same factor bit for bit; on the kernel harness, and on a GPU with -m gpu."""
 
 import warnings
 
@@ -113,7 +113,7 @@ def test_negative_weights(cuda):
 
 
 def test_lost_samples_are_counted_and_are_no_edges(cuda):
-    """Half of the least weight there is is none; what stood in the place of the sample in the round before is not taken for it."""
+    """Half of the smallest positive number underflows to 0. The sample of the round before in the same slot must not be used instead."""
     rng = np.random.default_rng(0)
     i, j = np.triu_indices(30, 1)
     for seed in range(3):
@@ -134,7 +134,7 @@ def test_long_rows_hold_many_more_than_a_warp_takes(cuda):
 
 @pytest.mark.parametrize("samples", [1, 2])
 def test_rows_that_a_warp_does_not_copy_alone(cuda, samples):
-    """A hub of so many neighbours that blocks write its row anew, into a longer one and in the next epoch."""
+    """A dense row so long that thread blocks copy it, to longer storage and in the next epoch."""
     check(wheel(7000), samples=samples)
 
 
@@ -169,7 +169,7 @@ def test_a_full_workspace_grows(cuda_path, monkeypatch):
 
 
 def test_rows_that_outgrow_theirs_find_room_at_once(cuda_path, monkeypatch):
-    """The first of them had all rows written anew, as what was left for them counted as used."""
+    """The first failure once copied all rows, because their unused capacity counted as used."""
     rewritten = cuda._Rounds._next_epoch
     monkeypatch.setattr(cuda._Rounds, "_next_epoch", lambda self: (halts.append(int(self.state[cuda.HALT])), rewritten(self)))
     for L, most in ((SHAPES["path"], 0), (SHAPES["grid"], 3)):
@@ -192,7 +192,7 @@ def test_one_block_does_what_all_do(cuda_path, monkeypatch, narrow):
 
 
 def test_a_stall_is_reported(cuda_path, monkeypatch):
-    """Keys that block each other cannot arise; were they there, nothing would be chosen."""
+    """Keys that block each other cannot arise. If they did, no vertex would be chosen."""
     original = cuda._Rounds.__init__
 
     def spoiled(self, *args):
@@ -270,7 +270,7 @@ def test_operator_refuses_what_does_not_fit(cuda):
 
 @pytest.mark.parametrize("ordering", ["rounds", "amd"])
 def test_iterations_of_others_get_what_lies_where_their_vectors_lie(cuda_path, monkeypatch, ordering):
-    """CuPy's cg asks for ``matvec``, as scipy's does; scipy's own would bring the vector to the host, which CuPy refuses."""
+    """CuPy's cg calls ``matvec``, as scipy's does. The inherited method would copy the vector to the host, which CuPy rejects."""
     def brought(*_):
         raise TypeError("Implicit conversion to a NumPy array is not allowed")
     L = SHAPES["components"]
@@ -288,14 +288,14 @@ def test_iterations_of_others_get_what_lies_where_their_vectors_lie(cuda_path, m
         P.solve(np.array(["a"] * len(b)).view(OnDevice))
 
 
-def test_a_matrix_on_the_gpu_is_factored_there(cuda):
+def test_a_matrix_on_the_gpu_is_factored_on_the_gpu(cuda):
     assert ms.parac(Sparse(SHAPES["grid"])).on_device and not ms.parac(SHAPES["grid"]).on_device
     with pytest.raises(ms.InvalidInputError, match="samples has to be"):
         ms.parac(SHAPES["grid"], samples=np.array([1, 2]))
 
 
 def test_right_hand_sides_on_the_gpu_are_taken_as_by_other_factors(cuda):
-    """NaN went through there, ``out`` was passed over, complex numbers were refused."""
+    """On the GPU, NaN was once accepted, ``out`` ignored, and complex numbers rejected."""
     P, rng = ms.parac(SHAPES["grid"], device="cuda"), np.random.default_rng(0)
     b = rng.standard_normal((P.shape[0], 2)) @ [1, 1j]
     expected, out = P.solve(b.real), there(np.zeros(len(b)))
@@ -323,7 +323,7 @@ def test_a_preconditioner_for_cupys_cg(ordering):
 
 
 @pytest.mark.gpu
-def test_arrays_on_the_gpu_stay_there():
+def test_arrays_on_the_gpu_stay_on_the_gpu():
     cupy = pytest.importorskip("cupy")
     L = SHAPES["grid"]
     P = ms.parac(L, device="cuda")

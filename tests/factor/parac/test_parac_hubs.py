@@ -136,7 +136,7 @@ def test_a_bounded_dissection_has_a_shallow_tree():
 
 
 def test_twins_are_found_by_their_hashes(cocktail=200):
-    """In a clique all rows are twins, in a cocktail party none is; both have rows too long to be compared with every neighbor's."""
+    """In a clique all nodes are indistinguishable, in a cocktail-party graph no two are. Both have rows too long to compare all pairs."""
     clique = pattern_of(sp.csr_array(np.ones((cocktail, cocktail)))).graph()
     assert len(dissect(clique, "default", 64, 0, 1).perm) == cocktail
     party = pattern_of(sp.csr_array(np.ones((cocktail, cocktail)) - np.kron(np.eye(cocktail // 2), [[0, 1], [1, 0]]))).graph()

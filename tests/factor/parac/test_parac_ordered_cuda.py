@@ -1,4 +1,4 @@
-"""ParAC's persistent kernel for given orders beside the CPU: the same factor to the bit, in any workspace and schedule."""
+"""ParAC's persistent kernel for given orders compared with the CPU: the same factor bit for bit, with any workspace and schedule."""
 
 import hubs
 import numpy as np
@@ -74,7 +74,7 @@ def test_negative_weights(cuda):
 
 
 def test_lost_samples_are_counted(cuda):
-    """Half of the least weight there is is none."""
+    """Half of the smallest positive number underflows to 0."""
     rng = np.random.default_rng(0)
     i, j = np.triu_indices(30, 1)
     L = ms.datasets.common.laplacian(30, i, j, rng.choice([5e-324, 1.0, 2.0], len(i)))
@@ -102,7 +102,7 @@ cuda_rounds = cuda                                          # the fixture of tha
 
 
 def note_halts(monkeypatch):
-    """The halts that the driver meets, as it is told of them."""
+    """The halts that the kernel reports to the driver."""
     met, original = [], ordered_cuda._Ordered._grow
 
     def grow(self, state):
