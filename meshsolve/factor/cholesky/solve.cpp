@@ -86,7 +86,7 @@ void backward(const Problem<T>& p, T* Y, int64_t K, Strided<double> X) {
     T* const y = Y + begin * S;
     for (int64_t k = p.is_eliminated(s) ? p.shape(s).steps() : 0; k-- > 0;) {
       const Step<const T> step = p.step(s, k);
-      row_kernels<T>().backward(S, Diagonal::stored, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, Y,
+      row_kernels<T>().backward(S, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, Y,
                                 p.tree.rows(s));
     }
     fronts::with_count<S>(K, [&](auto k) {

@@ -14,7 +14,7 @@ void backward(const Problem<T>& p, T* Y) {
     const FrontColumns<T, S> columns(p, s, worker);
     const FrontState<T>& f = columns.f;
     columns.load(Y);
-    row_kernels<T>().backward(S, Diagonal::stored, f.height, f.pivots, f.columns, f.panel, f.ld, columns.y, Y, p.tree.rows(s));
+    row_kernels<T>().backward(S, f.height, f.pivots, f.columns, f.panel, f.ld, columns.y, Y, p.tree.rows(s));
     columns.store(Y, f.pivots);
   });
 }

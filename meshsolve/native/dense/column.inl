@@ -168,7 +168,7 @@ template <int P, class T> inline __attribute__((always_inline)) void store_lanes
 }
 
 template <int P, class T>
-inline void backward_column_step(Diagonal diagonal, Int m, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
+inline void backward_column_step(Int m, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
   Pair<T> sum[P] = {}, y[P];                               // sums of even and of odd rows
   add_column<P>(c - P, L + P, ld, Y + P, sum);
   add_column_at<P>(m - c, L + c, ld, X, rows, sum);
@@ -178,26 +178,66 @@ inline void backward_column_step(Diagonal diagonal, Int m, Int c, const T* L, In
     v -= both<T>(sum[p]);
 #pragma GCC unroll 4
     for (int q = p + 1; q < P; ++q) v -= y[q] * L[q + p * ld];
-    v *= inverse_pivot(diagonal, L + p * ld + p);
+    v *= inverse_pivot(Diagonal::stored, L + p * ld + p);
     y[p] = v;
   }
   store_lanes<P>(y, Y);
 }
 
 template <class T>
-void backward_column(Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
+void backward_column(Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
   descending(w, [=](auto P, Int j) {
-    backward_column_step<P>(diagonal, m - j, c - j, L + j + j * ld, ld, Y + j, X, rows);
+    backward_column_step<P>(m - j, c - j, L + j + j * ld, ld, Y + j, X, rows);
   });
+}
+
+// Rows j to j + P of L11^-T Y for a diagonal of ones. `sum`: of all rows below these.
+template <int P, class T>
+inline __attribute__((always_inline)) void unit_pivots(Int j, const T* L, Int ld, T* Y, const Pair<T>* sum) {
+  const T* const A = L + j + j * ld;
+  Pair<T> y[P];
+#pragma GCC unroll 4
+  for (int p = P - 1; p >= 0; --p) {
+    Pair<T> v = twice(Y[j + p]);
+    v -= both<T>(sum[p]);
+#pragma GCC unroll 4
+    for (int q = p + 1; q < P; ++q) v -= y[q] * A[q + p * ld];
+    y[p] = v;
+  }
+  store_lanes<P>(y, Y + j);
+}
+
+// The sums of two steps run side by side, which makes more chains of additions: over L21, then over the later rows of L11. The second
+// step adds the rows of the first at the end.
+template <class T>
+void backward_unit_column(Int m, Int w, const T* L, Int ld, T* Y, const T* V) {
+  Int j = w / 4 * 4;
+  const auto one = [=](auto P, Int i) {
+    Pair<T> sum[P] = {};
+    add_column<P>(m - w, L + w + i * ld, ld, V, sum);
+    add_column<P>(w - i - P, L + i + P + i * ld, ld, Y + i + P, sum);
+    unit_pivots<P>(i, L, ld, Y, sum);
+  };
+  remainder(j, w - j, one);
+  for (; j >= 8; j -= 8) {
+    const T* const A = L + (j - 8) * ld;
+    Pair<T> sum[8] = {}, second[4];
+    add_column<8>(m - w, A + w, ld, V, sum);
+    add_column<8>(w - j, A + j, ld, Y + j, sum);
+    unit_pivots<4>(j - 4, L, ld, Y, sum + 4);
+    for (int p = 0; p < 4; ++p) second[p] = sum[p];
+    add_column<4>(4, A + j - 4, ld, Y + j - 4, second);
+    unit_pivots<4>(j - 8, L, ld, Y, second);
+  }
+  if (j > 0) one(Width<4>{}, 0);
 }
 
 // ---- U by rows: column j of U11 at A, its transpose is lower triangular ---------------------------------------------------
 
-// Rows j to j + P of U11^-T Y.
+// Rows j to j + P of U11^-T Y. `sum`: of all rows above these.
 template <int P, class T>
-inline __attribute__((always_inline)) void upper_pivots(Int j, const T* A, Int ld, T* Y, T (&y)[P]) {
-  Pair<T> sum[P] = {}, solved[P];
-  add_column<P>(j, A, ld, Y, sum);
+inline __attribute__((always_inline)) void upper_pivots(Int j, const T* A, Int ld, T* Y, const Pair<T>* sum, T (&y)[P]) {
+  Pair<T> solved[P];
 #pragma GCC unroll 4
   for (int p = 0; p < P; ++p) {
     Pair<T> v = twice(Y[j + p]);
@@ -211,22 +251,45 @@ inline __attribute__((always_inline)) void upper_pivots(Int j, const T* A, Int l
   store_lanes<P>(solved, Y + j);
 }
 
+// U11^-T Y; each step calls subtract(j, y) with the unknowns that it found. The sums of two steps run side by side.
+template <class T, class Subtract>
+inline __attribute__((always_inline)) void ascend_upper(const UpperFront<T>& f, T* Y, Subtract subtract) {
+  const auto one = [=](auto P, Int j) {
+    const T* const A = f.P + j * f.ldp;
+    Pair<T> sum[P] = {};
+    T y[P];
+    add_column<P>(j, A, f.ldp, Y, sum);
+    upper_pivots<P>(j, A, f.ldp, Y, sum, y);
+    subtract(j, y);
+  };
+  Int j = 0;
+  for (; j + 8 <= f.w; j += 8) {
+    const T* const A = f.P + j * f.ldp;
+    Pair<T> sum[8] = {}, second[4];
+    T y[4];
+    add_column<8>(j, A, f.ldp, Y, sum);
+    upper_pivots<4>(j, A, f.ldp, Y, sum, y);
+    subtract(j, y);
+    for (int p = 0; p < 4; ++p) second[p] = sum[4 + p];
+    add_column<4>(4, A + j + 4 * f.ldp, f.ldp, Y + j, second);
+    upper_pivots<4>(j + 4, A + 4 * f.ldp, f.ldp, Y, second, y);
+    subtract(j + 4, y);
+  }
+  if (j + 4 <= f.w) {
+    one(Width<4>{}, j);
+    j += 4;
+  }
+  remainder(j, f.w - j, one);
+}
+
 template <class T>
 void forward_upper_column(const UpperFront<T>& f, T* Y, T* U) {
-  ascending(f.w, [=](auto P, Int j) {
-    T y[P];
-    upper_pivots<P>(j, f.P + j * f.ldp, f.ldp, Y, y);
-    subtract_column<pair_lanes<T>, P>(f.u, f.Q + j * f.ldq, f.ldq, y, U);
-  });
+  ascend_upper(f, Y, [=]<int P>(Int j, const T(&y)[P]) { subtract_column<pair_lanes<T>, P>(f.u, f.Q + j * f.ldq, f.ldq, y, U); });
 }
 
 template <class T>
 void forward_upper_column_at(const UpperFront<T>& f, T* Y, T* X, const int* rows) {
-  ascending(f.w, [=](auto P, Int j) {
-    T y[P];
-    upper_pivots<P>(j, f.P + j * f.ldp, f.ldp, Y, y);
-    subtract_column_at<P>(f.u, f.Q + j * f.ldq, f.ldq, y, X, rows);
-  });
+  ascend_upper(f, Y, [=]<int P>(Int j, const T(&y)[P]) { subtract_column_at<P>(f.u, f.Q + j * f.ldq, f.ldq, y, X, rows); });
 }
 
 // Rows j to j + P of U11^-1 Y, and what is above -= U11 times these. `sum`: of the columns right of U11.

@@ -25,8 +25,10 @@ struct RowKernels {
   // Y(0:w) := L11^-1 Y(0:w), the rows below -= L21 Y(0:w)
   void (*forward)(Int s, Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U);
   void (*forward_at)(Int s, Diagonal diagonal, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows);
-  // Y(0:w) := L11^-T (Y(0:w) - L21^T times the rows below)
-  void (*backward)(Int s, Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);
+  // Y(0:w) := L11^-T (Y(0:w) - L21^T times the rows below), for a stored diagonal
+  void (*backward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);
+  // The same for a diagonal of ones; the rows below lie in V one after the other.
+  void (*backward_unit)(Int s, Int m, Int w, const T* L, Int ld, T* Y, const T* V);
   // The same with the transpose of [U11 U12] for L; backward the rows below lie in V one after the other.
   void (*forward_upper)(Int s, const UpperFront<T>& f, T* Y, T* U);
   void (*forward_upper_at)(Int s, const UpperFront<T>& f, T* Y, T* X, const int* rows);

@@ -138,7 +138,7 @@ template <int P, int S, class T> struct Sums {
 };
 
 template <int P, int S, class T>
-inline void backward_step(Diagonal diagonal, Int m, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
+inline void backward_step(Int m, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
   Sums<P, S, T> sums;
   Row<S, T> solved[P];
   sums.add(c - P, L + P, ld, Y + P * S);
@@ -148,17 +148,43 @@ inline void backward_step(Diagonal diagonal, Int m, Int c, const T* L, Int ld, T
     Row<S, T> y = sums.taken_from(Y, p);
 #pragma GCC unroll 4
     for (int q = p + 1; q < P; ++q) y.subtract(L[q + p * ld], solved[q]);
-    y.scale(inverse_pivot(diagonal, L + p * ld + p));
+    y.scale(inverse_pivot(Diagonal::stored, L + p * ld + p));
     y.write(Y + p * S);
     solved[p] = y;
   }
 }
 
 template <int S, class T>
-void backward_rows(Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
+void backward_rows(Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
   descending(w, [=](auto P, Int j) {
-    backward_step<P, S>(diagonal, m - j, c - j, L + j + j * ld, ld, Y + j * S, X, rows);
+    backward_step<P, S>(m - j, c - j, L + j + j * ld, ld, Y + j * S, X, rows);
   });
+}
+
+// Rows j to j + P of L11^-T (Y - L21^T V) for a diagonal of ones. Sums have the order of column.inl: the second step of two adds the rows
+// of the first one, `last`, at the end.
+template <int P, int S, class T>
+inline void backward_unit_step(Int j, Int m, Int w, const T* L, Int ld, T* Y, const T* V) {
+  const T* const A = L + j * ld;
+  const Int last = (w / 4 * 4 - j) / 4 % 2 == 0 && P == 4 ? 4 : 0, begin = j + P + last;
+  Sums<P, S, T> sums;
+  Row<S, T> solved[P];
+  sums.add(m - w, A + w, ld, V);
+  sums.add(w - begin, A + begin, ld, Y + begin * S);
+  sums.add(last, A + j + P, ld, Y + (j + P) * S);
+#pragma GCC unroll 4
+  for (int p = P - 1; p >= 0; --p) {
+    Row<S, T> y = sums.taken_from(Y + j * S, p);
+#pragma GCC unroll 4
+    for (int q = p + 1; q < P; ++q) y.subtract(A[j + q + p * ld], solved[q]);
+    y.write(Y + (j + p) * S);
+    solved[p] = y;
+  }
+}
+
+template <int S, class T>
+void backward_unit_rows(Int m, Int w, const T* L, Int ld, T* Y, const T* V) {
+  descending(w, [=](auto P, Int j) { backward_unit_step<P, S>(j, m, w, L, ld, Y, V); });
 }
 
 // ---- U by rows, as in column.inl --------------------------------------------------------------------------------------------
@@ -256,11 +282,19 @@ void forward_at(Int s, Diagonal diagonal, Int m, Int w, const T* L, Int ld, T* Y
 }
 
 template <class T>
-void backward(Int s, Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
-  if (s == 1) return backward_column(diagonal, m, w, c, L, ld, Y, X, rows);
-  if (s == 2) return backward_rows<2>(diagonal, m, w, c, L, ld, Y, X, rows);
-  if (s == 4) return backward_rows<4>(diagonal, m, w, c, L, ld, Y, X, rows);
-  if constexpr (takes_eight<T>) backward_rows<8>(diagonal, m, w, c, L, ld, Y, X, rows);
+void backward(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
+  if (s == 1) return backward_column(m, w, c, L, ld, Y, X, rows);
+  if (s == 2) return backward_rows<2>(m, w, c, L, ld, Y, X, rows);
+  if (s == 4) return backward_rows<4>(m, w, c, L, ld, Y, X, rows);
+  if constexpr (takes_eight<T>) backward_rows<8>(m, w, c, L, ld, Y, X, rows);
+}
+
+template <class T>
+void backward_unit(Int s, Int m, Int w, const T* L, Int ld, T* Y, const T* V) {
+  if (s == 1) return backward_unit_column(m, w, L, ld, Y, V);
+  if (s == 2) return backward_unit_rows<2>(m, w, L, ld, Y, V);
+  if (s == 4) return backward_unit_rows<4>(m, w, L, ld, Y, V);
+  if constexpr (takes_eight<T>) backward_unit_rows<8>(m, w, L, ld, Y, V);
 }
 
 template <class T>
@@ -298,7 +332,7 @@ void add_rows(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U)
 
 template <class T>
 constexpr RowKernels<T> row_kernels_of() {
-  return {forward<T>, forward_at<T>, backward<T>, forward_upper<T>, forward_upper_at<T>, backward_upper<T>, add_rows<T>};
+  return {forward<T>, forward_at<T>, backward<T>, backward_unit<T>, forward_upper<T>, forward_upper_at<T>, backward_upper<T>, add_rows<T>};
 }
 
 }  // namespace

@@ -91,21 +91,19 @@ struct Problem {
       kernels.forward_at(S, Diagonal::ones, f.w + f.u, f.w, f.P, f.ldp, own, Y, tree.rows(s));
   }
 
-  // Rows anywhere are read once for each few pivots: they are copied before.
+  // The rows below the pivots are copied first, because each group of pivots reads them.
   template <int64_t S>
   void backward(int32_t s, T* Y, int worker) const {
     fetch_front(s - fronts_ahead, !transposed);
     const UpperFront<T> f = upper(s);
     T* const own = Y + static_cast<int64_t>(tree.first(s)) * S;
     Buffer<T>& local = space.local[worker];
-    if (local.size() < (f.w + f.u) * S) local = Buffer<T>(2 * (f.w + f.u) * S);
+    if (local.size() < f.u * S) local = Buffer<T>(2 * f.u * S);
     T* const V = local.data();
     const int32_t* const rows = tree.rows(s);
-    for (int64_t i = 0; i < f.u; ++i) std::copy_n(Y + static_cast<int64_t>(rows[i]) * S, S, V + (f.w + i) * S);
-    if (!transposed) return kernels.backward_upper(S, f, own, V + f.w * S);
-    std::copy_n(own, f.w * S, V);
-    kernels.backward(S, Diagonal::ones, f.w + f.u, f.w, f.w + f.u, f.P, f.ldp, V, nullptr, nullptr);
-    std::copy_n(V, f.w * S, own);
+    for (int64_t i = 0; i < f.u; ++i) std::copy_n(Y + static_cast<int64_t>(rows[i]) * S, S, V + i * S);
+    if (!transposed) return kernels.backward_upper(S, f, own, V);
+    kernels.backward_unit(S, f.w + f.u, f.w, f.P, f.ldp, own, V);
     for (int64_t j = f.w; j-- > 0;) exchange_row<S>(s, own, j);
   }
 };
