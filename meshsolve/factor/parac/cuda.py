@@ -24,10 +24,10 @@ ROUNDS_A_LOOK = 8                       # rounds between two looks at the counte
 NARROW, WIDE = 512, 2048                # edges in a round below which one block goes on alone, and above which it stops ...
 FEW = 2048                              # ... of vertices that it looks through as fast as a grid is launched
 ROUNDS_ALONE = 256
-SELECT, PLAN, ELIMINATE, ROOM, SCATTER = PHASES = (K.k_select, K.k_plan, K.k_eliminate, K.k_room, K.k_scatter)
+SELECT, PLAN, ELIMINATE, GROW, SCATTER = PHASES = (K.k_select, K.k_plan, K.k_eliminate, K.k_grow_rows, K.k_scatter)
 GO_ON, DONE, STALLED, FULL, ROWS_FULL = range(5)
 (HALT, _, _, NEED, NEED_HEAVY, ROUND, LIVE, COLUMNS, _, _, NEED_COLUMNS, ROWS, LOST, WORK, _, _) = range(16)    # enum State in rounds.cu
-USED, ROOM_OF, INCOMING, ROUND_OF = 0, 1, 5, 7                                                      # struct Vertex
+USED, CAPACITY_OF, INCOMING, ROUND_OF = 0, 1, 5, 7                                                      # struct Vertex
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class _Rounds:
                 phase = PLAN
             elif state[HALT] == ROWS_FULL:
                 self._next_epoch()
-                phase = ROOM
+                phase = GROW
             else:
                 phase, alone = SELECT, 0 < state[WORK] <= NARROW and state[LIVE] <= FEW
                 if 3 * state[LIVE] < 2 * len(self.live):
@@ -129,7 +129,7 @@ class _Rounds:
             device.launch(K.k_rounds, 1, BLOCK, SHARED, (np.int32(ROUNDS_ALONE), np.int32(WIDE), *arguments))
             return
         for _ in range(ROUNDS_A_LOOK):
-            self._launch_phases((SELECT, ELIMINATE, ROOM, SCATTER), arguments)
+            self._launch_phases((SELECT, ELIMINATE, GROW, SCATTER), arguments)
 
     def _launch_phases(self, some, arguments):
         live = max(len(self.live), 1)                       # the last block of `select` finds out that none is left

@@ -44,7 +44,7 @@ struct StallTimer {
 // Acquires a slab of scratch for this thread block, or returns `none` if the kernel halts. A block that owns a slab does not wait
 // for anything else.
 __device__ __forceinline__ int acquire_slab(const Ordered& F, int edges) {
-  if (edges > F.slab_room) {
+  if (edges > F.slab_capacity) {
     atomicMax(F.state + need_scratch, static_cast<unsigned long long>(edges));
     F.stop(scratch_small);
     return none;
@@ -64,17 +64,17 @@ __device__ __forceinline__ int acquire_slab(const Ordered& F, int edges) {
 __device__ __forceinline__ void eliminate_by_block(const Ordered& F, int k, double* shared) {
   const Block block;
   const int edges = F.edges(k);
-  long long room = (blockDim.x / 32 * scratch_words(light) - 2) / 4 & ~1ll;
+  long long capacity = (blockDim.x / 32 * scratch_words(light) - 2) / 4 & ~1ll;
   double* memory = shared;
   int slab = none;
-  if (edges > room) {
+  if (edges > capacity) {
     if (block.rank == 0) slab = acquire_slab(F, edges);
     slab = static_cast<int>(block.from_first(static_cast<unsigned long long>(slab)));
     if (slab == none) return;
-    room = F.slab_room;
-    memory = F.slabs + slab * scratch_words(room);
+    capacity = F.slab_capacity;
+    memory = F.slabs + slab * scratch_words(capacity);
   }
-  eliminate(F, block, k, Scratch(memory, room));
+  eliminate(F, block, k, Scratch(memory, capacity));
   if (slab == none || block.rank != 0) return;
   __threadfence();
   atomicExch(F.slab_taken + slab, 0);
@@ -164,14 +164,14 @@ extern "C" __global__ void __launch_bounds__(256, 3)
 k_ordered(int n, int samples, unsigned long long seed, double floor, unsigned long long pause, long long patience,
           unsigned long long* state, const long long* ptr, const int* to, const double* w, const double* ground,
           const int* order, const int* position, const int* later, int* pending, int* num_samples, int* level, int* queue,
-          unsigned long long* table, double* table_sample, long long table_room, long long* column_start,
-          int* column_length, int* column_row, double* column_value, double* D, long long columns_room, double* slabs, int* slab_taken,
-          int slab_count, int slab_room) {
+          unsigned long long* table, double* table_sample, long long table_capacity, long long* column_start,
+          int* column_length, int* column_row, double* column_value, double* D, long long columns_capacity, double* slabs,
+          int* slab_taken, int slab_count, int slab_capacity) {
   extern __shared__ double shared[];
   __shared__ int request;                                   // a vertex for the whole block, none or quit
   const Ordered F{n, samples, seed, floor, pause, patience, state, ptr, to, w, ground, order, position, later, pending, num_samples,
-                  level, queue, table, reinterpret_cast<Sample*>(table_sample), table_room, column_start, column_length,
-                  column_row, column_value, D, columns_room, slabs, slab_taken, slab_count, slab_room};
+                  level, queue, table, reinterpret_cast<Sample*>(table_sample), table_capacity, column_start, column_length,
+                  column_row, column_value, D, columns_capacity, slabs, slab_taken, slab_count, slab_capacity};
   if (threadIdx.x == 0) request = none;
   __syncthreads();
   work(F, &request, shared);
@@ -200,17 +200,17 @@ k_count_edges(int n, int samples, const long long* ptr, const int* to, const dou
 
 // Copies the table to a larger, empty one.
 extern "C" __global__ void __launch_bounds__(256)
-k_rehash(long long old_room, const unsigned long long* old_table, const double* old_samples, long long room,
+k_rehash(long long old_capacity, const unsigned long long* old_table, const double* old_samples, long long capacity,
          unsigned long long* table, double* table_samples) {
   const Sample* const from = reinterpret_cast<const Sample*>(old_samples);
   Ordered F{};
-  F.table_room = room;
-  for (long long i = grid_begin(); i < old_room; i += grid_step()) {
+  F.table_capacity = capacity;
+  for (long long i = grid_begin(); i < old_capacity; i += grid_step()) {
     const unsigned long long word = old_table[i];
     if (word == vacant) continue;
     long long at = F.slot(static_cast<int>(word >> 32), static_cast<int>(from[i].number));
     while (atomicCAS(table + at, vacant, word) != vacant)   // ends: the new table has free slots
-      if (++at == room) at = 0;
+      if (++at == capacity) at = 0;
     reinterpret_cast<Sample*>(table_samples)[at] = from[i];
   }
 }

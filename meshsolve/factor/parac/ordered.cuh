@@ -33,28 +33,28 @@ struct Ordered {
   const int* later;                     // (n) number of graph edges to later vertices, including the ground
   int *pending, *num_samples, *level;           // (n) entries to earlier vertices; samples in the table; level, from 1
   int* queue;                           // (n) vertices in the order in which they became ready
-  unsigned long long* table;            // (table_room) word of each slot: earlier end << 32 | later end
-  Sample* table_sample;                 // (table_room) sample of each slot
-  long long table_room;                 // < 2^32
+  unsigned long long* table;            // (table_capacity) word of each slot: earlier end << 32 | later end
+  Sample* table_sample;                 // (table_capacity) sample of each slot
+  long long table_capacity;             // < 2^32
   long long* column_start;              // (n)
   int* column_length;                   // (n) -1: not eliminated
   int* column_row;
   double *column_value, *D;
-  long long columns_room;
+  long long columns_capacity;
   double* slabs;                        // scratch of pivots that exceed shared memory; one pivot at a time uses each slab
   int* slab_taken;
-  int slab_count, slab_room;
+  int slab_count, slab_capacity;
 
   __device__ unsigned long long read(int what) const { return static_cast<volatile unsigned long long*>(state)[what]; }
   __device__ void stop(Halt why) const { atomicOr(state + halt, static_cast<unsigned long long>(why)); }
   __device__ int edges(int k) const { return later[k] + num_samples[k]; }
   __device__ unsigned slot(int k, int number) const {                   // first slot of the probe sequence of a sample
     const unsigned long long group = static_cast<unsigned long long>(k) << 32 | static_cast<unsigned>(number / together);
-    const unsigned room = static_cast<unsigned>(table_room), within = static_cast<unsigned>(number % together);
-    const unsigned at = static_cast<unsigned>((mix64(group) >> 32) * room >> 32);
-    return within < room - at ? at + within : 0;
+    const unsigned capacity = static_cast<unsigned>(table_capacity), within = static_cast<unsigned>(number % together);
+    const unsigned at = static_cast<unsigned>((mix64(group) >> 32) * capacity >> 32);
+    return within < capacity - at ? at + within : 0;
   }
-  __device__ unsigned after(unsigned at) const { return at + 1 == static_cast<unsigned>(table_room) ? 0 : at + 1; }
+  __device__ unsigned after(unsigned at) const { return at + 1 == static_cast<unsigned>(table_capacity) ? 0 : at + 1; }
   __device__ volatile unsigned long long& word(unsigned at) const { return static_cast<volatile unsigned long long*>(table)[at]; }
   __device__ bool holds(unsigned at, int k, int number) const {
     const unsigned long long word = this->word(at);
@@ -69,17 +69,17 @@ struct Ordered {
   }
 };
 
-// Words of scratch for `room` edges; `room` must be even.
-__device__ __forceinline__ constexpr long long scratch_words(long long room) { return 4 * room + 2; }
+// Words of scratch for `capacity` edges; `capacity` must be even.
+__device__ __forceinline__ constexpr long long scratch_words(long long capacity) { return 4 * capacity + 2; }
 
 struct Scratch {
-  Edge* edges;                          // (room)
-  double* suffix;                       // (room + 1)
-  int* entries;                         // (room) number of entries that were merged into each edge
-  unsigned* slots;                      // (room) slots of the gathered samples
-  __device__ Scratch(double* memory, long long room)
-      : edges(reinterpret_cast<Edge*>(memory)), suffix(memory + 2 * room), entries(reinterpret_cast<int*>(suffix + room + 2)),
-        slots(reinterpret_cast<unsigned*>(entries + room)) {}
+  Edge* edges;                          // (capacity)
+  double* suffix;                       // (capacity + 1)
+  int* entries;                         // (capacity) number of entries that were merged into each edge
+  unsigned* slots;                      // (capacity) slots of the gathered samples
+  __device__ Scratch(double* memory, long long capacity)
+      : edges(reinterpret_cast<Edge*>(memory)), suffix(memory + 2 * capacity),
+        entries(reinterpret_cast<int*>(suffix + capacity + 2)), slots(reinterpret_cast<unsigned*>(entries + capacity)) {}
 };
 
 // ---- one pivot
@@ -149,11 +149,11 @@ template <class Team>
 __device__ __forceinline__ unsigned long long reserve(const Ordered& F, const Team& team, int kept, unsigned long long draws) {
   unsigned long long column = vacant;
   if (team.rank == 0) {
-    const unsigned long long most = static_cast<unsigned long long>(F.table_room - F.table_room / 4);
+    const unsigned long long most = static_cast<unsigned long long>(F.table_capacity - F.table_capacity / 4);
     const unsigned long long used = draws ? atomicAdd(F.state + table_used, draws) + draws : 0;
     if (used <= most) {
       column = atomicAdd(F.state + columns_used, static_cast<unsigned long long>(kept));
-      if (column + kept > static_cast<unsigned long long>(F.columns_room)) {
+      if (column + kept > static_cast<unsigned long long>(F.columns_capacity)) {
         F.stop(columns_full);
         column = vacant;
       }
@@ -175,7 +175,7 @@ __device__ __forceinline__ void insert(const Ordered& F, int a, int b, double w)
   }
   const unsigned long long word = static_cast<unsigned long long>(a) << 32 | static_cast<unsigned>(b);
   const int number = atomicAdd(F.num_samples + a, 1);
-  unsigned at = F.slot(a, number), left = 2 * static_cast<unsigned>(F.table_room);  // 2 passes, 1 over the largest tables
+  unsigned at = F.slot(a, number), left = 2 * static_cast<unsigned>(F.table_capacity);  // 2 passes, 1 over the largest tables
   for (; atomicCAS(F.table + at, vacant, word) != vacant; at = F.after(at))
     if (left-- == 0) {
       F.stop(stalled);

@@ -2,13 +2,13 @@
 // smaller than the keys of their live neighbors. In a given order the key is the position, and the rounds are level sets of G.
 //   select     live vertices without a smaller neighbor are chosen. The others store one, their blocker, and are tested again when
 //              it is dead or its key has become larger. Storage for columns and samples of the round is reserved
-//   plan       tests if the workspace is large enough, in the last thread block of select.
+//   plan       tests if the workspace is large enough, in the last thread block of select
 //   eliminate  one warp or, for many edges, one thread block per chosen vertex: column, samples, new degrees of its neighbors
-//   room       neighbors whose row cannot hold the new samples get a longer row, without dead entries
+//   grow       neighbors whose row cannot hold the new samples get a longer row, without dead entries
 //   scatter    samples are written into the rows of both ends; new keys
 // Shared counters are changed once per warp, in `select`: an atomic of each of a million pivots on one counter costs a
 // nanosecond. The result does not depend on the schedule: the entries of a row have no fixed order, but a pivot sorts them before
-// it sums. If the workspace is too small, a phase halts before it changes anything, except that `room` can be repeated. All later
+// it sums. If the workspace is too small, a phase halts before it changes anything, except that `grow` can be repeated. All later
 // phases return at once. The host grows the workspace and continues with the same phase. Many narrow rounds run in one thread
 // block.
 // Source: Liang et al. 2025, "ParAC", Algorithm 1. The rounds are described in rounds.cpp.
@@ -23,9 +23,9 @@ __device__ __forceinline__ void plan(const Rounds& R) {
   const unsigned long long chosen = s[chosen_light] + s[chosen_heavy];
   if (chosen == 0) {
     s[halt] = s[live_count] == 0 ? done : stalled;
-  } else if (s[columns_used] + s[need_columns] > static_cast<unsigned long long>(R.columns_room) ||
-             s[need] > static_cast<unsigned long long>(R.samples_room) ||
-             s[need_heavy] > static_cast<unsigned long long>(R.scratch_room)) {
+  } else if (s[columns_used] + s[need_columns] > static_cast<unsigned long long>(R.columns_capacity) ||
+             s[need] > static_cast<unsigned long long>(R.samples_capacity) ||
+             s[need_heavy] > static_cast<unsigned long long>(R.scratch_capacity)) {
     s[halt] = full;
   } else {
     s[work] = s[samples_used] = s[need];
@@ -39,13 +39,13 @@ __device__ __forceinline__ void plan(const Rounds& R) {
 
 // ---- eliminate
 
-struct Scratch {                        // for `room` edges
-  Edge* edges;                          // (room)
-  double *suffix, *weight;              // (room + 1), (room)
-  int* drawn;                           // (room) index of the first draw of each edge
-  __device__ Scratch(double* memory, long long room)
-      : edges(reinterpret_cast<Edge*>(memory)), suffix(memory + 2 * room), weight(suffix + room + 1),
-        drawn(reinterpret_cast<int*>(weight + room)) {}
+struct Scratch {                        // for `capacity` edges
+  Edge* edges;                          // (capacity)
+  double *suffix, *weight;              // (capacity + 1), (capacity)
+  int* drawn;                           // (capacity) index of the first draw of each edge
+  __device__ Scratch(double* memory, long long capacity)
+      : edges(reinterpret_cast<Edge*>(memory)), suffix(memory + 2 * capacity), weight(suffix + capacity + 1),
+        drawn(reinterpret_cast<int*>(weight + capacity)) {}
 };
 
 // Gathers the live edges of v, and subtracts them from the degrees of its neighbors. A neighbor is added to `touched` once per
@@ -144,15 +144,15 @@ __device__ __forceinline__ void eliminate_chosen(const Rounds& R, double* shared
   for (long long i = blockIdx.x; i < heavies; i += gridDim.x) {
     const Block block;
     const int v = R.chosen[R.n - 1 - i];
-    const int room = R.vertex[v].degree;
+    const int capacity = R.vertex[v].degree;
     unsigned long long at = 0;
-    if (block.rank == 0) at = atomicAdd(R.state + scratch_used, static_cast<unsigned long long>(room) + 1);
+    if (block.rank == 0) at = atomicAdd(R.state + scratch_used, static_cast<unsigned long long>(capacity) + 1);
     at = block.from_first(at);
-    eliminate(R, block, v, Scratch(R.scratch + scratch_words * at, room));
+    eliminate(R, block, v, Scratch(R.scratch + scratch_words * at, capacity));
   }
 }
 
-// ---- room
+// ---- grow
 
 // Calls work(team, i) for each i < count, by one warp each; items with is_long(i) follow, by the whole thread block.
 template <class IsLong, class Work> __device__ __forceinline__ void by_warps(long long count, IsLong is_long, Work work) {
@@ -192,13 +192,13 @@ __device__ __forceinline__ int copy_row(const Rounds& R, const Team& team, const
   return kept;
 }
 
-template <class Team> __device__ __forceinline__ void make_room(const Rounds& R, const Team& team, int u) {
+template <class Team> __device__ __forceinline__ void grow_row(const Rounds& R, const Team& team, int u) {
   const Vertex at = R.vertex[u];
-  const int room = 2 * (at.used - at.first + at.incoming);
+  const int capacity = 2 * (at.used - at.first + at.incoming);
   unsigned long long target = 0;
-  if (team.rank == 0) target = atomicAdd(R.state + rows_used, static_cast<unsigned long long>(room));
+  if (team.rank == 0) target = atomicAdd(R.state + rows_used, static_cast<unsigned long long>(capacity));
   target = team.from_first(target);
-  if (target + room > static_cast<unsigned long long>(R.rows_room)) {
+  if (target + capacity > static_cast<unsigned long long>(R.rows_capacity)) {
     if (team.rank == 0) atomicExch(R.state + halt, static_cast<unsigned long long>(rows_full));
     return;
   }
@@ -206,12 +206,12 @@ template <class Team> __device__ __forceinline__ void make_room(const Rounds& R,
   if (team.rank != 0) return;
   R.start[u] = static_cast<long long>(target);
   R.vertex[u].used = kept;
-  R.vertex[u].room = room;
+  R.vertex[u].capacity = capacity;
   R.vertex[u].first = 0;
 }
 
 // Each thread tests one neighbor. Its warp moves a full row to longer storage, or the thread block if the row is long.
-__device__ __forceinline__ void make_room(const Rounds& R) {
+__device__ __forceinline__ void grow_row(const Rounds& R) {
   __shared__ int num_long;
   __shared__ int left[256];
   const long long count = static_cast<long long>(R.state[samples_used]);
@@ -222,9 +222,9 @@ __device__ __forceinline__ void make_room(const Rounds& R) {
     const bool full = u >= 0 && R.vertex[u].is_full(), is_long = full && R.vertex[u].is_long();
     if (is_long) left[atomicAdd(&num_long, 1)] = u;
     for (unsigned some = __ballot_sync(full_warp, full && !is_long); some; some &= some - 1)
-      make_room(R, Warp{}, __shfl_sync(full_warp, u, __ffs(static_cast<int>(some)) - 1));
+      grow_row(R, Warp{}, __shfl_sync(full_warp, u, __ffs(static_cast<int>(some)) - 1));
     __syncthreads();
-    for (int w = 0; w < num_long; ++w) make_room(R, Block{}, left[w]);
+    for (int w = 0; w < num_long; ++w) grow_row(R, Block{}, left[w]);
     __syncthreads();
   }
 }
@@ -259,7 +259,7 @@ template <int phase> __device__ __forceinline__ void run(const Rounds& R, double
   }
   if (phase == plan_phase && grid_begin() == 0) plan(R);
   if (phase == eliminate_phase) eliminate_chosen(R, shared);
-  if (phase == room_phase) make_room(R);
+  if (phase == grow_phase) grow_row(R);
   if (phase == scatter_phase) scatter(R);
 }
 
@@ -309,8 +309,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_eliminate(MS_ROUNDS_ARGUM
   run_unless_halted<eliminate_phase>(MS_ROUNDS, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(256) k_room(MS_ROUNDS_ARGUMENTS) {
-  run_unless_halted<room_phase>(MS_ROUNDS, nullptr);
+extern "C" __global__ void __launch_bounds__(256) k_grow_rows(MS_ROUNDS_ARGUMENTS) {
+  run_unless_halted<grow_phase>(MS_ROUNDS, nullptr);
 }
 
 extern "C" __global__ void __launch_bounds__(256) k_scatter(MS_ROUNDS_ARGUMENTS) {
@@ -323,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_rounds(int rounds, int wi
   const Rounds R MS_ROUNDS;
   for (int round = 0; round < rounds; ++round) {
     if (!run_unless_halted<select_phase>(R, shared) || !run_unless_halted<eliminate_phase>(R, shared) ||
-        !run_unless_halted<room_phase>(R, shared) || !run_unless_halted<scatter_phase>(R, shared))
+        !run_unless_halted<grow_phase>(R, shared) || !run_unless_halted<scatter_phase>(R, shared))
       return;
     if (R.state[work] > static_cast<unsigned long long>(widest)) return;
   }
@@ -333,7 +333,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_rounds(int rounds, int wi
 // `old_start`.
 extern "C" __global__ void __launch_bounds__(256)
 k_rewrite(const int* live, int count, const unsigned long long* key, const long long* old_start, const int* to, const double* w,
-          const long long* new_start, const int* new_room, int* vertex, int* new_to, double* new_w) {
+          const long long* new_start, const int* new_capacity, int* vertex, int* new_to, double* new_w) {
   Rounds R{};
   R.key = const_cast<unsigned long long*>(key);
   R.to = new_to;
@@ -346,7 +346,7 @@ k_rewrite(const int* live, int count, const unsigned long long* key, const long 
     if (team.rank != 0) return;
     all[u].used = kept;
     all[u].first = 0;
-    all[u].room = new_room[i];
+    all[u].capacity = new_capacity[i];
   });
 }
 
@@ -369,7 +369,7 @@ k_fill(int n, int samples, const long long* ptr, const int* to, const double* w,
     if (lane != 0) continue;
     Vertex& at = reinterpret_cast<Vertex*>(vertex)[u];
     at.used = edges + grounding;
-    at.room = static_cast<int>(start[u + 1] - first);
+    at.capacity = static_cast<int>(start[u + 1] - first);
     at.degree = edges * samples + grounding;
     at.first = at.incoming = at.touched = at.round = 0;
     at.blocker = -1;

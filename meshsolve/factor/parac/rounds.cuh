@@ -14,24 +14,24 @@ constexpr int few = 8;                                                  // entri
 enum State { halt, chosen_light, chosen_heavy, need, need_heavy, round_number, live_count, columns_used, samples_used, scratch_used,
              need_columns, rows_used, lost, work, columns_before, arrived, state_size };
 enum Halt { go_on, done, stalled, full, rows_full };
-enum Phase { select_phase, plan_phase, eliminate_phase, room_phase, scatter_phase, phases };
+enum Phase { select_phase, plan_phase, eliminate_phase, grow_phase, scatter_phase, phases };
 
 struct Vertex {
-  int used, room, first;                // entries of its row, including dead ones; capacity; all entries before `first` are dead
+  int used, capacity, first;            // entries of its row, including dead ones; limit; entries before `first` are dead
   int degree;                           // number of copies of live edges
   int blocker;                          // neighbor whose key was smaller at the last test, or -1
   int incoming, touched;                // samples of this round; 1 if the vertex is in the list `touched`
   int round;                            // round in which it was eliminated
 
   __device__ bool is_long() const { return used - first > longest; }
-  __device__ bool is_full() const { return used + incoming > room; }
+  __device__ bool is_full() const { return used + incoming > capacity; }
 };
 
 struct Rounds {
   int n, samples, by_degree;
   unsigned long long seed;
   double floor;
-  long long columns_room, samples_room, scratch_room, rows_room;
+  long long columns_capacity, samples_capacity, scratch_capacity, rows_capacity;
   unsigned long long *state, *key;      // key: (n + 1), the ground's last
   const int* origin;                    // (n) row of the matrix, which keys the random stream
   Vertex* vertex;                       // (n)
@@ -41,7 +41,7 @@ struct Rounds {
   const int* live;                      // superset of the live vertices
   int live_size;
   int* chosen;                          // (n) vertices of the round: light ones from the front, heavy ones from the back
-  int* touched;                         // (samples_room) their neighbors, once each
+  int* touched;                         // (samples_capacity) their neighbors, once each
   long long* reserved;                  // (n) first sample, and first entry of `touched`, of a chosen vertex: `degree` each
   long long* column_start;              // (n) columns of G; during its round relative to the columns of the round
   int *column_length, *column_row;      // rows are vertices
