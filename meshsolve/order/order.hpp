@@ -96,6 +96,6 @@ struct Levels {
                                // width^3 / 10 operations; with them, far more than that
   double dimension = 0;        // exponent d in vertices ~ levels^d; 0 if there are fewer than four levels
 };
-Levels levels(const Pattern& A, int most, bool diagonal);    // most: of the levels; diagonal: A stores its diagonal
+Levels levels(const Pattern& A, int most, bool diagonal);    // up to `most` levels; diagonal: A stores it
 
 }  // namespace ms::order

@@ -22,7 +22,7 @@ std::vector<int32_t> dense_rows(const Pattern& A) {
   std::vector<int32_t> rows;
   for (int32_t i = 0; i < A.n; ++i)
     if (static_cast<double>(A.degree(i)) > limit) rows.push_back(i);
-  if (static_cast<double>(rows.size()) > std::sqrt(static_cast<double>(A.n))) rows.clear();    // not exceptional
+  if (static_cast<double>(rows.size()) > std::sqrt(static_cast<double>(A.n))) rows.clear();    // keep them: not outliers
   std::stable_sort(rows.begin(), rows.end(), [&](int32_t a, int32_t b) { return A.degree(a) < A.degree(b); });
   return rows;
 }
