@@ -25,12 +25,12 @@ from benchmarks.table import Table, print_bars
 from benchmarks.worker import measure
 
 COLUMNS = ("solver", "threads", "analyze", "numeric", "solve3", "first", "refactor", "again", "peak MB", "nnz(L) M", "error")
-WRONG = 1e-10                                                       # backward error from which a solution does not count
+WRONG = 1e-10                                                       # largest accepted backward error of a solution
 DEFAULT = [name for name in SOLVERS if name != "cholmod-simplicial"]
 
 
 def main(arguments=None):
-    """Run the benchmark; returns 1 where a bar was missed."""
+    """Run the benchmark. Returns 1 if a bar was missed."""
     options = parser().parse_args(arguments)
     here, missing = available(options.peers)
     for name, why in missing.items():
@@ -41,7 +41,7 @@ def main(arguments=None):
     for problem in problems:
         with tempfile.TemporaryDirectory() as folder:
             run["rows"] += measure_problem(problem, list(here), pathlib.Path(folder), options)
-        write_json(run, options.out)                                # so that a run cut short leaves what it measured
+        write_json(run, options.out)                                # after each row: an interrupted run keeps its results
     run["bars"] = cholesky_bars.verdicts(run["rows"], options.clock)
     print("written:", write_json(run, options.out))
     return 0 if print_bars(run["bars"]) else 1
@@ -72,7 +72,7 @@ def measure_problem(problem, names, folder, options):
     steps = [key for _ in range(options.repeat) for key in runs]
     for name, t in tqdm(steps, desc=problem.name, leave=False, disable=None):
         done = runs[name, t]
-        if not done or "failed" not in done[-1]:                     # what failed once is not tried again
+        if not done or "failed" not in done[-1]:                     # a solver that failed is skipped from now on
             done.append(measure(name, folder / "system.npz", perm if name.endswith("-given") else None, t,
                                 timeout=options.timeout))
     print(f"\n{problem.name}: {system.n} unknowns, {system.A.nnz} nonzeros; median {options.clock} seconds, 3 right-hand sides")
@@ -84,7 +84,7 @@ def measure_problem(problem, names, folder, options):
 
 
 def metis_permutation(A, folder):
-    """METIS' permutation in a file for the solvers that are given one; None without pymetis."""
+    """File with METIS' permutation, for solvers with a given order. None without pymetis."""
     try:
         peer = METIS()
     except Unavailable as e:
@@ -95,7 +95,7 @@ def metis_permutation(A, folder):
 
 
 def condense(runs):
-    """The repeated runs of one solver as medians with quartiles; a run that failed or is wrong makes the row a failure."""
+    """Medians and quartiles over the runs of one solver. A failed or wrong run makes the row a failure."""
     failed = [run["failed"] for run in runs if "failed" in run]
     if failed:
         return {"failed": failed[0]}
@@ -120,7 +120,7 @@ def cells(row, clock):
     if "failed" in row:
         return [row["solver"], row["threads"], "failed:", row["failed"]]
     seconds = {name: s["median"] for name, s in row["seconds"][clock_for(row["threads"], clock)].items()}
-    parts = row["facts"].get("report", {}).get("seconds", {})          # ours in one call: its own account of the phases
+    parts = row["facts"].get("report", {}).get("seconds", {})          # one call of meshsolve: phases from its report
     analyze = seconds.get("analyze", sum(parts.get(k, 0.0) for k in ("patches", "order", "symbolic")) if parts else None)
     numeric = seconds.get("factor", parts.get("numeric"))
     nnz = row["facts"].get("nnz_L")

@@ -13,8 +13,8 @@ GROUPS = {
     "libigl": ("igl",),
     "Eigen": ("eigen",),
 }
-NOT_ASKED = ("PARDISO tuned", "Eigen")                          # measured and shown; the project's bars do not name them
-NUMERIC = {                                                     # numeric phase alone: with METIS' permutation or an own one
+NOT_ASKED = ("PARDISO tuned", "Eigen")                          # measured and printed, without a bar
+NUMERIC = {                                                     # numeric phase only, on METIS' permutation or the own one
     "PARDISO": ("pardiso-default-given", "pardiso-default"),
     "PARDISO tuned": ("pardiso-given", "pardiso-metis", "pardiso-omp"),
     "CHOLMOD": ("cholmod-given",),
@@ -24,7 +24,7 @@ FIRST_BOUND = {"PARDISO": 1.8, "PARDISO tuned": 1.8, "CHOLMOD": 1.8, "cholespy":
 
 
 def verdicts(rows, clock="wall"):
-    """All bars as dicts (see :func:`benchmarks.table.bar`); ``clock`` is used for one thread, wall clock for several."""
+    """All bars as dicts (see :func:`benchmarks.table.bar`). ``clock`` applies to one thread; several threads use the wall clock."""
     failures = sum("failed" in row for row in rows if row["solver"].startswith("meshsolve"))
     rows = [row for row in rows if "failed" not in row and row.get("is_mesh", True)]
     one = [row for row in rows if row["threads"] == 1]
@@ -47,7 +47,7 @@ def verdicts(rows, clock="wall"):
 
 
 def _speed(rows, clock, what, ours, peers, phase, bound, smallest, largest=1_000_000):
-    """How many times faster than the fastest of ``peers``: the worst mesh counts, the mean stands in the text."""
+    """Speedup over the fastest of ``peers``. The worst mesh counts; the text has the mean."""
     ratios = _ratios(rows, ours, peers, smallest, largest, lambda row: row["seconds"][clock][phase]["median"])
     return bar(_with_mean(what, ratios), min(ratios, default=None), bound)
 
@@ -73,7 +73,7 @@ def _with_mean(what, ratios):
 
 
 def _two_threads(rows):
-    """Numeric phase of one thread over two threads, on METIS' permutation, in memory that is there already."""
+    """Speedup of the numeric phase from one thread to two, on METIS' permutation, in allocated memory."""
     seconds = {(row["mesh"], row["threads"]): row["seconds"]["wall"]["refactor"]["median"] for row in rows
                if row["solver"] == "meshsolve-given" and row["n"] >= 100_000}
     ratios = [s / seconds[mesh, 2] for (mesh, t), s in seconds.items() if t == 1 and (mesh, 2) in seconds]
@@ -86,7 +86,7 @@ def _error(rows):
 
 
 def _bits(rows):
-    """Whether each mesh has one solution, bit for bit, in all runs and for all thread counts."""
+    """True if each mesh has the same solution, bit for bit, in all runs and for all thread counts."""
     bits = {}
     for row in rows:
         if row["solver"].startswith("meshsolve"):

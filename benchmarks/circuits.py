@@ -1,4 +1,4 @@
-"""Circuit matrices that the LU benchmark makes: modified nodal analysis of one backward Euler step.
+"""Generated circuit matrices of the LU benchmark: modified nodal analysis of one backward Euler step.
 
 ``grid`` and ``controlled`` are :func:`meshsolve.datasets.power_grid`. ``chains`` is :func:`meshsolve.datasets.ladder` numbered wire
 after wire, not section after section, as all results have it: a sparse grid whose wires are chains of 16 R-L-C sections, as in the

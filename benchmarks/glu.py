@@ -153,7 +153,7 @@ class SuperLU:
 
 
 def main(arguments=None):
-    """Run the benchmark; returns 1 where a bar was missed."""
+    """Run the benchmark. Returns 1 if a bar was missed."""
     options = parser().parse_args(arguments)
     if options.transient:
         return transient.run(options)
@@ -196,7 +196,7 @@ def parser():
 
 
 def problems(options):
-    """(name, matrix): generated ones by size, then those of the data folder."""
+    """(name, matrix): generated ones by size, then the files of the data folder."""
     for size in [20] if options.quick else [s for s in options.sizes if s > 1]:
         for kind in options.kinds:
             yield f"{kind}-{size}k", circuit(kind, SIDES[kind, size])
@@ -211,7 +211,7 @@ def problems(options):
 
 
 def solvers(options):
-    """(name, threads) -> solver, for those that are installed."""
+    """{(name, threads): solver} of the installed solvers."""
     here = {("meshsolve", t): Ours(t) for t in options.threads}
     for name, make in (("klu", Klu), ("pardiso", PardisoLU)):
         if name not in options.peers:
@@ -264,7 +264,7 @@ def backward_error(A, x, b):
 
 
 def bars(rows, clock, statistic="median"):
-    """The project's bars on what was measured."""
+    """The project's bars for the rows."""
     table = {(r["matrix"], r["solver"], r["threads"]): r for r in rows}
 
     def ratio(matrix, threads, peer, phase, peer_threads=1, solver="meshsolve"):
@@ -302,7 +302,7 @@ def bars(rows, clock, statistic="median"):
 
 
 def analysis_bars(table):
-    """The one analysis of each solver, where ours went without nested dissection."""
+    """The first analysis of each solver, for matrices that meshsolve orders without nested dissection."""
     out = []
     for peer, name, bound in (("klu", "KLU", 4.0), ("pardiso", "PARDISO", 1 / 3)):
         times = []

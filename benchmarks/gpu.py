@@ -42,14 +42,14 @@ from meshsolve.factor.cholesky.values import Values
 from meshsolve.sparse.places import CUDA
 
 GENERATED = tuple(f"scan-{k}" for k in range(5))            # four times as many vertices each
-THESIS = "igea"                                             # 134,345 vertices: the mesh of the table that the project began with
+THESIS = "igea"                                             # 134,345 vertices
 COLUMNS = ("solver", "order", "symbolic", "numeric", "first", "refactor", "solve3", "step", "nnz(L) M", "error")
-WARM_UP = 5                                                 # level of a small icosphere that is dissected on the GPU all the same
-LARGE = 1_000_000                                           # vertices from which the bars count, and a CPU is asked once
-GROWTH = 1.3                                                # of the time of a row, as a power of the vertices
+WARM_UP = 5                                                 # level of a small icosphere for the warm-up of nested dissection
+LARGE = 1_000_000                                           # smallest mesh of the bars, on which the CPU is measured once
+GROWTH = 1.3                                                # exponent of the time of a row in the number of vertices
 REORDER = 3                                                 # cusolverSp's own METIS, as its `reorder` argument
-LONGEST = 150                                               # seconds for a row, or for making a mesh
-STARTS = 60                                                 # more, until a process has begun
+LONGEST = 150                                               # most seconds for a row, or for generating a mesh
+STARTS = 60                                                 # additional seconds for the start of a process
 LOST = 3                                                    # status of a process that has lost the device
 
 
@@ -124,7 +124,7 @@ class Progress:
             os.replace(scratch, self.path)
 
     def attempt(self, solver, case, repeat):
-        """The row of a solver. Where it loses the device, this process ends."""
+        """The row of a solver. If it loses the device, this process ends."""
         if solver in self.lost:
             return {"failed": self.lost[solver]}
         self.begins([solver, None])
@@ -139,7 +139,7 @@ class Progress:
 
 
 def supervise(arguments, command=(sys.executable, "-m", "benchmarks.gpu"), longest=LONGEST, clock=time.monotonic):
-    """Run the benchmark in processes of its own; returns 1 where a row failed."""
+    """Run the benchmark in child processes. Returns 1 if a row failed."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         state = pathlib.Path(folder) / "state.json"
@@ -157,7 +157,7 @@ def supervise(arguments, command=(sys.executable, "-m", "benchmarks.gpu"), longe
 
 
 def watch(child, state, longest, clock):
-    """Wait for a process that writes to ``state`` in time: None, or how it ended where it did not come to its end."""
+    """Wait for a process that must write to ``state`` in time. Returns None, or the reason if it did not complete."""
     written, since = None, clock()
     try:
         while child.poll() is None:
@@ -174,7 +174,7 @@ def watch(child, state, longest, clock):
 
 
 def main(arguments=None):
-    """Run the benchmark in this process; returns 1 where a row failed."""
+    """Run the benchmark in this process. Returns 1 if a row failed."""
     options = parser().parse_args(arguments)
     progress = Progress(options.go_on, options.budget)
     if progress.run is None:
@@ -192,7 +192,7 @@ def main(arguments=None):
 
 
 def default_meshes():
-    """What is measured where nothing is asked for, smallest first."""
+    """The default meshes, smallest first."""
     return sorted([*GENERATED, *[THESIS] * (THESIS in catalogue())], key=lambda name: find(name).size())
 
 
@@ -267,7 +267,7 @@ def is_lost():
 
 
 def warm_up(solvers, progress):
-    """Each solver solves a small system: kernels compiled, libraries loaded. The seconds of the first time are kept."""
+    """Solve a small system with each solver, which compiles kernels and loads libraries. The seconds are kept."""
     mesh, seconds = ms.datasets.icosphere(WARM_UP), progress.run["warm_up"]
     case = Case(mesh, smoothing_system(mesh))
     for solver in solvers:
@@ -283,7 +283,7 @@ def warm_up(solvers, progress):
 
 
 def on_cpu(case, repeat):
-    """The CPU path of this library, for scale."""
+    """meshsolve on the CPU, for comparison."""
     system, repeat = case.system, fewer(case, repeat)
     return measured(lambda: ms.cholesky(system.A, device="cpu"), system.A, system.A2, system.B, system, repeat)
 
@@ -295,14 +295,14 @@ def on_gpu(precision, **options):
         A, A2, B = (to_device(M) for M in (system.A, system.A2, system.B))
         row = measured(lambda: ms.cholesky(A, device="cuda", precision=precision, **options), A, A2, B, system, repeat)
         orders = [timed(lambda: ms.order.nested_dissection(A, device="cuda")) for _ in range(min(repeat, 3))]
-        return row | {"order": 1e3 * float(np.median(orders))}         # the report's does not wait for the device
+        return row | {"order": 1e3 * float(np.median(orders))}         # the times of the report do not wait for the device
     return solver
 
 
 def cudss_alone(case, repeat):
     """cuDSS with its own ordering, called as this library calls it."""
     system = case.system
-    sym = ms.analyze(system.A)                              # outside the clock: cuDSS orders what it gets once more
+    sym = ms.analyze(system.A)                              # not timed: cuDSS orders the matrix again
     A, A2, B = (to_device(M) for M in (system.A, system.A2, system.B))
 
     def first():
@@ -341,7 +341,7 @@ def metis(case, repeat):
 
 
 def flow(place):
-    """Mean curvature flow from a mesh of the host to one, every stage and every transfer; then further steps."""
+    """Mean curvature flow from a host mesh to a host mesh, with all transfers; then further steps."""
     def solver(case, repeat):
         def first_step():
             kept["flow"] = begun = Flow(case.mesh, device=place)
@@ -361,7 +361,7 @@ def flow(place):
     return solver
 
 
-SOLVERS = {                                                 # what the bars need comes first
+SOLVERS = {                                                 # the solvers of the bars come first
     "meshsolve cuda": on_gpu("double"),
     "metis alone": metis,
     "cudss own order": cudss_alone,
@@ -375,7 +375,7 @@ SOLVERS = {                                                 # what the bars need
 
 
 def bars(rows):
-    """What the GPU path is measured by, each on the largest mesh of at least a million vertices that has both rows."""
+    """The bars of the GPU, each on the largest mesh of at least a million vertices that has both rows."""
     def compare(what, above, below, column, bound, at_least=True):
         values = {(row["solver"], row["n"]): row.get(column) for row in rows if row["n"] >= LARGE}
         sizes = [n for solver, n in values if solver == above and values[above, n] and values.get((below, n))]

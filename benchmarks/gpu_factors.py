@@ -33,12 +33,12 @@ LAPLACIANS = ("grid2d-1000", "delaunay-500k", "road-500k", "grid3d-100")
 QUICK = ("stokes-128", "grid3d-30")
 TILES = {"fill_level": 1, "tile_size": 32}
 TOLERANCE, SOLVED, MAXITER = 1e-8, 1e-6, 300
-GAIN = 6                                                    # of the incomplete factor over one thread of the CPU, on average
+GAIN = 6                                                    # bar: mean speedup of the incomplete factor over one CPU thread
 COLUMNS = ("solver", "first", "factor", "solve", "its", "levels", "nnz(L) M", "residual")
 
 
 def factor_row(place, repeat, A, b, **options):
-    """A factor by `ms.ildl`: the first, the least of some refactorizations; then a solve, by SQMR where it is incomplete."""
+    """`ms.ildl`: first factorization, fastest refactorization, and a solve, by SQMR if the factor is incomplete."""
     M, v = (A, b) if place == "cpu" else (to_device(A), device.to_device(b))
     threads, kept = {"threads": 1} if place == "cpu" else {}, {}
     first = timed(lambda: kept.update(K=ms.ildl(M, device=place, **options, **threads)))
@@ -115,13 +115,13 @@ TOO_MUCH = {("kkt-random-50k", "complete, 1 thread"), ("kkt-random-50k", "comple
 
 
 def case_of(kind, name):
-    """(A, b) of a problem; a right-hand side of a solution at random, so that Laplacians have one."""
+    """(A, b) of a problem. b = A x for a random x, so that Laplacians have a solution."""
     A = ildl.load(name) if kind == "ildl" else sp.csr_array(parac.PROBLEMS[name].make())
     return A, A @ np.random.default_rng(0).standard_normal(A.shape[0])
 
 
 def main(arguments=None):
-    """Run the benchmark; returns 1 where a bar was missed."""
+    """Run the benchmark. Returns 1 if a bar was missed."""
     options = parser().parse_args(arguments)
     names = options.problems or (QUICK if options.quick else [*SADDLES, *LAPLACIANS])
     run = describe("gpu_factors", [1], "wall") | {"device": describe_device(), "rows": [], "failed": {}}
@@ -164,7 +164,7 @@ def measure_problem(name, repeat, run, budget):
 
 
 def bars(rows):
-    """How many times faster the GPU is than one thread of the CPU: factors of L D L^T, set-up and solve of ParAC."""
+    """Speedup of the GPU over one CPU thread: factors of L D L^T, set-up and solve of ParAC."""
     at = {(row["problem"], row["solver"]): row for row in rows if "failed" not in row}
     out = []
     for what, phases, bound in (("incomplete", ("factor",), GAIN), ("complete", ("factor",), None), ("parac", ("factor",), None),

@@ -26,7 +26,7 @@ from benchmarks.problems import data_folder
 from benchmarks.table import Table, bar, print_bars
 
 SOLVED = 1e-6
-LARGE = 50_000                                   # unknowns from which two threads are to gain half
+LARGE = 50_000                                   # smallest system of the bar on two threads, which is a speedup of 1.5
 PARALLEL = (("meshsolve-complete", "factor", True), ("meshsolve-complete", "solve", False),
             ("meshsolve-incomplete", "factor", False), ("meshsolve-incomplete", "solve", False), ("meshsolve", "total", True), ("meshsolve", "again", True))
 WORST = 1e99                                     # residual of a solution that is not finite
@@ -41,7 +41,7 @@ GENERATED = {
     "kkt-banded-50k": lambda: ms.datasets.kkt(33000, 17000, seed=3, kind="banded"),
     "kkt-banded-200k": lambda: ms.datasets.kkt(133000, 67000, seed=4, kind="banded"),
 }
-MORE = {                                         # of meshes and grids, measured where they are asked for by name
+MORE = {                                         # of meshes and grids, measured on request
     "stokes-400": lambda: ms.datasets.stokes(400),
     "constrained-smoothing-7": lambda: ms.datasets.constrained_smoothing(ms.datasets.icosphere(7)),
     "conformal-map-7": lambda: ms.datasets.conformal_map(ms.datasets.icosphere(7)),
@@ -52,7 +52,7 @@ QUICK = ("tuma2", "cont-101_kkt", "hangGlider_2", "aug3d_kkt", "stokes-128", "kk
 
 
 def _with_means(L, count):
-    """A Laplacian with so many weighted means of all unknowns prescribed."""
+    """A Laplacian with prescribed weighted means of all unknowns."""
     C = sp.csr_array(np.random.default_rng(0).random((count, L.shape[0])))
     return sp.csr_array(sp.block_array([[L, C.T], [C, None]]))
 
@@ -106,7 +106,7 @@ def _factored(A, fill_level, watch):
 
 
 def _analysis(report):
-    """Seconds of all that looks at the pattern alone, and of the matching."""
+    """Seconds of the phases that read only the pattern, and of the matching."""
     return sum(report.seconds.get(k, 0) for k in ("matching", "patches", "order", "symbolic"))
 
 
@@ -164,7 +164,7 @@ def _least(phase, watch, again, attempt):
 
 
 def main(arguments=None):
-    """Run the benchmark; returns 1 where a bar was missed."""
+    """Run the benchmark. Returns 1 if a bar was missed."""
     options = parser().parse_args(arguments)
     if options.worker:
         print(json.dumps(measure_here(*options.worker)))
@@ -231,7 +231,7 @@ def measure_here(name, solver):
 
 
 def measure(name, solver, threads, options):
-    """The repeated measurement of one solver on one system, each in a process of its own."""
+    """Repeated measurements of one solver on one system, each in its own process."""
     done = []
     for _ in range(options.repeat):
         try:
@@ -265,7 +265,7 @@ def cells(row, clock):
 
 
 def verdicts(rows, clock):
-    """The project's bars on these rows: one thread, then what a second one gains."""
+    """The project's bars on these rows: one thread, then the speedup of two."""
     one = {(r["problem"], r["solver"]): r for r in rows if r["threads"] == min(x["threads"] for x in rows)}
     names = list(dict.fromkeys(problem for problem, _ in one))
     solved = [p for p in names if one.get((p, "meshsolve"), {}).get("residual", 1) <= SOLVED]
@@ -286,7 +286,7 @@ def verdicts(rows, clock):
 
 
 def speedups(rows):
-    """How many times faster two threads are than one, on systems of at least 50,000 unknowns, by wall clock."""
+    """Wall-clock speedup of two threads on systems of at least 50,000 unknowns."""
     at = {(r["problem"], r["solver"], r["threads"]): r["seconds"]["wall"] for r in rows if "seconds" in r and r["n"] >= LARGE}
     bars = []
     for solver, phase, asked in PARALLEL:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.ildl_guide [NAME ...]         # names as in benchmarks.ildl; prints Markdown
 
-The numbers go to ``benchmarks/results/``, where the table of the page comes from.
+The result file in ``benchmarks/results/`` is the source of that table.
 
 Random solutions, unscaled residual 1e-6, 1000 iterations at most, one thread, CPU seconds (the smaller of two runs).
 """
@@ -69,7 +69,7 @@ def measure(name, choice):
 
 
 def table(rows, names):
-    """The rows of a result file as Markdown; a cross where SQMR did not converge."""
+    """The rows of a result file as Markdown. A cross means no convergence of SQMR."""
     lines = ["| choice | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     for row in rows:
         what = ", ".join(f"`{k}={v!r}`" for k, v in row["choice"].items()) or (

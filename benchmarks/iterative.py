@@ -1,4 +1,4 @@
-"""Set-up and solve of one iterative solver in a process of its own, which is stopped when it takes too long.
+"""Set-up and solve of one iterative solver in a child process, which is stopped after a limit.
 
 The library is loaded and warmed up on a tiny graph first. The child prints a line when it begins and one after each repetition. The limit
 counts from the first line, and earlier repetitions are kept. ``python -m benchmarks.iterative`` is the child, with the task as JSON on
@@ -34,11 +34,11 @@ def measure(folder, solver, threads, options, rtol, wrong):
     Parameters
     ----------
     folder : path
-        Where :func:`save` left the system.
+        Folder of :func:`save`.
     solver : str
         A name of ``ITERATIVE``, or ``"parac-"`` and an ordering.
     options : namespace
-        ``repeat``, and ``limit``: seconds for all repetitions; the first has to end in that time.
+        ``repeat``, and ``limit``: seconds for all repetitions. The first one must end in that time.
     rtol, wrong : float
         Tolerance of the relative residual, and the residual above which the result is a failure.
 
@@ -98,7 +98,7 @@ def run(folder, solver, threads, repeat, rtol):
     for _ in range(repeat):
         try:
             print(json.dumps(once(make(solver, threads), A, b, rtol)), flush=True)
-        except Exception as e:                                      # whatever a peer raises on a graph it is not made for
+        except Exception as e:                                      # any error of a peer on an unsuitable graph
             print(json.dumps({"failed": f"{type(e).__name__}: {e}"}), flush=True)
             return
 

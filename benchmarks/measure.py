@@ -1,7 +1,7 @@
-"""Timing, peak memory, the description of the machine, and the JSON that every run leaves behind.
+"""Timing, peak memory, the description of the machine, and the JSON file of a run.
 
-Wall-clock and CPU seconds are both recorded. CPU seconds of one-thread runs hold on a machine that others use too; wall
-clock is what a user waits for and the only fair one for several threads.
+Wall-clock and CPU seconds are both recorded. CPU seconds of one-thread runs are valid on a shared machine. Wall-clock
+seconds are the time of a user and the only fair measure for several threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import time
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MESHSOLVE_NUM_THREADS")
-STOLEN = 0.02                   # of a round's time: others had the cores for longer than a tick of the clock
+STOLEN = 0.02                   # share of a round's time above which stolen CPU time invalidates the round
 LIBRARIES = ("meshsolve", "numpy", "scipy", "libigl", "pymetis", "pypardiso", "mkl", "cholespy")
 
 

@@ -21,7 +21,7 @@ from benchmarks.table import Table, bar, print_bars
 
 
 def main(arguments=None):
-    """Run the benchmark; returns 1 where a bar was missed."""
+    """Run the benchmark. Returns 1 if a bar was missed."""
     options = parser().parse_args(arguments)
     here, missing = available(options.peers, ORDERINGS)
     symbolic, reason = cholmod_release()
@@ -38,7 +38,7 @@ def main(arguments=None):
     for problem in problems:
         run["rows"].append(measure(problem, peers, bool(symbolic), options))
         table.row(*cells(run["rows"][-1], here, options))
-        write_json(run, options.out)                                # so that a run cut short leaves what it measured
+        write_json(run, options.out)                                # after each row: an interrupted run keeps its results
     run["bars"] = verdicts(run["rows"], options)
     print("written:", write_json(run, options.out))
     return 0 if print_bars(run["bars"]) else 1

@@ -66,7 +66,7 @@ PROBLEMS = {
 
 
 def main(arguments=None):
-    """Run the benchmark; returns 1 where a bar was missed."""
+    """Run the benchmark. Returns 1 if a bar was missed."""
     options = parser().parse_args(arguments)
     here, missing = available(options.peers, ITERATIVE)
     for name, why in missing.items():
@@ -81,7 +81,7 @@ def main(arguments=None):
             print(f"left out: {name}: {e}")
             continue
         run["rows"].append(measure_problem(name, A, list(here), options))
-        write_json(run, options.out)                                # so that a run cut short leaves what it measured
+        write_json(run, options.out)                                # after each row: an interrupted run keeps its results
     run["bars"] = verdicts(run["rows"], options.clock, run["dgemm"])
     print("written:", write_json(run, options.out))
     return 0 if print_bars(run["bars"]) else 1

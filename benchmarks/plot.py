@@ -1,4 +1,4 @@
-"""From the result files: the tables of docs/benchmarks.md, and a bar chart. Nothing is measured here.
+"""The tables of docs/benchmarks.md and a bar chart, from the result files. This module measures nothing.
 
     python -m benchmarks.plot [RESULT.json ...] [--bench NAME ...] [--page docs/benchmarks.md] [--png docs/benchmark.png]
 
@@ -68,14 +68,14 @@ def spliced(page, text):
 
 
 def write_whole(path, text):
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     scratch = path.with_name(path.name + ".tmp")
     scratch.write_text(text)
     os.replace(scratch, path)
 
 
 def compares(run):
-    """Whether some mesh has more solvers than one."""
+    """True if a mesh has several solvers."""
     return any(len(solvers) > 1 for solvers in by_mesh(run).values())
 
 

@@ -26,17 +26,17 @@ import meshsolve as ms
 from benchmarks.peers.base import cache_folder
 
 SMALLEST, LARGEST = 30_000, 1_000_000           # vertices in the set "order"
-MOST_COMPONENTS = 1_000                         # a soup of loose triangles is no test of an ordering
+MOST_COMPONENTS = 1_000                         # more components: a triangle soup, no test of an ordering
 CHOLESKY = ("spot", "stanford-bunny", "nefertiti", "ogre", "igea", "ogre-1", "igea-1", "nefertiti-2", "ogre-2")
 QUICK = ("stanford-bunny", "nefertiti", "igea", "ogre-1")
 SPHERES = {"order": (6, 7, 8), "cholesky": (4, 6, 7, 8), "quick": (5, 6)}
-SCAN = 16_000                                   # vertices, about, of the generated scan before it is subdivided
+SCAN = 16_000                                   # approximate number of vertices of the generated scan before subdivision
 SHIFT = 1e-3                                    # of the mean diagonal, for the Laplacian of a graph
 
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A mesh by name: a file (or None for one that is generated) and how often it is subdivided."""
+    """A mesh by name: a file (None for a generated mesh) and the number of subdivisions."""
 
     name: str
     path: pathlib.Path | None
@@ -47,7 +47,7 @@ class Problem:
         return smoothing_system(self.mesh())
 
     def mesh(self):
-        """The mesh, without vertices that no face uses."""
+        """The mesh without unused vertices."""
         if self.path is None and self.name.startswith("icosphere"):
             return ms.datasets.icosphere(self.level)
         return _subdivided(self) if self.level else self._coarse()
@@ -56,7 +56,7 @@ class Problem:
         return _scan() if self.path is None else _used_part(ms.load_mesh(self.path))
 
     def size(self):
-        """How many vertices the mesh has, without making it: a step adds one an edge, halves the edges and adds three a face."""
+        """Number of vertices, without building the mesh: a subdivision adds a vertex per edge, splits each edge and adds three edges per face."""
         mesh = dataclasses.replace(self, level=0).mesh()
         n, edges, faces = len(mesh.vertices), len(mesh.edges), len(mesh.faces)
         for _ in range(self.level):
@@ -120,7 +120,7 @@ class System:
 
     @classmethod
     def load(cls, path):
-        """Read what :meth:`save` wrote."""
+        """Read a file of :meth:`save`."""
         with np.load(path) as z:
             n = len(z["indptr"]) - 1
             A, A2 = (sp.csr_array((z[d], z["indices"], z["indptr"]), shape=(n, n)) for d in ("data", "data2"))
@@ -128,7 +128,7 @@ class System:
 
 
 def shifted_system(L):
-    """The :class:`System` of a Laplacian and a small multiple of the identity, twice as large a one for A2; random right-hand sides."""
+    """The :class:`System` of a Laplacian plus a small multiple of the identity, doubled for A2, with random right-hand sides."""
     shift = SHIFT * L.diagonal().mean() * sp.eye_array(L.shape[0])
     return System(sp.csr_array(L + shift), sp.csr_array(L + 2 * shift), np.random.default_rng(0).standard_normal((L.shape[0], 3)))
 
@@ -153,7 +153,7 @@ def smoothing_system(mesh):
 
 
 def _common_pattern(M, L, t):
-    """M + t L on the pattern of L for any t: scipy would drop entries that happen to cancel."""
+    """M + t L on the pattern of L for any t. scipy would drop entries that cancel."""
     A = sp.csr_array(L, copy=True)
     A.sort_indices()
     A.data *= t
@@ -230,7 +230,7 @@ def _order_set():
         level = 0
         while n <= LARGEST:
             sized.append((n, f"{name}-{level}" if level else name))
-            n, faces, level = n + 3 * faces // 2, 4 * faces, level + 1      # one new vertex an edge, four faces for one
+            n, faces, level = n + 3 * faces // 2, 4 * faces, level + 1      # a new vertex per edge, four faces per face
     return [find(name) for _, name in sorted(sized)]
 
 

@@ -1,4 +1,4 @@
-"""A result file as a table in Markdown, with the line that says where it was measured. Nothing is measured here."""
+"""A result file as a table in Markdown, with a line on machine and date. This module measures nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MULTIGRID = ("pyamg-sa", "pyamg-rs")
 
 
 def markdown(run):
-    """One result as tables with the line that says where it was measured."""
+    """One result as tables, with a line on machine and date."""
     parts = [_lines(columns, rows) for columns, rows in (make(run) for make in TABLES[run["bench"]]) if rows]
     host, left_out = run["machine"], ", ".join(run.get("left_out", []))
     note = f"{processor(run)}, {host['cores']} cores, {run['date'][:10]}, commit {run['git']}; {_statistic(run)} {run['clock']} seconds; {_peers(run)}"
@@ -60,7 +60,7 @@ def order_table(run):
 
 
 def _mean_of_all(run, rows, columns):
-    """The last row: how many times faster than METIS, and the ratios of fill, as geometric means over every mesh."""
+    """The last row: geometric means over all meshes of the speedup over METIS and of the ratios of fill."""
     what = "meshes" if of_meshes(run) else "volumes"
     if any(cell == "-" for row in rows for cell in row[2:]):
         return [f"{len(rows)} {what}", *["-"] * (len(columns) - 1)]
@@ -109,7 +109,7 @@ def threads_table(run):
 
 
 def of_meshes(run):
-    """Whether all rows are systems of meshes, none of graphs or other matrices."""
+    """True if all rows are systems of meshes."""
     return all(row.get("is_mesh", True) for row in run["rows"])
 
 
@@ -268,7 +268,7 @@ def updates_table(run):
 
 
 def _klu_clock(solvers, threads, run):
-    """KLU's seconds by the clock that ours are taken by on so many threads."""
+    """KLU's seconds, by the clock of meshsolve's row."""
     return solvers["klu", 1]["seconds"][clock_for(threads, run["clock"])]["total"]
 
 

@@ -1,4 +1,4 @@
-"""Circuits over time, end to end: the same loops on ms.lu and on KLU.
+"""Circuits over time, end to end: one loop on ms.lu and on KLU.
 
     python -m benchmarks.glu --transient [--sizes 1 20 200] [--threads 1 2] [--steps 1000 100] [--clock cpu]
 
@@ -35,10 +35,10 @@ SIDES = {1: 32, 20: 141, 200: 447}      # thousands of nodes: side of the grid
 STEP = 2e-11                            # seconds
 MOST_NEWTON = 50
 TURNS = 25                              # of a run: long enough for a factor to be back in the caches
-RELATIVE, VOLT = 1e-3, 1e-6             # SPICE's reltol and vntol
-SMALL = 5_000                           # unknowns up to which a run checks that all works, and is not judged
+RELATIVE, VOLT = 1e-3, 1e-6             # reltol and vntol of SPICE
+SMALL = 5_000                           # largest system without a bar, a check that the loop works
 CLEARLY = 1.2                           # times faster than KLU end to end
-APART = 1e-6                            # of the largest value: solutions that differ by more are a failure
+APART = 1e-6                            # largest accepted difference of solutions, relative to the largest value
 
 
 def deck(path, side, diodes, steps):
@@ -84,7 +84,7 @@ class Problem:
         return self.system.right_hand_side(self.volts.at(k * STEP), self.amperes.at(k * STEP)) + self.a * (self.storage @ x)
 
     def junction_currents(self, currents):
-        """(n,) what currents through the junctions put into the right-hand side."""
+        """(n,) contributions of the junction currents to the right-hand side."""
         padded = np.zeros(self.n + 1)
         np.add.at(padded, self.system.devices.nodes[:, 0], currents)
         np.add.at(padded, self.system.devices.nodes[:, 1], -currents)
@@ -111,7 +111,7 @@ class Ours:
 
 
 class OnKlu:
-    """KLU on compressed columns; what brings the values there is not timed, a program on KLU would assemble columns."""
+    """KLU on compressed columns. The conversion is not timed: a program on KLU would assemble columns."""
 
     def first(self, A, watch):
         self.klu = Klu()
@@ -170,7 +170,7 @@ def newton_step(problem, solver, watch, s, x):
 
 
 class Adding(Stopwatch):
-    """A stopwatch whose phases occur again."""
+    """A stopwatch with repeated phases."""
 
     @contextlib.contextmanager
     def phase(self, name):
@@ -186,7 +186,7 @@ class Adding(Stopwatch):
 
 
 def lockstep(problem, solvers):
-    """All solvers in turns: {name: (seconds, Newton steps, largest difference, last solution)}."""
+    """Run all solvers in turns: {name: (seconds, Newton steps, largest difference, last solution)}."""
     watches = {key: Adding() for key in solvers}
     marches = {key: march(problem, solver, watches[key]) for key, solver in solvers.items()}
     counts, apart, last, reference = dict.fromkeys(solvers, 0), dict.fromkeys(solvers, 0.0), {}, next(reversed(solvers))
@@ -247,7 +247,7 @@ def measure(name, problem, path, threads, klu, with_application=True):
 
 
 def bars(rows, clock):
-    """KLU's time over ours, end to end, and how far solutions differ."""
+    """KLU's time over ours, end to end, and the differences of the solutions."""
     table, out = {(r["problem"], r["loop"], r["solver"], r["threads"]): r for r in rows}, []
     for (problem, loop, solver, t), ours in table.items():
         klu = table.get((problem, loop, "klu", 1))
@@ -261,7 +261,7 @@ def bars(rows, clock):
 
 
 def run(options):
-    """Measure, print and write; returns 1 where a bar was missed."""
+    """Measure, print and write. Returns 1 if a bar was missed."""
     result = describe("transient", options.threads, options.clock) | {"rows": []}
     klu = None
     try:

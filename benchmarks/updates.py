@@ -30,7 +30,7 @@ WRONG = 1e-10                                   # backward error that ends the r
 
 
 def main(arguments=None):
-    """Run the benchmark; returns 1 where a solution is wrong."""
+    """Run the benchmark. Returns 1 if a solution is wrong."""
     options = parser().parse_args(arguments)
     here, missing = available(["cholmod-simplicial"])
     run = describe("updates", [options.threads], options.clock) | {"peers": here, "left_out": missing, "rows": []}

@@ -1,4 +1,4 @@
-"""One measurement in a process of its own: ``python -m benchmarks.worker``, the task as JSON on standard input.
+"""One measurement in a child process: ``python -m benchmarks.worker``, with the task as JSON on standard input.
 
 A fresh process for each run keeps the libraries' memory pools, thread pools and BLAS settings apart. The library is
 loaded and warmed up on a tiny system first; what is timed is the first factorization of this process, then a few
@@ -24,7 +24,7 @@ from benchmarks.measure import PeakMemory, Stopwatch, thread_environment
 def measure(solver, system, perm=None, threads=1, again=3, timeout=600):
     """Measure ``SOLVERS[solver]`` on the system stored in the file ``system`` in a new process.
 
-    Returns the worker's dict, or ``{"failed": reason}`` where it crashed or took longer than ``timeout`` seconds.
+    Returns the worker's dict, or ``{"failed": reason}`` if it crashed or took longer than ``timeout`` seconds.
     """
     task = {"solver": solver, "system": str(system), "perm": None if perm is None else str(perm), "again": again}
     try:
@@ -40,7 +40,7 @@ def measure(solver, system, perm=None, threads=1, again=3, timeout=600):
 
 
 def run(solver, system, perm=None, again=3):
-    """What :func:`measure` returns, measured in this process."""
+    """The result of :func:`measure`, measured in this process."""
     from benchmarks.peers import SOLVERS
     from benchmarks.problems import System
 
@@ -88,7 +88,7 @@ def warm_up(make):
 
 
 def trim():
-    """Give freed memory back to the system, so that it is not taken for the solver's (glibc only)."""
+    """Return freed memory to the system, so that it does not count for the solver (glibc only)."""
     gc.collect()
     if hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)
