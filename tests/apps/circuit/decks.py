@@ -54,7 +54,7 @@ def ladder(sections=40):
 
 
 def power_grid(n=12, seed=1):
-    """n x n nodes of resistors, loads drawn by current sources, supplies at the corners through a package inductance."""
+    """n x n nodes of resistors with current sources as loads, and supplies at the corners behind a package inductance."""
     rng = np.random.default_rng(seed)
     lines = []
     for i in range(n):
@@ -86,7 +86,7 @@ def clock_mesh(n=6):
 
 
 def multiplier(stages):
-    """A Cockcroft-Walton voltage multiplier: diodes that open and close in turns."""
+    """A Cockcroft-Walton voltage multiplier, whose diodes open and close in turns."""
     lines, out, down = ["V1 in 0 SIN(0 10 1k)"], "in", "0"
     for k in range(stages):
         lines += [f"Ca{k} {out} o{k} 100n", f"Da{k} {down} o{k} dm", f"Db{k} o{k} d{k} dm", f"Cb{k} {down} d{k} 100n"]
@@ -105,7 +105,7 @@ def diode_grid(n, source="SIN(0 5 1k)"):
 
 
 def devices(**parameters):
-    """The devices of diodes side by side: model parameters by name, numbers or one for each diode."""
+    """The devices of several diodes. Each model parameter is a number or an array with one value per diode."""
     count = max(np.size(value) for value in parameters.values()) if parameters else 1
     lines = []
     for k in range(count):
@@ -115,7 +115,7 @@ def devices(**parameters):
 
 
 def knee(saturation, n, bv, ibv):
-    """The voltage from which breakdown grows, by the equation that it solves."""
+    """The knee voltage of breakdown, from its equation."""
     if bv > 1e98 or ibv < saturation * bv / THERMAL:
         return bv
     excess = lambda v: v - bv + n * THERMAL * np.log(max(ibv / saturation + 1 - v / THERMAL, 1.0))

@@ -1,4 +1,4 @@
-"""Decks in every syntax that is read, with the voltage of node n at rest in ngspice 39."""
+"""Decks in every supported syntax, with the voltage of node n at rest in ngspice 39."""
 
 I = "I1 0 n 1\n"
 V = "V1 a 0 2\nV2 b 0 3\n"
@@ -13,7 +13,7 @@ def hot(line):
 
 
 def sub(call, head, body, rest=""):
-    """A subcircuit, its call and what is around it."""
+    """A subcircuit, its call and the elements around it."""
     return f"{call}\n.subckt {head}\n{body}\n.ends{rest}"
 
 
@@ -61,8 +61,8 @@ SYNTAX = {
     "a pin without a connection": (sub("V1 1 0 1\nR1 1 n 1\nR3 n 0 1\nX1 n nc s", "s a c", "R2 a 0 1"), 1 / 3), "defined twice": (sub("X1 n s", "s a", "V1 a 0 1") + "\n.subckt s a\nV1 a 0 2\n.ends" + R, 1),
     "model twice": (I + "R1 n 0 rm\n.model rm r(r=3)\n.model rm r(r=4)", 3), "values of X": (".param q=2\n" + sub("X1 n s params: v = q+1", "s a params: v=1", "V1 a 0 {v}", R), 3), ".ends of another name": (sub("X1 n s", "s a", "V1 a 0 2", " t" + R), 2),
 }
-# As SYNTAX, where ngspice 39 refuses the deck or is wrong: m= of X is that many copies in parallel, also inside one another and where their
-# controlled sources sense currents.
+# As SYNTAX, for decks that ngspice 39 rejects or reads wrongly: m= of X is the number of copies in parallel, also for nested instances and for
+# controlled sources inside.
 OURS = {
     "blanks between several": (".param a=1 b=2 c = a + b\nV1 n 0 {a+b+c}" + R, 6),
     ".backanno": (".backanno\nV1 n 0 1" + R, 1), "commas in .param": (".param a=1,b=2\nV1 n 0 {a+b}" + R, 3), "2d-3k": (I + "R1 n 0 2d-3k", 2),

@@ -19,7 +19,7 @@ UNITS = {"", "A", "V", "F", "s", "ohm", "eV", "C", "1/K", "1/K2", "V/K", "m", "m
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
 def test_declarations(kind):
-    """Names are unique, defaults lie in their ranges, and branches and resistances name terminals and parameters."""
+    """Names are unique, defaults lie in their ranges, and branches and resistances refer to terminals and parameters."""
     names, line = ([name for name, *_ in part] for part in (kind.parameters, kind.line))
     assert len({*names, *kind.aliases, *kind.ignored}) == len(names) + len(kind.aliases) + len(kind.ignored) and set(kind.aliases.values()) <= set(names)
     assert len(set(line)) == len(line) and len(kind.letter) == 1 and kind.level >= 1 and kind.types and len(set(kind.terminals)) == len(kind.terminals) >= 2
@@ -62,7 +62,7 @@ def test_equations_follow_from_the_declaration(kind):
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
 def test_derivatives(kind):
-    """Of all currents and charges by all voltages, at each parameter's default and with charges where a parameter is a capacitance or a time."""
+    """Derivatives of all currents and charges by all voltages, at the defaults, and with charge for parameters that are capacitances or times."""
     charged = " ".join(f"{name}={1e-9 if unit == 's' else 1e-12}" for name, unit, *_ in kind.parameters if unit in ("s", "F"))
     nodes = " ".join(f"n{k}" for k in range(len(kind.terminals)))
     text = f"t\n{kind.letter}1 {nodes} dm\nR1 n0 0 1\n.model dm {kind.types[0]}({charged})\n.end\n"
@@ -79,7 +79,7 @@ def test_derivatives(kind):
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
 def test_bad_parameters_are_named(kind):
-    """Each parameter with a range refuses what lies outside of it, from the declaration alone."""
+    """A value outside of a declared range is an error."""
     nodes = " ".join(f"n{k}" for k in range(len(kind.terminals)))
     text = f"t\n{kind.letter}1 {nodes} dm\nR1 n0 0 1\n.model dm {kind.types[0]}({{}})\n.end\n"
     refused = 0
@@ -97,7 +97,7 @@ def code_of(path):
     """A source without its comments and docstrings."""
     text = path.read_text()
     if path.suffix != ".py":
-        return re.sub(r"//.*|case '.': return \" \(.*", "", text)        # and what the letters of refused elements mean
+        return re.sub(r"//.*|case '.': return \" \(.*", "", text)        # and the names of unsupported elements
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False):
@@ -105,7 +105,7 @@ def code_of(path):
     return ast.unparse(tree)
 
 
-def test_no_other_file_knows_a_device():
+def test_no_other_file_names_a_device():
     """A device is its own file and its line in the table: no other source has its name, or one of its terminals or parameters in quotes."""
     files = [path for path in sorted(SOURCES.iterdir()) if path.suffix in (".py", ".cpp", ".hpp")]
     own = [path for path in files if path.name == "devices.cpp" or re.search(r"^Kind \w+\(\) \{", path.read_text(), re.MULTILINE)]

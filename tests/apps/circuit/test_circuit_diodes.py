@@ -1,4 +1,4 @@
-"""Diodes against numbers of ngspice 39: breakdown, high injection, temperature; and against ngspice itself where it is installed."""
+"""Diodes compared with numbers of ngspice 39: breakdown, high injection, temperature; and with ngspice itself if it is installed."""
 
 import pathlib
 import shutil
@@ -68,13 +68,13 @@ def voltages(circuit, count):
 @pytest.mark.native
 @pytest.mark.parametrize("model", IV)
 def test_currents(model, deck):
-    """Where IBV < IS BV / Vt breakdown begins at BV itself; BV used to move by volts."""
+    """For IBV < IS BV / Vt breakdown begins at BV itself. The breakdown voltage was wrong by volts."""
     assert np.allclose(voltages(deck(through_resistors(model, VOLTS)), len(VOLTS)), IV[model], rtol=2e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("model, celsius", HOT)
 def test_temperatures(model, celsius, deck):
-    """The voltage that kT/q of CODATA 2014 and of 2019 makes another one is 3e-7 of it."""
+    """kT/q of CODATA 2014 and of 2019 differ by 3e-7."""
     expected, small = HOT[model, celsius]
     circuit = deck(through_resistors(model, HOT_VOLTS, f"{TIGHT} temp={celsius} tnom=40"))
     assert np.allclose(voltages(circuit, 4), expected, rtol=3e-6, atol=1e-9)
@@ -89,7 +89,7 @@ def test_a_knee_current(deck):
 
 
 def test_breakdown_with_areas_and_multiples(deck):
-    """IBV is the current of the diode, whatever its area; of M diodes in parallel it is M times as large. Numbers of ngspice 39."""
+    """IBV is the current of the diode for any area, and M times that of M diodes in parallel. Numbers of ngspice 39."""
     for instance, volt in (("area=10", -6.15535637), ("m=10", -6.09786494), ("area=5 m=2", -6.13805142)):
         v = deck(f"V1 a 0 -9\nR1 a b 10\nD1 b 0 dm {instance}\n.model dm d(is=1e-14 bv=5.9 ibv=1m rs=2 ikr=5m)\n{TIGHT}").op()
         assert v["b"] == pytest.approx(volt, rel=1e-6)
@@ -129,7 +129,7 @@ def test_the_knee_of_breakdown(ibv, bv, nbv):
 
 @pytest.mark.parametrize("model", ["isr=1e-9 nr=2 vj=0.7", "isr=1e-7 nr=1.5 ikf=1m m=0.3", "is=1e-9 n=1.5 isr=1e-8"])
 def test_slopes_with_recombination(model):
-    """Conductances are the derivatives of the currents, which do not jump where the forward law ends."""
+    """Conductances are the derivatives of the currents, which are continuous at the end of the forward law."""
     words = {key: float(value) for key, value in (word.split("=") for word in model.replace("1m", "1e-3").split())}
     v, h = np.linspace(-1, 0.9, 951), 1e-7
     d = devices(**words | {"eg": np.full(len(v), 1.11)})

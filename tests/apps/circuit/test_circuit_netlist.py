@@ -1,4 +1,4 @@
-"""Reading decks: every construct of the language, and what is said where a deck is wrong."""
+"""Reading decks: every construct of the language, and the messages of wrong decks."""
 
 import gzip
 
@@ -50,7 +50,7 @@ def test_numbers(text, value, net):
 
 
 @pytest.mark.parametrize("text", ["abc", "1..2", "1k2", "--1", "1e999", "nan", "inf", "1_000", "0x10", "1,5k2", "$"])
-def test_what_is_no_number(text, tmp_path):
+def test_words_that_are_not_numbers(text, tmp_path):
     assert "bad.sp:2: " in error_of(f"R1 a 0 {text}", tmp_path)
 
 
@@ -79,7 +79,7 @@ def test_bad_expressions(text, words, tmp_path):
     assert "bad.sp:2: " in message and words in message
 
 
-def test_parameters_that_need_themselves(tmp_path):
+def test_parameters_that_depend_on_themselves(tmp_path):
     assert "depends on itself" in error_of(".param a={b}\n.param b={a+1}\nR1 x 0 {a}", tmp_path)
     ring = "\n".join(f".param p{k}={{p{(k + 1) % 3000}}}" for k in range(3000))
     assert "bad.sp:3001: the parameter 'p0' depends on itself" in error_of(f"{ring}\nR1 x 0 {{p0}}", tmp_path)
@@ -96,7 +96,7 @@ def test_chains_of_parameters_may_be_long(order, net):
 
 @pytest.mark.parametrize("element", ["R1 a 0 1e-320", "R1 a 0 1e-300 m=1e20", "C1 a 0 1e300 m=1e30"])
 def test_values_out_of_range_are_named(element, tmp_path):
-    """Found by damaged files: the conductance was infinite, and the message was about a matrix."""
+    """The conductance was infinite, and the message was about a matrix. Found by damaged files."""
     assert "bad.sp:2: " in (said := error_of(element, tmp_path)) and "1' is out of range: " in said
 
 
@@ -114,7 +114,7 @@ def test_an_expression_without_braces_is_reported(tmp_path):
 
 
 def test_names_in_a_foreign_encoding(tmp_path):
-    """Found by damaged files: the name of a model's parameter was taken for UTF-8."""
+    """The name of a model parameter was decoded as UTF-8. Found by damaged files."""
     path = tmp_path / "deck.sp"
     path.write_bytes(b"title\nR1 a 0 1\nD1 a 0 m\n.model m D(is=1e-14 b\xe4r=2 \xe4=1)\n.end\n")
     assert len(read_netlist(path).models) == 1
@@ -140,7 +140,7 @@ def test_a_packed_deck_and_what_stands_after_the_end(tmp_path):
     assert values(read_netlist(path), "r") == [1000]
 
 
-def test_a_first_line_that_is_an_element_counts_and_is_told(tmp_path):
+def test_a_first_line_in_the_form_of_an_element_is_read_with_a_warning(tmp_path):
     path = tmp_path / "deck.sp"
     path.write_text("R0 a b 3\nR1 a 0 1\nV1 b 0 1\n.end\n")
     with pytest.warns(ms.MeshsolveWarning, match=r"deck\.sp:1: the first line, a title in SPICE, has the form of an element"):
@@ -213,12 +213,12 @@ V1 vdd 0 1
     ("a\nR1 a 0 {z}", "a z=2k", 2000), ("a\nR1 a 0 {z}", "a\n.param z=2k", 2000), ("a r={z}\nR1 a 0 {r}", "a z=2k", 2000),
     ("a\n.param r={z}\nR1 a 0 {r}", "a z=2k", 2000), ("a\nR1 a 0 {y}", "a z=2k", 9000), ("a z=1k\nR1 a 0 {z}", "a z=2k", 1000)])
 def test_parameters_of_the_calling_instance_are_seen(inner, outer, value, net):
-    """As in ngspice: they hide the deck's. `y` stands in the deck and takes the deck's z."""
+    """As in ngspice they take precedence over those of the deck. `y` is defined in the deck and uses the deck's z."""
     n = net(f".param z=9k y={{z}}\n.subckt in {inner}\n.ends\n.subckt mid a\nX1 a in\n.ends\n.subckt out {outer}\nX1 a mid\n.ends\nX1 n out")
     assert values(n, "r") == [value]
 
 
-def test_what_is_given_to_a_subcircuit_is_evaluated_where_the_caller_stands(net):
+def test_values_of_an_x_line_are_evaluated_in_its_scope(net):
     assert values(net(".param p=7\n.subckt s a r=1 p=5\nR1 a 0 {r}\n.ends\nX1 n s r={p}"), "r") == [7]
 
 
@@ -233,7 +233,7 @@ def test_a_parameter_of_a_subcircuit_may_take_the_one_outside_of_its_name(inner,
     assert values(net(f".param r=2k\n.subckt s {inner}R1 a 0 {{r}}\n.ends\nX1 n s"), "r") == [value]
 
 
-def test_a_parameter_of_a_subcircuit_that_needs_itself(tmp_path):
+def test_a_parameter_of_a_subcircuit_that_depends_on_itself(tmp_path):
     for text in (".subckt s a r={r}\nR1 a 0 {r}\n.ends\nX1 n s", ".subckt s a r={q} q={r}\nR1 a 0 {r}\n.ends\n.param r=1\nX1 n s"):
         assert "bad.sp:2: the parameter 'r' depends on itself (in x1)" in error_of(text, tmp_path)
 
@@ -253,7 +253,7 @@ def test_includes(tmp_path):
     assert values(n, "r") == [1, 3] and n.where("r", 1).endswith("values.inc:1") and n.where("v", 0).endswith("deck.sp:4")
 
 
-# ---- what is wrong --------------------------------------------------------------------------------------------------------
+# ---- wrong decks ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text, line, words", [
@@ -329,7 +329,7 @@ ALPHABET = st.text(alphabet="rcldvefghx.+*0123456789 ab=({})'\n$;kmup-", max_siz
 
 
 @given(ALPHABET)
-def test_any_text_is_read_or_refused(tmp_path_factory, text):
+def test_any_text_is_read_or_an_error(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("any") / "deck.sp"
     path.write_text(f"title\n{text}\n.end\n")
     try:

@@ -1,4 +1,4 @@
-"""Newton's method: how many steps and factorizations it takes, what it accepts as a solution, and its parts compared with plain implementations."""
+"""Newton's method: numbers of steps and factorizations, the test of convergence, and its parts compared with plain implementations."""
 
 import os
 import pathlib
@@ -22,13 +22,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import decks
 from decks import THERMAL
 
-# ---- how much work there is -------------------------------------------------------------------------------------------------
+# ---- steps and factorizations -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text, step, end", [(decks.RECTIFIER, 1e-4, 4e-2), (decks.multiplier(4), 1e-5, 3e-3), (decks.diode_grid(10), 1e-5, 1e-3), (decks.CLIPPER, 5e-6, 2e-3)],
                          ids=["rectifier", "multiplier", "grid", "clipper"])
 def test_newton_steps_in_a_time_step(text, step, end, deck):
-    """A step more, which only saw that nothing moved any more, and a guess on a line, made 2.2 to 2.9 of it."""
+    """An additional step to detect convergence and a linear guess made it 2.2 to 2.9 steps."""
     facts = deck(text).transient(step, end).report.facts
     assert facts["newton_steps"] < 1.7 * (facts["time_steps"] + facts["rejected_steps"])
 
@@ -47,7 +47,7 @@ def test_a_factor_serves_while_conductances_stay_near(deck, monkeypatch):
 
 
 def test_a_factor_that_only_comes_near_is_not_used_twice(deck, monkeypatch):
-    """Under tight tolerances each step with it gains one digit; 344 steps were taken instead of 187."""
+    """With tight tolerances each step with an old factor gains one digit: 344 steps were taken instead of 187."""
     monkeypatch.setattr(jacobian, "SMALL", 0)
     monkeypatch.setattr(newton, "SMALL", 0)
     monkeypatch.setattr(transient, "NATIVE", 0)
@@ -56,12 +56,12 @@ def test_a_factor_that_only_comes_near_is_not_used_twice(deck, monkeypatch):
 
 
 def test_matrices_have_the_index_type_of_the_factor(deck):
-    """Others were checked entry by entry at each refactorization."""
+    """Other index types were checked entry by entry at each refactorization."""
     A = Matrix(deck(decks.diode_grid(3))._system, True).linear(1.0)
     assert A.indices.dtype == A.indptr.dtype == np.int32
 
 
-# ---- the same solutions by all ways -----------------------------------------------------------------------------------------
+# ---- the same solutions by all methods --------------------------------------------------------------------------------------
 
 
 COUNTS = ("time_steps", "rejected_steps", "newton_steps")
@@ -88,7 +88,7 @@ def test_dense_and_sparse_factors_find_the_same(way, deck, monkeypatch):
 
 
 def test_results_have_the_same_bits_on_any_number_of_threads(tmp_path):
-    """LAPACK shares out what is large: the matrices here, up to the largest ones that it gets, are not."""
+    """LAPACK uses several threads for large matrices. All matrices that it gets here are small enough for one thread."""
     text = decks.diode_grid(8)                              # 64 + 22 + 1 unknowns
     (tmp_path / "deck.sp").write_text(f"title\n{text}\nR1 a 0 1\nD1 a m0_0 dm\n.end\n")
     code = ("import meshsolve as ms, hashlib\nc = ms.apps.circuit.read('deck.sp'); w = c.transient(1e-5, 1e-3)\n"
@@ -103,7 +103,7 @@ def test_results_have_the_same_bits_on_any_number_of_threads(tmp_path):
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_dense_solves(n, seed):
-    """Equations and unknowns that differ by decades, and diodes anywhere."""
+    """Equations and unknowns that differ by decades, and diodes between random nodes."""
     rng = np.random.default_rng(seed)
     rows, columns = rng.uniform(-9, 9, (2, n))
     pattern = (rng.random((n, n)) < 0.5) | np.eye(n, dtype=bool)
@@ -122,7 +122,7 @@ def test_dense_solves(n, seed):
     assert not dense.factor((2.0, 0.0), 0 * A[i, j], 0 * extra) and not dense.factor((3.0, 0.0), np.nan * A[i, j], extra)
 
 
-def test_pivots_that_are_rounding_are_left_to_the_sparse_factorization():
+def test_pivots_at_the_level_of_rounding_need_the_sparse_factorization():
     matrix = Matrix.__new__(Matrix)
     matrix.n, matrix.indices, matrix.indptr = 2, np.array([0, 1, 0, 1]), np.array([0, 2, 4])
     matrix.slots, matrix.which, matrix.sign = np.array([0]), np.array([0]), np.array([1.0])
@@ -138,11 +138,11 @@ def test_singular_circuits_with_diodes_are_named(text, deck):
         deck(text).op()
 
 
-# ---- what is accepted -------------------------------------------------------------------------------------------------------
+# ---- convergence ------------------------------------------------------------------------------------------------------------
 
 
 def test_currents_agree_over_a_sweep(deck):
-    """Each point starts from the one before; what is accepted meets Kirchhoff's law as exactly as reltol says."""
+    """Each point starts from the one before. Solutions satisfy Kirchhoff's law to reltol."""
     w = deck("V1 a 0 0\nR1 a k 1k\nD1 k 0 dm\n.model dm d(is=1e-14 n=1.2)").dc("V1", -3, 30, 0.25)
     current = 1e-14 * np.expm1(w["k"] / (1.2 * THERMAL)) + 1e-12 * w["k"]
     assert np.abs((w.sweep - w["k"]) / 1e3 - current).max() < 1e-3 * np.abs(current).max()
@@ -153,7 +153,7 @@ def test_currents_agree_over_a_sweep(deck):
 @pytest.mark.parametrize("volt", [0.3, 1, 5, 50])
 @pytest.mark.parametrize("saturation", [1e-15, 1e-13, 3e-12])
 def test_a_node_between_diodes_that_block(volt, saturation, deck):
-    """Their currents lie below abstol, whatever the voltage of the node between them: that alone is no solution."""
+    """Their currents are below abstol for any voltage of the node between them, so small currents alone are not convergence."""
     v = deck(f"V1 a 0 {volt}\nD1 m a da\nD2 0 m db\n.model da d(is=1e-14)\n.model db d(is={saturation})").op()["m"]
 
     def current(u, saturation):
@@ -171,7 +171,7 @@ volts = st.lists(st.floats(-12, 12), min_size=2, max_size=2)
 
 
 def knees(given):
-    """(2,) voltages from which breakdown grows: see decks.knee."""
+    """(2,) knee voltages of breakdown, see decks.knee."""
     return np.array([decks.knee(*np.broadcast_to(np.stack(np.broadcast_arrays(given.get("is", 1e-14), given["n"], given.get("bv", 1e100), 1e-3)), (4, 2))[:, k])
                      for k in range(2)])
 
@@ -206,7 +206,7 @@ def test_the_law_is_that_of_currents_and_charges(model, v):
     law, edge = decks.devices(**given).at(v), knees(given)
     with np.errstate(all="ignore"):
         broken = -np.exp(np.minimum(-(v + edge) / THERMAL, 200))
-        blocked = -1 - (3 * THERMAL / (v * np.e)) ** 3      # SPICE's, which ends at -1 as the exponential does
+        blocked = -1 - (3 * THERMAL / (v * np.e)) ** 3      # that of SPICE, which is -1 at the end like the exponential
     expected = np.where(v >= -3 * THERMAL, np.expm1(v / THERMAL), np.where(v >= -edge, blocked, broken)) * given.get("is", 1e-14)
     calm = (v < 3) & (v + edge > -3)
     assert np.allclose(law.current[calm], (expected + 1e-12 * v)[calm], rtol=1e-9, atol=1e-26)

@@ -1,4 +1,4 @@
-"""The same decks through ngspice, with its tolerances made tight; skipped where ngspice is not installed."""
+"""The same decks in ngspice with tight tolerances. Skipped if ngspice is not installed."""
 
 import pathlib
 import shutil
@@ -120,7 +120,7 @@ def test_waveforms(name, deck, tmp_path):
 
 
 def test_the_first_names_of_every_result_agree(deck, tmp_path):
-    """Signs of currents: ngspice and we count them from the first to the second node."""
+    """Signs of currents: ngspice and meshsolve count them from the first to the second node."""
     body = "V1 a 0 5\nR1 a b 1k\nL1 b c 1m\nR2 c 0 1k\nE1 e 0 c 0 2\nR3 e 0 500"
     expected = ngspice(tmp_path, body, "op", ["i(v1)", "i(l1)", "i(e1)"])[0][-3:]
     v = deck(body).op()

@@ -1,4 +1,4 @@
-"""Operating points against formulas and published voltages, and what is said where a circuit has none."""
+"""Operating points compared with formulas and published voltages, and the errors of circuits without one."""
 
 import pathlib
 import re
@@ -15,7 +15,7 @@ from decks import TAU, THERMAL
 
 
 def dense_grid(n, seed):
-    """A random network of conductances with a source at node 0, as a deck and as its node voltages by dense algebra."""
+    """A random network of conductances with a source at node 0: the deck, and its node voltages by dense algebra."""
     rng = np.random.default_rng(seed)
     edges = [(i, j) for i in range(n) for j in range(i + 1, n) if j == i + 1 or rng.random() < 0.3]
     r = rng.uniform(1, 10, len(edges))
@@ -50,7 +50,7 @@ def test_look_up(deck):
 
 
 def test_names_outside_ascii(deck, tmp_path):
-    """Letters of ASCII are lower-cased, all others are kept as they are."""
+    """A to Z become lower case, other letters do not change."""
     circuit = deck("V1 ÄB 0 10 AC 1\nRß Äb \u0130 1k\nR2 \u0130 0 1k\n.print op v(Äb)\n.print dc v(Äb,\u0130)\n.dc V1 0 2 1\n.nodeset v(Äb)=1")
     v = circuit.op()
     assert circuit.nodes == ["Äb", "\u0130"] and v["ÄB"] == v["v(Äb)"] == 10 and v["\u0130"] == 5 and "äb" not in v
@@ -64,7 +64,7 @@ def test_names_outside_ascii(deck, tmp_path):
 @pytest.mark.native
 @pytest.mark.parametrize("ohm", [1e-7, 1e-9, 1e-12, 1e-20, -1e-15])
 def test_resistances_far_smaller_than_others(ohm, deck):
-    """Their conductances left the others of a node no digits: 40 ppm were lost at 1 nOhm, and less was called singular."""
+    """Their conductances canceled the digits of the others: the error was 40 ppm at 1 nOhm, and smaller resistances were an error."""
     v = deck(f"V1 in 0 1\nR1 in a 1k\nR2 a b {ohm}\nR3 b 0 1k\nR4 b c {ohm}\nR5 c 0 1meg").op()
     assert np.allclose([v["a"], v["b"], v["c"]], 1 / (2 + 1e-3), rtol=1e-9) and np.isclose(v["i(v1)"], -(1 - v["b"]) / 1e3, rtol=1e-9)
     text = f"V1 in 0 PULSE(0 1 0 1n 1n 1 2) AC 1\nR1 in a 1k\nR2 a b {ohm}\nC1 b 0 1u"
@@ -98,7 +98,7 @@ def test_a_diode_and_a_resistor(volt, deck):
 @pytest.mark.parametrize("volt", [5, 200, 1000, 1e4])
 @pytest.mark.parametrize("anode, cathode", [("b", "c"), ("c", "b")])
 def test_a_diode_between_nodes_that_stand_high(volt, anode, cathode, deck):
-    """A thousandth of their voltages let the junction's be wrong by as much as doubles its current. Forward, and in breakdown at 3 V."""
+    """A tolerance relative to the node voltages would double the junction current. Forward, and in breakdown at 3 V."""
     v = deck(f"V1 a 0 {volt}\nR1 a b 1\nD1 {anode} {cathode} dm\nR2 c 0 1\n.model dm d(is=1e-14 bv=3)").op()
     drop = v[anode] - v[cathode]
     offset = 3 - THERMAL * np.log(1e-3 / 1e-14)                 # where breakdown begins, so that 1 mA flow at 3 V
@@ -116,7 +116,7 @@ def test_many_diodes_need_stepping(deck):
 
 @pytest.mark.parametrize("volt, ohm", [(10, 1), (100, 0.1), (400, 0.01)])
 def test_diodes_in_series_that_open_and_close(volt, ohm, deck):
-    """Conductances change by fifteen decades: scales of the first matrix do not fit the others."""
+    """Conductances change by fifteen decades: the scaling of the first matrix does not fit the others."""
     text = f"V1 a 0 PULSE({volt} -{volt} 1u 1u 1u 3u 10u)\nR1 a c {ohm}\nD1 c x dm\nD2 x 0 dm\n.model dm d(is=1e-12)"
     w = deck(text).transient(1e-7, 1e-5)
     closed, opened = w["a"] > volt / 2, w["a"] < 0
@@ -156,7 +156,7 @@ def test_no_ground_and_no_element(deck):
     ("V1 a 0 1\nR1 a 0 1\nG1 b 0 a 0 1e300\nR2 b 0 1e300", "node b")])
 @pytest.mark.filterwarnings("ignore")
 def test_values_that_leave_the_range_are_named(text, words, deck):
-    """They came back as infinity and NaN, in tables as well."""
+    """They were returned as infinity and NaN, also in tables."""
     with pytest.raises(ms.InvalidInputError, match=f"deck.sp: values are too large or too small for double precision at {words}"):
         deck(text).op()
 
@@ -172,7 +172,7 @@ def test_waveforms_and_frequencies_that_leave_the_range_are_named(deck):
 
 
 def test_a_gyrator_needs_no_resistor(deck):
-    """Two controlled current sources: no resistor anywhere, yet one solution."""
+    """Two controlled current sources without a resistor have one solution."""
     v = deck("I1 0 a 1m\nG1 a 0 b 0 2m\nG2 0 b a 0 2m\nI2 0 b 2m").op()
     assert (v["b"], v["a"]) == (pytest.approx(0.5), pytest.approx(-1.0))
 

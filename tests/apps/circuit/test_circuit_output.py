@@ -66,13 +66,13 @@ def test_bad_control_lines(line, words, deck):
     assert words in str(caught.value) and "deck.sp:5: " in str(caught.value)
 
 
-def test_options_that_are_obeyed_and_those_that_change_nothing(deck):
+def test_options_with_and_without_effect(deck):
     circuit = deck(f"{CHARGING}\n.options post=2 acct, reltol=1e-5 itl2=50 list\n+ chgtol = 1e-15 temp=27 tnom=27 method=euler\n.opti nopage\n.temp 27")
     options = circuit._deck.options
     assert (options.reltol, options.chgtol, options.method, options.vntol) == (1e-5, 1e-15, "be", 1e-6)
 
 
-def test_a_sweep_of_a_source_that_is_not_there_is_named_with_its_line(deck):
+def test_a_sweep_of_an_unknown_source_is_an_error_with_its_line(deck):
     with pytest.raises(ms.InvalidInputError, match="deck.sp:5: there is no source 'r1'"):
         deck(f"{CHARGING}\n.dc R1 0 1 1").run()
 
@@ -80,7 +80,7 @@ def test_a_sweep_of_a_source_that_is_not_there_is_named_with_its_line(deck):
 @pytest.mark.parametrize("line, words, kept", [
     (".print tran v(out) v(zz)", "deck.sp:6: v(zz) of .print is ignored: there is no node 'zz'", ["v(out)"]),
     (".print tran i(r1)", "deck.sp:6: i(r1) of .print is ignored", None)])
-def test_a_print_line_that_names_nothing_is_named(line, words, kept, deck):
+def test_a_print_line_with_unknown_signals_is_a_warning(line, words, kept, deck):
     circuit = deck(f"{CHARGING}\n.tran 0.1m 1m\n{line}")
     with pytest.warns(ms.MeshsolveWarning) as caught:
         result, names = circuit.run()
@@ -90,7 +90,7 @@ def test_a_print_line_that_names_nothing_is_named(line, words, kept, deck):
 @pytest.mark.parametrize("line", [
     ".meas tran top max v(out)", ".measure tran top find par('v(out)*2') at=1m", ".four 1k {v(out)*2}", ".meas tran b param='a*2'", ".step param r 1 2 1", ".tf v(out) v1",
     ".sens v(out)", ".noise v(out) v1 dec 1 1 10", ".pz 1 0 3 0 vol pz", ".disto dec 1 1 10", ".print", ".print noise onoise", ".print op", ".ac list 1 2", ".options nonlin reltol=7"])
-def test_what_a_deck_wants_computed_is_not_dropped_in_silence(line, deck):
+def test_ignored_requests_have_a_warning(line, deck):
     with pytest.warns(ms.MeshsolveWarning, match=f"deck.sp:5: {line.split()[0]} (.* )?is ignored"):
         assert deck(f"{CHARGING}\n{line}\n{line}").op()["out"] == 0
 
@@ -106,13 +106,13 @@ def test_each_kind_is_warned_about_once(deck, recwarn):
 @pytest.mark.parametrize("asked, names", [
     ("all", None), ("v(*)", None), ("v(in) all", None), ("v(in)-v(out)", ["v(in,out)"]), ("v(in) - v(out), v( out )", ["v(in,out)", "v(out)"]), ("v(in),v(out,in)", ["v(in)", "v(out,in)"]),
     ("format=noindex file='a b.txt' v(out)", ["v(out)"]), ("width = 20 v(out)", ["v(out)"])])
-def test_what_print_may_ask_for(asked, names, deck, recwarn):
+def test_items_of_print(asked, names, deck, recwarn):
     circuit = deck(f"{CHARGING}\n.tran 0.1m 1m\n.print tran {asked}")
     assert circuit.run()[1] == names and not len(recwarn)
 
 
 @pytest.mark.parametrize("asked", ["{v(out)*2}", "v(in)-v(out)+1", "2*v(in)-v(out)", "par('v(in) * 2')", "foo", "vm(out)", "i(*)", "v(in)-i(v1)", "v(out", "'v(out)"])
-def test_what_print_asks_for_and_is_not_understood(asked, deck):
+def test_unsupported_items_of_print(asked, deck):
     with pytest.warns(ms.MeshsolveWarning, match=r"deck.sp:6: .* of .print tran is ignored: supported are v\(node\)"):
         circuit = deck(f"{CHARGING}\n.tran 0.1m 1m\n.print tran v(in) {asked}")
     assert circuit.run()[1] == ["v(in)"]
@@ -162,7 +162,7 @@ def test_tables_hold_no_negative_zero(deck, tmp_path):
 
 
 def test_many_printed_currents_are_found_at_once(deck, tmp_path):
-    """Each of them made a table of all names, which took far longer than to read and solve the deck."""
+    """Each of them built a table of all names, which took longer than reading and solving the deck."""
     n = 20_000
     lines = "".join(f"V{k} a{k} 0 {k}\nR{k} a{k} 0 1\n" for k in range(n))
     start = time.process_time()

@@ -41,7 +41,7 @@ def test_results_are_mappings(circuit):
     assert all(type(value) is float for value in v.values()) and v == dict(v) and dict(v)["in"] == 5
 
 
-def test_keys_are_what_was_kept(circuit):
+def test_keys_are_the_kept_signals(circuit):
     w = circuit.transient(1e-4, 1e-3, nodes=["i(L1)", "v(in,OUT)"])
     assert list(w) == ["in", "out", "i(l1)"] and len(w) == 3 and w.nodes == ["in", "out", "end"]
     assert "end" not in w and "v(in,end)" not in w and "v(in,out)" in w and "gnd" in w and w.get("end") is None
@@ -50,8 +50,8 @@ def test_keys_are_what_was_kept(circuit):
     assert len(circuit.transient(1e-4, 1e-3, nodes=[])) == 0
 
 
-def test_what_was_kept_is_written(deck, tmp_path):
-    """Currents were left out of tables without names, also where nothing but currents had been asked for."""
+def test_kept_signals_are_written(deck, tmp_path):
+    """Tables without names had no currents, even if only currents were selected."""
     circuit = deck("V1 in 0 1\nR1 in out 1k\nC1 out 0 1u")
     for nodes, head in ((None, "time,v(in),v(out)"), (["i(v1)"], "time,i(v1)"), (["out", "i(v1)", "in"], "time,v(in),v(out),i(v1)")):
         circuit.transient(1e-4, 1e-3, nodes=nodes).to_csv(tmp_path / "out.csv")
@@ -103,13 +103,13 @@ def test_up_to_three_similar_names_are_offered(deck):
 
 
 def test_a_membership_does_not_look_for_similar_names(circuit, monkeypatch):
-    """Among many names that takes a second."""
+    """The search takes a second among many names."""
     v = circuit.op()
     monkeypatch.setattr("difflib.get_close_matches", lambda *_: pytest.fail("looked for"))
     assert "nowhere" not in v and v.get("nowhere") is None and "i(nowhere)" not in v and "v(in,nowhere)" not in v
 
 
-def test_indexing_understands_what_tables_do(circuit, tmp_path):
+def test_indexing_accepts_the_names_of_tables(circuit, tmp_path):
     r = circuit.ac("dec", 5, 1, 1e5)
     z = r["out"]
     expected = {"vm(out)": np.abs(z), "vdb(OUT)": 20 * np.log10(np.abs(z)), "vp(out)": np.degrees(np.unwrap(np.angle(z))), "vr(out)": z.real,
@@ -124,7 +124,7 @@ def test_indexing_understands_what_tables_do(circuit, tmp_path):
         r["vm(zz)"]
 
 
-def test_parts_of_real_values_are_refused(circuit, tmp_path):
+def test_parts_of_real_values_are_an_error(circuit, tmp_path):
     for result in (circuit.op(), circuit.transient(1e-4, 1e-3)):
         for look_up in (lambda r=result: r["vdb(out)"], lambda r=result: r.to_csv(tmp_path / "out.csv", ["vdb(out)"])):
             with pytest.raises(ms.InvalidInputError, match=r"only results over frequency are complex: use 'v\(out\)'"):

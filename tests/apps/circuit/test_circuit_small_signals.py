@@ -30,7 +30,7 @@ def test_linear_circuits(text, signal, value, deck):
     assert at(deck, text)[signal][0] == pytest.approx(value, rel=1e-9)
 
 
-def test_what_no_frequency_determines_is_named(deck):
+def test_voltages_that_no_frequency_determines_are_named(deck):
     with pytest.raises(ms.SingularMatrixError, match="deck.sp:2: node a has no path to ground: only current sources"):
         at(deck, "I1 0 a AC 1\nR1 b 0 1")
     with pytest.raises(ms.SingularMatrixError, match="deck.sp:3: v2 and v1 form a loop of voltage sources"):
@@ -45,16 +45,16 @@ def test_a_resonance_without_losses_is_named_with_its_frequency(text, deck):
 
 
 def slope(deck, text, node):
-    """The conductance of the diode at its operating point without what direct currents do not reach."""
+    """The conductance of the diode at an operating point with undetermined nodes elsewhere."""
     return 1e-14 * np.exp(deck(text).op()[node] / 0.025865) / 0.025865
 
 
-def test_diodes_beside_what_an_operating_point_leaves_open(deck):
+def test_diodes_in_a_circuit_with_undetermined_voltages(deck):
     plain = f"V1 a 0 0.7 AC 1\nR1 a b 100\nD1 b 0 dm\n{DIODE}"
     g = slope(deck, plain, "b")
     w = at(deck, plain + "\nC1 b c 1n\nC2 c 0 1n")
     assert w["b"][0] == pytest.approx(1 / (1 + 100 * (g + S * 0.5e-9)), rel=1e-4) and w["c"][0] == pytest.approx(w["b"][0] / 2, rel=1e-9)
-    w = at(deck, plain + "\nV2 x 0 5\nL1 x 0 1m")           # a current that would grow for ever, elsewhere
+    w = at(deck, plain + "\nV2 x 0 5\nL1 x 0 1m")           # elsewhere, a current that would grow without limit
     assert w["b"][0] == pytest.approx(1 / (1 + 100 * g), rel=1e-4)
     w = at(deck, plain + "\nL1 b e 1u\nL2 b e 2u\nR2 e 0 1k")
     g = slope(deck, plain + "\nR2 b 0 1k", "b")
@@ -70,14 +70,14 @@ def test_diodes_that_depend_on_an_undetermined_voltage_are_an_error(text, words,
         at(deck, f"{text}\n{DIODE}")
 
 
-def test_an_operating_point_is_still_refused(deck):
+def test_an_operating_point_is_still_an_error(deck):
     for text in ("V1 a 0 1\nC1 a b 1n\nC2 b 0 1n", "V1 a 0 1\nR1 a b 1\nL1 b 0 1u\nL2 b 0 1u"):
         with pytest.raises(ms.SingularMatrixError, match="no path for a direct current|form a loop"):
             deck(text).op()
 
 
 def test_transients_from_initial_states(deck):
-    """What has no operating point starts from given states: with uic, or where .ic holds the nodes between capacitors."""
+    """Circuits without an operating point start from given states: with uic, or with .ic at nodes between capacitors."""
     w = deck("V1 a 0 SIN(0 1 1k)\nC1 a b 1n\nC2 b 0 1n").transient(1e-5, 2.5e-4, uic=True)
     assert np.allclose(w["b"], w["a"] / 2, atol=1e-6)
     w = deck("V1 a 0 SIN(0 1 1k)\nC1 a b 1n\nC2 b 0 1n\n.ic v(b)=0.3").transient(1e-5, 2.5e-4)

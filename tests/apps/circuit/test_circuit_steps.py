@@ -1,4 +1,4 @@
-"""Time steps: the longest step and the times of the results are two things; corners, long runs, progress and interruption."""
+"""Time steps: the longest step, the times of results, corners, long runs, progress and interruption."""
 
 import pathlib
 import signal
@@ -28,7 +28,7 @@ def charged(t, after):
 
 @pytest.mark.parametrize("line, steps", [(".tran 2n 10m 0 20u", 500), (".TRAN 2ns 10ms 2ms 2.0e-5", 500), (".tran 1p 10m 0 20u", 500)])
 def test_a_fourth_number_is_the_longest_step(line, steps, deck):
-    """Every multiple of the first number was a step and a result: 5 million of them."""
+    """Every multiple of the first number was a step and a result, 5 million in all."""
     w, _ = deck("V1 a 0 SIN(0 5 1k)\nD1 a b dm\nR1 b 0 1k\nC1 b 0 1u\n.model dm D\n" + line).run()
     assert steps <= w.report.facts["time_steps"] < 2 * steps and len(w.time) <= w.report.facts["time_steps"] + 1
     assert np.all(np.diff(w.time) > 0) and w.time[-1] == 10e-3 and w.time[0] == (2e-3 if "2ms" in line else 0)
@@ -38,7 +38,7 @@ def test_a_fourth_number_is_the_longest_step(line, steps, deck):
 
 @pytest.mark.parametrize("tmax", [20e-6, 1e-3])
 def test_a_coarse_longest_step_leaves_no_error(tmax, deck):
-    """A ringing of 0.2 ms, followed to the tolerance whatever the longest step; ngspice is off by 4 to 7 % here."""
+    """A ringing of 0.2 ms within the tolerance for any longest step. The error of ngspice is 4 to 7 %."""
     w = deck(RINGING).transient(1e-9, 2e-3, tmax=tmax)
     a, b = 5e3, np.sqrt(1e9 - 25e6)
     exact = 1 - np.exp(-a * w.time) * (np.cos(b * w.time) + a / b * np.sin(b * w.time))
@@ -46,7 +46,7 @@ def test_a_coarse_longest_step_leaves_no_error(tmax, deck):
 
 
 def test_corners_are_not_stepped_over(deck):
-    """Pulses of 5 us in a period of 13 us beneath steps of up to 100 us, and a single one far from the start."""
+    """Pulses of 5 us in a period of 13 us with steps of up to 100 us, and a single one far from the start."""
     w = deck(RC.format("PULSE(0 1 0 1n 1n 5u 13u)")).transient(1e-9, 1e-3, tmax=1e-4)
     corners = 13e-6 * np.arange(76)[:, None] + np.array([1e-9, 5.001e-6, 5.002e-6])
     nearest = np.abs(w.time[:, None] - corners.ravel()).min(axis=0)
@@ -71,7 +71,7 @@ def test_results_begin_at_tstart(deck):
 
 
 def test_steps_over_twelve_decades(deck):
-    """1 ps beneath a run of 1 s: 1e12 multiples, but 1,000 steps."""
+    """A tstep of 1 ps in a run of 1 s: 1e12 multiples, but 1,000 steps."""
     w = deck(RC.format("PULSE(0 1 0.25 1n 1n 0.5)")).transient(1e-12, 1.0, tmax=1e-3)
     assert 1000 <= w.report.facts["time_steps"] < 2000 and np.abs(w["b"] - charged(w.time, 0.25) + charged(w.time, 0.75)).max() < 3e-3
 
@@ -100,7 +100,7 @@ def test_a_rounded_step_adds_no_tiny_one_at_the_end(tstep, tstop, count):
 
 @pytest.mark.native
 def test_a_long_run_solves_nothing_in_python(deck):
-    """A step of three resistors cost 200 microseconds, whatever moved."""
+    """A step of three resistors cost 200 microseconds."""
     w = deck("V1 g 0 3\nR1 n 0 1\nR2 g n 2").transient(1e-9, 20e-6)
     assert len(w.time) == 20_001 and np.all(w["n"] == 1) and w.report.counts["solve"] == w.report.counts["steps"] == 1      # one at rest
     w = deck("V1 in 0 SIN(0 10 500)\nD1 in r dm\nR1 r out 100\nC1 out 0 100u\nR2 out 0 1k\n.model dm D(IS=1e-14 N=1.05 RS=0.5)").transient(1e-7, 2e-3)
@@ -129,7 +129,7 @@ def test_a_small_matrix_that_is_singular_is_named(deck):
 
 
 def test_pivots_of_a_small_matrix_are_chosen_again(deck):
-    """Diodes that close and open change entries by fifteen decades; the order that was good first is not afterwards."""
+    """Diodes that close and open change entries by fifteen decades, which needs another pivot order."""
     w = deck("V1 a 0 PULSE(400 -400 1u 1u 1u 3u 10u)\nR1 a c 0.01\nD1 c x dm\nD2 x y dm\nD3 y 0 dm\n.model dm d(is=1e-12)").transient(1e-7, 1e-5)
     closed, opened = w["a"] > 200, w["a"] < 0
     assert np.allclose(w["c"][closed], 1.5 * w["x"][closed], rtol=1e-3) and np.allclose(w["c"][opened], w["a"][opened], rtol=1e-6)

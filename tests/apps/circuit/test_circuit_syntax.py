@@ -79,7 +79,7 @@ def test_sections_of_libraries(line, ohm, library):
 @pytest.mark.parametrize("line, words", [
     (".lib 'Corner s.lib' ss", "<text>:2: Corner s.lib has no section 'ss'"), (".lib self.lib c", "self.lib:8: section 'c' of self.lib includes itself"), (".lib none.lib x", "<text>:2: none.lib: there is no such file"),
     (".lib", "<text>:2: .lib needs the name of a file"), (".lib 'Corner s.lib' cut", "Corner s.lib:10: .lib cut has no .endl: was the file cut?"), (".endl", "<text>:2: .endl without .lib")])
-def test_sections_that_are_refused(line, words, library):
+def test_wrong_sections(line, words, library):
     with pytest.raises(ms.InvalidInputError, match=re.escape(words)):
         library(line)
 
@@ -133,7 +133,7 @@ def test_nodes_that_only_pins_name_are_no_nodes():
 @pytest.mark.parametrize("body, words", [
     ("X1 n q s\nV2 q 0 1\n.subckt s a gnd\nR1 a gnd 1\n.ends\nV1 n 0 1", "<text>:2: the node '0' or 'gnd' of a .subckt line is ground inside"), (I + "R1 n 0 rm 1k\n.model rm r(foo=3)", "<text>:4: the parameter 'foo' of the model of R"),
     (I + "R1 n 0 1k temp=3 dtemp=4", "<text>:3: an element has temp= and dtemp=: dtemp= is ignored")])
-def test_what_is_warned_about(body, words):
+def test_warnings(body, words):
     with pytest.warns(ms.MeshsolveWarning, match=re.escape(words)):
         parsed(body)
 
@@ -151,7 +151,7 @@ def test_the_elements_of_a_linear_expression():
 @pytest.mark.parametrize("line", [
     "E1 n 0 value={v(a)*v(b)}", "E1 n 0 value={sin(v(a))}", "E1 n 0 value={v(a)**2}", "E1 n 0 value={1/v(a)}", "E1 n 0 value={time*2}", "E1 n 0 value={v(a)>1 ? 1 : 2}", "G1 n 0 cur={max(v(a),0)}",
     "B1 n 0 v={if(v(a), 1, 2)}", "B1 n 0 i=abs(v(a))", "E1 n 0 poly(1) a 0 0 1 1", "F1 n 0 poly(2) v1 v2 0 1 1 1", ".func f(x) {x*x}\nB1 n 0 v=f(v(a))"])
-def test_what_is_not_linear_is_refused_by_name(line):
+def test_nonlinear_sources_are_an_error_with_their_name(line):
     name = line.split("\n")[-1].split()[0].lower()
     assert f"controlled sources that are not linear: 1, the first is '{name}' in <text>:" in error_of(V + line + R)
 
@@ -161,7 +161,7 @@ def test_what_is_not_linear_is_refused_by_name(line):
     ("B1 n 0 v=i(v1,v2)", "i() needs the name of one source, got two"), ("B1 n 0 v=i(r1)", "there is no voltage source 'r1'"), ("B1 n 0", "'b1' has no expression"), ("B1 n 0 q=3", "the element has no parameter 'q'"), ("B1 n 0 v=1 i=2", "the element has no parameter 'i'"),
     ("E1 n 0 poly(0) 1", "the number of controls of poly must be an integer from 1 to 1000, got 0"), ("E1 n 0 poly(2) a 0 b", "ends before the last control"), ("E1 n 0 poly(1) a 0", "has no coefficients"), ("F1 n 0 value={v(a)}", "'value' of 'f1' is not supported: write the source as E, G or B"),
     ("I2 0 n 1 m=0", "m must be positive, got 0"), ("V9 n 0 1 m=2", "unexpected 'm': DC, AC"), ("H1 n 0 v1 2 m=3", "the element has no parameter 'm'"), ("G1 n 0 a 0 1 m=-1", "m must be positive, got -1")])
-def test_what_controlled_sources_do_not_take(line, words):
+def test_wrong_controlled_sources(line, words):
     assert words in (said := error_of(V + line + R)) and said.startswith("<text>:4: ")
 
 
@@ -174,11 +174,11 @@ def test_what_controlled_sources_do_not_take(line, words):
     (".func f(x,y) {x}\nV1 q 0 {f(1)}", "<text>:3: the function 'f' needs 2 arguments"), (".func f(x)", "the function 'f' has no expression"), (".func 1(x) {x}", "a function must have the form name(arguments)"), (".param =3", "a name is needed before '='"), (".param a= b=3", "'a' has no value"),
     (".param a 3", "a '=' is needed after 'a'"), ("X1 n s m=0\n.subckt s a\nR1 a 0 1\n.ends", "m must be positive, got 0"), ("R1 n 0 dm\n.model dm d", "the model 'dm' is of type 'd', not R"), ("R1 n 0 rm\n.model rm r(tc1=1)", "'r1' has no value"), ("C1 n 0 cm\n.model cm c", "'c1' has no value"),
     ("R1 n 0 1 ac=3", "the element has no parameter 'ac'"), ("R1 n 0 1 temp=-300", "the temperature of 'r1' is out of range: -300"), ("V1 n 0 PWL(0 1 1 2) r=0", "a PWL waveform that repeats"), ("V1 n 0 SFFM(0 1 1 1 1)", "SFFM waveforms: 1, the first is 'v1' in <text>:2")])
-def test_what_is_refused_by_name(body, words):
+def test_wrong_elements_and_definitions(body, words):
     assert words in error_of(f"{body}\nR0 n 0 1\nI0 0 n 1")
 
 
-def test_a_function_that_is_not_there_matters_only_where_it_is_needed():
+def test_an_unknown_function_is_an_error_only_where_it_is_needed():
     assert parsed(".param s={agauss(1,0.1,3)} t={2*s}\nV1 n 0 1" + R).op()["n"] == 1
     assert "<text>:2: there is no function 'agauss' of 3 arguments" in error_of(".param s={agauss(1,0.1,3)}\nV1 n 0 {s}" + R)
 

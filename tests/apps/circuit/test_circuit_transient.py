@@ -1,4 +1,4 @@
-"""Transients against formulas: steps, corners, initial states, and what is kept."""
+"""Transients compared with formulas: steps, corners, initial states, and kept signals."""
 
 import pathlib
 import sys
@@ -57,7 +57,7 @@ def test_error_control_refines_where_it_matters(deck):
 @pytest.mark.parametrize("method", ["trap", "be"])
 @pytest.mark.parametrize("periods", [0.5, 1, 3])
 def test_sines_with_whole_periods_in_a_step(periods, method, deck):
-    """States a whole period apart are all 0: no error would be seen."""
+    """States a whole period apart are all 0 and would show no error."""
     w = deck(f"V1 a 0 SIN(0 1 {periods * 1e4})\nR1 a b 1k\nC1 b 0 10n").transient(1e-4, 5e-4, method=method)
     omega = 2 * np.pi * periods * 1e4
     response = 1 / (1 + 1j * omega * 1e-5)
@@ -73,7 +73,7 @@ def test_only_sines_that_swing_shorten_the_steps(deck):
     assert deck("V1 a 0 SIN(0 1 1meg)\nR1 a 0 1k").transient(1e-5, 1e-4).report.facts["time_steps"] == 10      # nothing is stored
 
 
-def test_a_sine_far_too_fast_for_the_steps_is_told(deck):
+def test_a_sine_far_too_fast_for_the_steps_is_an_error(deck):
     with pytest.raises(ms.MeshsolveError, match="steps of 6.25e-14 s at time 0.001 s, too short compared with the longest step of 0.001 s"):
         deck("V1 a 0 SIN(0 1 1t 1m)\nR1 a b 1k\nC1 b 0 10n").transient(1e-3, 1e-2)
 
@@ -84,7 +84,7 @@ STEP = "V1 in 0 PULSE(0 1 0 1n 1n 1 2)\nR1 in a 10\nL1 a out 1m\nC1 out 0 1u"
 @pytest.mark.parametrize("method", ["trap", "be"])
 @pytest.mark.parametrize("tstep", [2e-3, 1e-2, 0.1, 1, 1e9])
 def test_a_step_above_the_length_of_the_run_counts_as_that(tstep, method, deck):
-    """Times below 1e-9 of tstep counted as none: the step became too small from 10 ms on, and 1e9 gave the state at 0 only."""
+    """Differences below 1e-9 tstep counted as 0: the step became too small from 10 ms on, and 1e9 gave only the state at 0."""
     circuit = deck(STEP)
     w, expected = circuit.transient(tstep, 1e-3, method=method), circuit.transient(1e-3, 1e-3, method=method)
     assert w.time.tolist() == [0, 1e-3] and w["out"].tolist() == expected["out"].tolist()
@@ -104,12 +104,12 @@ def test_edges_without_a_length_take_the_step_that_was_given(tstep, volt, deck):
 @pytest.mark.parametrize("tstep, tstop", [(1e-2, 1e-2), (1e-2, 1), (0.1, 0.1), (1, 1)])
 @pytest.mark.parametrize("method", ["trap", "be"])
 def test_a_long_run_of_a_circuit_that_begins_fast(method, tstep, tstop, deck):
-    """The current begins as t^2, and is above the tolerance before a step of 1e-9 of tstep ends: that was called too small."""
+    """The current begins as t^2 and exceeds the tolerance within a step of 1e-9 tstep, which was an error."""
     w = deck(STEP).transient(tstep, tstop, method=method)
     assert w["out"][1:] == pytest.approx(np.ones(len(w.time) - 1), abs=1e-3)
 
 
-def test_a_start_after_the_end_is_told(deck):
+def test_a_start_after_the_end_is_an_error(deck):
     circuit = deck(STEP)
     with pytest.raises(ms.InvalidInputError, match="tstart = 0.002 must be at most tstop = 0.001"):
         circuit.transient(1e-5, 1e-3, tstart=2e-3)
@@ -118,7 +118,7 @@ def test_a_start_after_the_end_is_told(deck):
     assert circuit.transient(1e-5, 1e-3, tstart=1e-3).time.tolist() == [1e-3]
 
 
-def test_a_step_that_became_too_small_says_what_helps(deck):
+def test_the_error_of_a_step_that_became_too_small_names_remedies(deck):
     with pytest.raises(ms.MeshsolveError, match="too small at time .*: .* Decrease tstep, or increase reltol"):
         deck(f"{STEP}\n.options reltol=1e-9 abstol=1e-30 vntol=1e-30").transient(1, 1)
 
@@ -143,7 +143,7 @@ def test_initial_conditions(deck):
 @pytest.mark.parametrize("series", ["", " rs=10"])
 @pytest.mark.parametrize("element, line", [("D1 out 0 dm", ".ic v(out)=-2"), ("D1 out 0 dm ic=-2", ""), ("D1 out 0 dm ic=-2", ".ic v(out)=7"), ("D1 x out dm\nV1 x 0 1", ".ic v(out)=3 v(x)=1")])
 def test_initial_voltages_of_junctions(element, line, series, deck):
-    """The charges of junctions began as those of 0 V, whatever the deck said."""
+    """The charges of junctions began at 0 V for every deck."""
     w = deck(f"R1 out {'x' if 'V1' in element else 0} 1k\n{element}\n{line}\n.model dm d(is=1e-14 cjo=1u m=0{series})").transient(1e-5, 1e-3, uic=True)
     v = 1 - w["out"] if "V1" in element else w["out"]
     tau = TAU * (1.01 if series else 1)
@@ -154,13 +154,13 @@ def test_initial_voltages_of_junctions(element, line, series, deck):
 @pytest.mark.parametrize("extra", ["", "R3 in c 1k\nC3 c 0 1n\nV3 d 0 SIN(0 1 5meg)\nR4 d e 1k\nC4 e 0 100p"])
 @pytest.mark.parametrize("fixed", [False, True])
 def test_a_junction_at_rest_does_not_ring(model, tolerance, extra, fixed, deck):
-    """A charge that hardly depends on the voltage, or is below chgtol, let the trapezoidal rule ring by volts, to the end of the run."""
+    """If a charge hardly depends on the voltage, or is below chgtol, the trapezoidal rule oscillated by volts to the end of the run."""
     w = deck(f"V1 in 0 PULSE(1 -5 1n 1p 1p 1u 2u)\nR1 in out 8.7k\nD1 out 0 dm\n.model dm d({model})\nR2 in b 1k\nC2 b 0 1f\n{extra}\n.options reltol={tolerance}").transient(
         1e-8, 1e-6, fixed_step=fixed)
     assert np.abs(w["out"][6:] + 5).max() < 1e-2 and w["out"][0] == pytest.approx(0.55, abs=0.05 if "tt" in model else 0.3)
 
 
-def test_charging_currents_that_ring_end_where_no_damped_step_is_exact_enough(deck):
+def test_oscillating_charging_currents_end_without_an_accurate_damped_step(deck):
     """A sine elsewhere keeps the steps too long for backward Euler: the slopes of the charge are smoothed instead."""
     for reltol in (1e-3, 1e-5, 1e-6):
         w = deck(f"C4 0 c 20n\nD4 n1 c d1 2.9\nD2 0 c d0 0.6\nD5 out c d1 off\nI1 out 0 0.5175m\nD3 c 0 d0\nR1 n1 0 17\nR2 0 out 8.7k\nV1 n1 0 4.677\nR3 c n1 13.8\n"
@@ -177,8 +177,8 @@ def test_a_capacitor_that_follows_a_slope_jumps_with_it(source, slope, load, dec
     assert np.abs(w["out"] - 1e-6 * slope(w.time))[1:].max() < 5e-3 and w.report.facts["time_steps"] < 1000
 
 
-def test_initial_states_beside_capacitances_that_leave_resistors_no_digits(deck):
-    """In the very short step that the initial states are found with, b and a were one node, and that had no conductance."""
+def test_initial_states_with_capacitances_that_cancel_the_digits_of_resistors(deck):
+    """In the very short step from the initial states, a and b were numerically one node without a conductance."""
     w = deck("L1 0 a 1\nR1 a b 42k\nR2 c a 1k\nC1 b a 180n ic=1\nR3 c 0 1g\nI1 0 a 1m").transient(2e-7, 4.5e-5, uic=True)
     assert np.allclose((w["b"] - w["a"])[1:], np.exp(-w.time[1:] / (42e3 * 180e-9)), rtol=1e-4)
     assert np.isfinite(w["a"]).all()
@@ -203,7 +203,7 @@ def test_initial_states_that_a_source_overrules(deck):
 @pytest.mark.parametrize("method", ["trap", "be"])
 @pytest.mark.parametrize("source, uic", [("1", True), ("PWL(0 0 1u 0 1u 1)", False)])
 def test_slopes_that_jump(source, uic, method, deck):
-    """The slope from before the jump made the error of backward Euler too large for any step."""
+    """With the slope from before the jump, the error of backward Euler was too large in every step."""
     w = deck(f"V1 a 0 {source}\nR1 a b 1\nL1 b 0 1u\n.options reltol=1e-4").transient(1e-7, 5e-6, uic=uic, method=method)
     exact = -np.expm1(-np.maximum(w.time - (0 if uic else 1e-6), 0) / 1e-6)
     assert np.abs(w["i(l1)"] - exact).max() < (2e-3 if method == "trap" else 2e-2)
@@ -211,7 +211,7 @@ def test_slopes_that_jump(source, uic, method, deck):
 
 @pytest.mark.parametrize("failures, words", [(1, None), (9, "deck.sp: no voltages were found for the states in ic= and .ic: too many steps")])
 def test_initial_states_from_which_newton_does_not_converge(failures, words, deck, monkeypatch):
-    """Under tight tolerances the rounding of charges, over a very short step, was a current that never settled."""
+    """With tight tolerances the rounding errors of charges over a very short step were currents that never converged."""
     newton, calls = Solver.newton, []
 
     def failing(*arguments, **named):
@@ -234,12 +234,12 @@ def test_a_node_guess_picks_the_state_of_a_bistable_circuit(deck):
     text = "I1 0 a 0\nG1 a 0 a 0 -1m\nD1 a 0 dm\nD2 0 a dm\nR1 a 0 1meg\n.model dm d(is=1e-14)\n"
     up, down = deck(text + ".nodeset v(a)=0.8").op()["a"], deck(text + ".nodeset v(a)=-0.8").op()["a"]
     assert up > 0.5 and down == pytest.approx(-up, rel=1e-3)
-    for volt, found in ((0.8, up), (-0.8, down)):           # also at the first point of a sweep, which the others follow
+    for volt, found in ((0.8, up), (-0.8, down)):           # also at the first point of a sweep, from which the others start
         w = deck(text + f".nodeset v(a)={volt}").dc("I1", 0, 1e-5, 1e-6)
         assert w["a"][0] == pytest.approx(found, rel=1e-3) and np.ptp(w["a"]) < 0.01
 
 
-def test_what_is_kept(deck):
+def test_kept_signals(deck):
     circuit = deck(CHARGING)
     w = circuit.transient(1e-4, 1e-3, nodes=["OUT", "i(v1)", "0"], tstart=5e-4)
     assert w.time[0] == pytest.approx(5e-4) and len(w.time) == len(w["out"]) == 6 and "out" in w and "in" not in w and np.all(w["gnd"] == 0)

@@ -31,7 +31,7 @@ def test_errors_in_a_text_name_its_lines():
 
 
 @pytest.mark.parametrize("text", [b"title\nR1 a 0 1\n.end\n", None, 3, ["title"]])
-def test_what_is_no_text_is_refused(text):
+def test_a_deck_must_be_a_string(text):
     with pytest.raises(ms.InvalidInputError, match="the text of a deck must be a string, got"):
         circuit.parse(text)
 
@@ -43,7 +43,7 @@ def test_a_text_that_includes_a_file(tmp_path, monkeypatch):
     assert circuit.parse(text).op()["b"] == pytest.approx(3) and circuit.parse(text, {"R": 1e3}).op()["b"] == pytest.approx(2)
 
 
-def test_a_text_where_a_path_is_expected_is_told_of_parse(tmp_path):
+def test_a_text_instead_of_a_path_is_an_error_that_names_parse(tmp_path):
     with pytest.raises(ms.InvalidInputError, match=r"the path of a deck must not contain line breaks.*circuit\.parse\(text\)"):
         circuit.read("* t\nR1 a 0 1\n.end\n")
     odd = tmp_path / "two\nlines.sp"
@@ -97,7 +97,7 @@ def test_lines_keep_their_numbers_where_parameters_are_given():
     ({"u": True}, "finite number"), ({"u": np.inf}, "finite number"), ({"u": None}, "finite number"), ({"u": 1j}, "finite number"), ([("u", 1)], "params must be a mapping"),
     ({1: 1}, "parameter names must be strings, got 1"), ({"u": 1, "U ": 2}, "params has 'U ' twice"), ({"a b": 1}, "there is no parameter 'a b'"),
     ({"u=2 r": 1}, "there is no parameter 'u=2 r'"), ({"u\n.end": 1}, "there is no parameter"), ({"": 1}, "there is no parameter ''"), ({"ü": 1}, "there is no parameter 'ü'")])
-def test_parameters_that_are_refused(params, words):
+def test_wrong_parameters(params, words):
     with pytest.raises(ms.InvalidInputError, match=words):
         circuit.parse(DIVIDER, params)
 
@@ -169,7 +169,7 @@ def test_values():
     assert circuit.parse("t\nV1 a 0 1\nR1 a 0 0\nR2 a 0 1\n.end\n").values == {"v1": 1.0, "r2": 1.0}
 
 
-def test_copies_refactor_and_analyse_nothing():
+def test_copies_refactor_without_an_analysis():
     first = written(NOMINAL)
     first.with_values(OTHER).op()
     for k in range(3):
@@ -189,7 +189,7 @@ def test_copies_do_not_repeat_warnings(recwarn):
     assert len(recwarn) == 1 and dict(first.with_values({}).op()) == pytest.approx(dict(first.op()))
 
 
-def test_the_topology_is_looked_at_once(monkeypatch):
+def test_the_topology_is_checked_once(monkeypatch):
     from meshsolve.apps.circuit import topology
 
     looked, check = [], topology.check
@@ -205,7 +205,7 @@ def test_the_topology_is_looked_at_once(monkeypatch):
 
 
 def test_results_do_not_depend_on_the_samples_before():
-    """Bit for bit, one after the other in any order and side by side."""
+    """The same bits in any order and on several threads."""
     rng = np.random.default_rng(3)
     samples = [{name: value * rng.uniform(0.5, 2) for name, value in NOMINAL.items()} for _ in range(12)]
 
@@ -229,7 +229,7 @@ def test_copies_of_copies_and_pickles():
 
 
 def test_a_resistance_that_becomes_far_smaller_than_the_others():
-    """Its current becomes an unknown: the equations are others, and the copy shares nothing."""
+    """Its current becomes an unknown: the unknowns change, and the copy shares nothing."""
     first = circuit.parse("t\nV1 a 0 1\nR1 a b 1k\nR2 b c 1\nR3 c 0 1k\n.end\n")
     tiny = first.with_values({"r2": 1e-9})
     assert tiny.op()["b"] == pytest.approx(0.5, rel=1e-9) and tiny._system.n == first._system.n + 1
@@ -238,7 +238,7 @@ def test_a_resistance_that_becomes_far_smaller_than_the_others():
 
 
 def test_a_first_circuit_whose_matrix_is_singular():
-    """There is no analysis to share; the copies make their own."""
+    """There is no analysis to share: each copy has its own."""
     first = circuit.parse("t\nV1 a 0 1\nR1 a 0 1\nG1 b 0 a 0 1\nG2 b 0 b 0 0\nR2 b c 1k\nR3 c b 1k\n.end\n")
     with pytest.raises(ms.SingularMatrixError):
         first.op()
@@ -251,7 +251,7 @@ def test_a_first_circuit_whose_matrix_is_singular():
     ({3: 1}, "element names must be strings, got 3"), ({"r1": 1, "R1": 2}, "'R1' is given twice"), ([("r1", 1)], "values must be a mapping"),
     ({"r1": 0}, "<text>:5: r1 cannot be 0: a resistor of 0 ohm"), ({"d1": 0}, "<text>:18: d1 cannot be 0: the area of a diode must be positive"), ({"d1": -1}, "d1 cannot be -1"),
     ({"d1": 1e200}, "area of d1"), ({"v2": 1}, "<text>:3: v2 has a waveform"), ({"x1": 1}, "there is no element 'x1'")])
-def test_values_that_are_refused(values, words):
+def test_wrong_values(values, words):
     first = written(NOMINAL)
     with pytest.raises(ms.InvalidInputError, match=words):
         first.with_values({"r2": 5.0} | values if isinstance(values, dict) else values)

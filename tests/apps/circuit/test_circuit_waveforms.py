@@ -18,7 +18,7 @@ def test_corners_of_pulses(lengths, t):
     assert np.allclose(np.diff([pulses.at(x)[0] for x in inside], 2), 0, atol=1e-9)
 
 
-def test_what_a_waveform_leaves_out_stands_for_tstep_and_tstop():
+def test_defaults_of_waveforms_are_tstep_and_tstop():
     tstep, tstop = 0.5, 4.0
     exponential, sine = sources.exponentials([np.array([0, 1, 2.0, 1.0])], tstep, tstop), sources.sines([np.array([0, 1.0])], tstep, tstop)
     assert exponential.at(2.4)[0] == pytest.approx(1 - np.exp(-0.4))
@@ -27,7 +27,7 @@ def test_what_a_waveform_leaves_out_stands_for_tstep_and_tstop():
 
 
 def test_a_pulse_without_a_period_that_begins_before_the_time_0_comes_again(deck):
-    """As in SPICE, where a period that is left out is tstop."""
+    """As in SPICE, the default period is tstop."""
     w = deck("V1 a 0 PULSE(0 1 -2 1 1 1)\nR1 a 0 1").transient(0.25, 8, tmax=0.25)
     assert np.allclose(w["a"], np.interp(w.time, [0, 1, 6, 7, 8], [1, 0, 0, 1, 1]))
 
@@ -43,7 +43,7 @@ def test_waveforms_that_begin_before_the_time_0(deck):
 
 
 def test_a_jump_of_a_piecewise_linear_source_is_exact(deck):
-    """The step that ends at the jump does not see what follows, also where the jump is no multiple of the steps."""
+    """A step that ends at the jump has the value before it, also if the jump is not a multiple of the steps."""
     for jump in (2e-4, 2.3e-4):
         w = deck(f"V1 a 0 PWL(0 0 {jump} 0 {jump} 1)\nR1 a b 1k\nC1 b 0 100n").transient(1e-4, 1e-3)
         assert np.abs(w["b"] - np.where(w.time > jump, 1 - np.exp(-(w.time - jump) / 1e-4), 0)).max() < 1e-3
