@@ -40,7 +40,7 @@ void Reader::controlled(char letter, std::string_view name, Words& words, Instan
   }
   double gain = number(words, at, "the gain");
   gain *= copies_of_current(letter, words, at);
-  g.values.push_back(letter == 'g' ? gain * at.times : gain);
+  g.values.push_back(letter == 'g' ? gain * at.copies : gain);
 }
 
 // m= of a G or F element, the only option.
@@ -55,8 +55,8 @@ double Reader::copies_of_current(char letter, Words& words, Instance& at) {
 
 // Records the controlling source of the latest f or h element.
 void Reader::defer_reference(char letter, std::string_view source, const Words& words, Instance& at) {
-  const double times = letter == 'f' ? at.times : 1;
-  pending_.push_back({letter, group(letter).names.size() - 1, std::string(full(source, at)), words.line().at(source), times});
+  const double copies = letter == 'f' ? at.copies : 1;
+  pending_.push_back({letter, group(letter).names.size() - 1, std::string(full(source, at)), words.line().at(source), copies});
 }
 
 // E1 a b VALUE={...}, B1 a b V=...: `words` begins at the keyword.
@@ -76,7 +76,7 @@ void Reader::formula(char letter, std::string_view name, const Words& words, Ins
   const std::string_view head = split_assignments(words.line(), text, given);
   const Line left{head, words.line().place};
   if (!Words(left).next().empty()) words.fail(head, "unexpected text after the expression of " + in_quotes(name));
-  double gain = 1, tc1 = 0, tc2 = 0, temp = kMissing, dtemp = kMissing, times = 1;
+  double gain = 1, tc1 = 0, tc2 = 0, temp = kMissing, dtemp = kMissing, copies = 1;
   const Assignment* source = nullptr;
   bool is_voltage = letter == 'e';
   for (const Assignment& a : given) {
@@ -87,7 +87,7 @@ void Reader::formula(char letter, std::string_view name, const Words& words, Ins
       continue;
     }
     const double x = at.parameters.formula(a.text, words.line());
-    if (a.name == "m" && letter != 'e') times = x;
+    if (a.name == "m" && letter != 'e') copies = x;
     else if (a.name == "tc1") tc1 = x;
     else if (a.name == "tc2") tc2 = x;
     else if (a.name == "temp") temp = x;
@@ -97,9 +97,9 @@ void Reader::formula(char letter, std::string_view name, const Words& words, Ins
   if (!source) words.fail(name, in_quotes(name) + " has no expression, such as " + (letter == 'b' ? "V={...}" : "VALUE={...}"));
   if (letter == 'f' || letter == 'h')
     words.fail(name, in_quotes(source->name) + " of " + in_quotes(name) + " is not supported: write the source as E, G or B");
-  require_copies(times, words.line().at(name));
+  require_copies(copies, words.line().at(name));
   const double d = celsius(temp, dtemp, name, words) - out_.temperatures.nominal;
-  gain = (1 + tc1 * d + tc2 * d * d) * (is_voltage ? 1 : times);
+  gain = (1 + tc1 * d + tc2 * d * d) * (is_voltage ? 1 : copies);
   try {
     emit({name, plus, minus, is_voltage}, at.parameters.linear_form(source->text, words.line()), gain, words, at);
   } catch (const Nonlinear& n) {
@@ -200,10 +200,10 @@ void Reader::emit(const Output& to, const LinearForm& form, double gain, const W
     const int32_t ends[] = {plus, minus, c.a, c.b};
     Group& g = add(letter, k ? whole + "#" + std::to_string(k + 1) : whole, ends, to.name, words);
     if (c.kind == 'i') defer_reference(letter, c.source, words, at);
-    const double value = letter == 'g' || letter == 'i' ? c.gain * at.times : c.gain;
+    const double value = letter == 'g' || letter == 'i' ? c.gain * at.copies : c.gain;
     g.values.push_back(value);
     if (c.kind == 'c') g.values.insert(g.values.end(), {0.0, 0.0});
-    if (letter == 'v' && at.times != 1) source_copies_[g.names.back()] = at.times;
+    if (letter == 'v' && at.copies != 1) source_copies_[g.names.back()] = at.copies;
     if (to.is_voltage) plus = minus;
   }
 }

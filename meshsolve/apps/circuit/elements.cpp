@@ -25,14 +25,14 @@ bool is_type(char letter, std::string_view type) {
 struct Reader::Passive {
   char letter;
   const Model* model = nullptr;
-  double value = kMissing, initial = kMissing, times = 1, scale = 1, length = kMissing, width = kMissing;
+  double value = kMissing, initial = kMissing, copies = 1, scale = 1, length = kMissing, width = kMissing;
   double tc1 = kMissing, tc2 = kMissing, tce = kMissing, temp = kMissing, dtemp = kMissing;
 
   // Sets a parameter of the element line. False if there is no such parameter.
   bool take(std::string_view key, double x) {
     if (key.size() == 1 && key[0] == letter) value = x;
     else if (key == "ic" && letter != 'r') initial = x;
-    else if (key == "m") times = x;
+    else if (key == "m") copies = x;
     else if (key == "scale") scale = x;
     else if (key == "tc1") tc1 = x;
     else if (key == "tc2") tc2 = x;
@@ -128,14 +128,14 @@ void Reader::passive(char letter, std::string_view name, Words& words, Instance&
                                             " is unknown and has no effect");
   const double nominal = p.nominal(), celsius_ = celsius(p.temp, p.dtemp, name, words);
   if (std::isnan(nominal)) words.fail(name, in_quotes(name) + " has no value");
-  const double times = require_copies(p.times, words.line().at(name)) * at.times;
+  const double copies = require_copies(p.copies, words.line().at(name)) * at.copies;
   const double whole = nominal * p.factor(celsius_, out_.temperatures.nominal) * p.scale;
-  const double value = letter == 'c' ? whole * times : whole / times;
-  if (letter == 'r' && value == 0) return short_circuit(g, at.times);
+  const double value = letter == 'c' ? whole * copies : whole / copies;
+  if (letter == 'r' && value == 0) return short_circuit(g, at.copies);
   if (!std::isfinite(letter == 'r' ? 1 / value : value))
     words.fail(name, "the value of " + in_quotes(name) + " is out of range: " + shown(value));
   g.values.push_back(value);
-  if (letter != 'r') g.values.push_back(letter == 'l' ? p.initial * at.times : p.initial);
+  if (letter != 'r') g.values.push_back(letter == 'l' ? p.initial * at.copies : p.initial);
 }
 
 // The temperature of an element: temp=, or the temperature of the circuit plus dtemp=.
@@ -148,12 +148,12 @@ double Reader::celsius(double temp, double dtemp, std::string_view name, const W
 }
 
 // Turns a resistor of 0 ohm into a voltage source of 0 V: the same equations, with its current as an unknown.
-void Reader::short_circuit(Group& r, double times) {
+void Reader::short_circuit(Group& r, double copies) {
   Group& v = group('v');
   v.nodes.insert(v.nodes.end(), r.nodes.end() - 2, r.nodes.end());
   r.nodes.resize(r.nodes.size() - 2);
   source_.back() = static_cast<int32_t>(v.names.size());
-  if (times != 1) source_copies_[r.names.back()] = times;
+  if (copies != 1) source_copies_[r.names.back()] = copies;
   for (auto member : {&Group::refs, &Group::names, &Group::files, &Group::lines}) {
     (v.*member).push_back((r.*member).back());
     (r.*member).pop_back();
@@ -180,7 +180,7 @@ void scale(Waveform& w, double factor) {       // scales currents, not times, fr
 
 void Reader::source(char letter, std::string_view name, Words& words, Instance& at) {
   Group& g = begin(letter, name, words, at);
-  double dc = kMissing, ac = 0, phase = 0, times = 1;
+  double dc = kMissing, ac = 0, phase = 0, copies = 1;
   int32_t wave = -1;
   bool first = true, small_signal = false;
   for (std::string_view word = words.next(); !word.empty(); word = words.next(), first = false) {
@@ -197,7 +197,7 @@ void Reader::source(char letter, std::string_view name, Words& words, Instance& 
       if (wave >= 0) words.fail(word, "the source has a second waveform");
       wave = waveform(word, words, at);
     } else if (word == "m" && letter == 'i' && words.take("=")) {
-      times = require_copies(number(words, at, "m"), words.line().at(word));
+      copies = require_copies(number(words, at, "m"), words.line().at(word));
     } else if (word == "distof1" || word == "distof2") {         // of .disto, which is ignored
       while (number_follows(words)) number(words, at, word);
     } else if (is_unsupported_shape(word)) {
@@ -212,9 +212,9 @@ void Reader::source(char letter, std::string_view name, Words& words, Instance& 
     }
   }
   if (std::isnan(dc) && wave < 0) dc = 0;
-  times *= letter == 'i' ? at.times : 1;
-  if (wave >= 0 && times != 1) scale(out_.waveforms[wave], times);
-  g.values.insert(g.values.end(), {dc * times, ac * times, phase});
+  copies *= letter == 'i' ? at.copies : 1;
+  if (wave >= 0 && copies != 1) scale(out_.waveforms[wave], copies);
+  g.values.insert(g.values.end(), {dc * copies, ac * copies, phase});
   g.refs.back() = wave;
 }
 
@@ -283,10 +283,10 @@ void Reader::device(const Declaration& what, std::string_view name, Words& words
     const LineParameter& p = what.line[k];
     if (p.range == Range::positive && !(line[k] * copies > 0))
       words.fail(name, std::string("the ") + p.name + " of a " + what.name + " must be positive, got " + shown(line[k] * copies));
-    if (p.times_copies) line[k] *= copies * at.times;
+    if (p.times_copies) line[k] *= copies * at.copies;
   }
   g.values.insert(g.values.end(), line.begin(), line.end());
-  g.values.insert(g.values.end(), {celsius(temp, dtemp, name, words), copies * at.times});
+  g.values.insert(g.values.end(), {celsius(temp, dtemp, name, words), copies * at.copies});
 }
 
 }  // namespace ms::circuit

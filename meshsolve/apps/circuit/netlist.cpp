@@ -133,7 +133,7 @@ Group& Reader::begin(char letter, std::string_view name, Words& words, Instance&
   const int arity = group(letter).arity;
   for (int k = 0; k < arity; ++k) nodes[k] = node(words.next(), words, at);
   Group& g = add(letter, full(name, at), nodes.data(), name, words);
-  if (letter == 'v' && at.times != 1) source_copies_[g.names.back()] = at.times;
+  if (letter == 'v' && at.copies != 1) source_copies_[g.names.back()] = at.copies;
   return g;
 }
 
@@ -267,7 +267,7 @@ Instance& Reader::around(std::string_view kind, const Words& words, Instance& at
 void Reader::parameters(const Definition& what, const std::vector<Assignment>& values, Instance& at, Instance& made) {
   for (const auto* list : {&what.defaults, &what.locals})
     for (const Assignment& a : *list) made.parameters.define(a.name, a.text, *a.line);
-  made.times = at.times;
+  made.copies = at.copies;
   for (const Assignment& a : values) {
     const bool is_known = made.parameters.has(a.name);
     if (!is_known && a.name != "m")
@@ -276,7 +276,7 @@ void Reader::parameters(const Definition& what, const std::vector<Assignment>& v
     if (is_known) {
       made.parameters.define(a.name, value);
     } else {
-      made.times *= require_copies(value, a.line->at(a.name));
+      made.copies *= require_copies(value, a.line->at(a.name));
     }
   }
 }
@@ -298,7 +298,7 @@ void Reader::title_as_element(Instance& top) {
 }
 
 void Reader::connect_controls() {
-  const auto times = [&](int32_t id) {
+  const auto copies = [&](int32_t id) {
     const auto found = source_copies_.find(id);
     return found == source_copies_.end() ? 1.0 : found->second;
   };
@@ -307,7 +307,7 @@ void Reader::connect_controls() {
     if (id < 0 || source_[id] < 0) throw DeckError{p.place, "there is no voltage source " + in_quotes(p.name)};
     Group& g = group(p.letter);
     g.refs[p.k] = source_[id];
-    g.values[p.k] *= p.times / times(id);      // of copies in parallel, each senses its share of the current
+    g.values[p.k] *= p.copies / copies(id);      // of copies in parallel, each senses its share of the current
   }
 }
 

@@ -20,7 +20,7 @@ struct Instance {                              // a definition with values for i
   const Definition* what;
   Instance* outer;                             // of the definition around `what`; null for the deck
   const Instance* caller;                      // its parameters are visible as well, as in ngspice
-  double times = 1;                            // number of copies in parallel: product of m= over all enclosing instances
+  double copies = 1;                            // number of copies in parallel: product of m= over all enclosing instances
   std::string prefix;                          // "x1.x2."
   std::unordered_map<std::string_view, int32_t> ports;
   std::unordered_map<std::string_view, int32_t> models;
@@ -43,8 +43,8 @@ class Reader {
   std::unordered_map<const Line*, int32_t> plain_models_;     // models without expressions: one for all instances
   std::vector<Place> element_place_;                          // (elements)
   std::vector<int32_t> source_;                               // (elements) number among the voltage sources, or -1
-  std::unordered_map<int32_t, double> source_copies_;         // Instance::times of voltage sources, where it is not 1
-  struct Pending { char letter; size_t k; std::string name; Place place; double times; };
+  std::unordered_map<int32_t, double> source_copies_;         // Instance::copies of voltage sources other than 1
+  struct Pending { char letter; size_t k; std::string name; Place place; double copies; };
   std::vector<Pending> pending_;                              // f and h elements whose controlling source is still to be found
   std::string scratch_;
   std::array<uint8_t, 256> which_ = {};                       // group of each letter
@@ -87,7 +87,7 @@ class Reader {
   // elements.cpp
   struct Passive;
   void passive(char letter, std::string_view name, Words& words, Instance& at);
-  void short_circuit(Group& r, double times);
+  void short_circuit(Group& r, double copies);
   void source(char letter, std::string_view name, Words& words, Instance& at);
   int32_t waveform(std::string_view word, Words& words, Instance& at);
   void device(const Declaration& what, std::string_view name, Words& words, Instance& at);

@@ -231,7 +231,7 @@ def test_corners_and_steps_are_the_same_in_any_order(times, ascending):
     ("H1 1 0 V1 -19.83\nD3 2 0 da\nF1 1 2 V1 -0.137\nD1 1 2 da\nD2 2 0 db\nR1 2 0 23.7\nV1 2 1 2.91\n.model da d(ibv=2.4m n=1.72 bv=5.706 rs=0.218919 is=4.48181e-13)\n.model db d(n=1.723 is=7.21e-14 rs=0.6437)",
      {"1": -8.880283, "2": -5.970283})])
 def test_operating_points_beyond_a_fold(text, found, deck):
-    """The sources that grow lead into a state that ends, and a conductance of 0.01 S at each node is too small to begin with: ngspice finds
-    them from junctions that conduct, and by conductances whose steps adapt."""
+    """Source stepping reaches a fold, and gmin stepping must begin above 0.01 S. ngspice starts from conducting junctions and adapts the
+    steps of gmin."""
     v = deck(text).op()
     assert {name: pytest.approx(volt, abs=1e-5) for name, volt in found.items()} == {name: v[name] for name in found}
