@@ -1,7 +1,7 @@
-"""The autograd functions of :mod:`meshsolve.torch`, and what leads gradients to the entries of sparse tensors.
+"""The autograd functions of :mod:`meshsolve.torch`, and gradients with respect to the entries of sparse tensors.
 
-A function has ``setup_context``, ``vmap`` and ``jvp`` for the transforms of torch.func. Inside those, tensors are wrapped and have no
-memory, so that values are looked at in ``forward`` alone.
+A function has ``setup_context``, ``vmap`` and ``jvp`` for the transforms of torch.func. Inside those transforms tensors are
+wrapped and have no memory, so only ``forward`` reads values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONSTRUCTOR = "SparseCooTensorWithDimsAndTensorsBackward"       # the node of to
 KEEPS_SPARSE = ("Coalesce", "T", "Transpose", "Mul", "Div", "Neg", "Add", "Sub", "Clone", "Alias", "View")      # nodes of sparse tensors
 CONVERTS = ("ToSparse", "ToDense")
 LAYOUTS = "a sparse COO, CSR or CSC tensor, or (indices, values)"
-LOSES = ("PyTorch loses second derivatives of the sparse tensor A (in {}): give (indices, values), or make A of values by "
+LOSES = ("PyTorch loses second derivatives of the sparse tensor A (in {}): pass (indices, values), or make A of values by "
          "torch.sparse_coo_tensor alone")
 
 
@@ -32,31 +32,32 @@ def pytorch():
 
 
 def refuse_nested_forward():
-    """Raise inside two forward-mode transforms of torch.func: PyTorch gives wrong numbers for any function of one's own there."""
+    """Raise inside two nested forward-mode transforms of torch.func: PyTorch computes wrong numbers for custom functions in
+    these."""
     functorch = getattr(pytorch()._C, "_functorch", None)
     levels = getattr(functorch, "get_interpreter_stack", lambda: None)() or ()
     if sum(str(level.key()).endswith("Jvp") for level in levels) > 1:
-        raise InvalidInputError("a forward-mode derivative of a forward-mode derivative (jvp, jacfwd) is wrong in PyTorch for functions "
-                                "that it does not define: use torch.func.hessian, or jacrev for one of the two")
+        raise InvalidInputError("a forward-mode derivative of a forward-mode derivative (jvp, jacfwd) is wrong in PyTorch for custom "
+                                "functions: use torch.func.hessian, or jacrev for one of the two")
 
 
 def require_known(dtype):
     torch = pytorch()
     if dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
-        raise InvalidInputError(f"tensors have to hold float32, float64, complex64 or complex128, not {dtype}")
+        raise InvalidInputError(f"tensors must hold float32, float64, complex64 or complex128, got {dtype}")
 
 
 class Held:
-    """What a call of a function keeps for its backward pass.
+    """Data that a call of a function keeps for its backward pass.
 
     Attributes
     ----------
     solver : meshsolve.torch.Solver
     n : int
     loses : str
-        The step that made A and loses second derivatives, "" for none.
+        Name of the operation that made A and loses second derivatives; "" if there is none.
     matrix : Matrix or None
-        None until ``forward`` has seen the values, and where these were a batch.
+        None before ``forward``, and for a batch of values.
     """
 
     def __init__(self, solver, n, loses=""):
@@ -73,13 +74,13 @@ class Held:
         return Held(self.solver, self.n, self.loses)
 
     def require_graph(self):
-        """Raise where the gradient with respect to A is to be differentiated again and that would give zeros."""
+        """Raise if a second derivative with respect to A is requested and would be zero."""
         if self.loses and pytorch().is_grad_enabled():
             raise InvalidInputError(LOSES.format(self.loses))
 
 
 class Matrix:
-    """A matrix that was solved with: what a backward pass needs to factor it again."""
+    """A matrix of a solve, with the data that a backward pass needs to factor it again."""
 
     def __init__(self, solver, rows, columns, values, n):
         self.solver, self.n = solver, n
@@ -111,11 +112,11 @@ class Matrix:
 
 
 def _numpy(tensor):
-    """A copy on the CPU: the caller may write to the tensor before the backward pass."""
+    """A copy on the CPU: the caller may change the tensor before the backward pass."""
     try:
         return np.array(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
-    except RuntimeError as e:                               # PyTorch's older vmap, which passes functions over
-        raise InvalidInputError("a tensor has no values here, as with vectorize=True or is_grads_batched=True: use torch.func.jacrev or "
+    except RuntimeError as e:                               # the older vmap of PyTorch, which ignores vmap methods
+        raise InvalidInputError("a tensor has no values inside vectorize=True or is_grads_batched=True: use torch.func.jacrev or "
                                 f"vmap ({e})") from e
 
 
@@ -123,17 +124,17 @@ def _numpy(tensor):
 
 
 def entries_of(A, n):
-    """(rows, columns, values, n, loses) of A; ``values`` is a tensor that leads gradients to A, ``loses`` as in :class:`Held`. Without n:
-    the rows up to the last that is named."""
+    """(rows, columns, values, n, loses) of A; gradients of the tensor ``values`` reach A, ``loses`` is as in :class:`Held`. If n
+    is None it is one more than the largest index."""
     torch = pytorch()
     if isinstance(A, torch.Tensor):
         return _entries_of_tensor(A)
     parts = tuple(A) if isinstance(A, (tuple, list)) else ()
     if len(parts) != 2 or not all(isinstance(part, torch.Tensor) for part in parts):
-        raise InvalidInputError(f"A has to be {LAYOUTS}, not {type(A).__name__}")
+        raise InvalidInputError(f"A must be {LAYOUTS}, got {type(A).__name__}")
     indices, values = parts
     if indices.ndim != 2 or values.ndim != 1 or indices.shape != (2, len(values)) or indices.is_floating_point():
-        raise InvalidInputError(f"(indices, values) have to be (2, nnz) integers and (nnz,) numbers, not {tuple(indices.shape)} of "
+        raise InvalidInputError(f"(indices, values) must be (2, nnz) integers and (nnz,) numbers, got {tuple(indices.shape)} of "
                                 f"{indices.dtype} and {tuple(values.shape)}")
     least, most = (int(indices.min()), int(indices.max())) if indices.numel() else (0, -1)
     if n is None:
@@ -146,17 +147,17 @@ def entries_of(A, n):
 def _entries_of_tensor(A):
     torch = pytorch()
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
-        raise InvalidInputError(f"A has to be square, not {tuple(A.shape)}")
+        raise InvalidInputError(f"A must be square, got {tuple(A.shape)}")
     if A.layout in (torch.sparse_bsr, torch.sparse_bsc) and not A.requires_grad:
         A = A.to_dense().to_sparse_coo()
     loses = _keep_graph(A) if A.requires_grad and A.grad_fn is not None else ""
     if A.layout in (torch.sparse_csr, torch.sparse_csc) and A.requires_grad:
-        A = A.to_sparse_coo()                               # values() of these two is a constant in second derivatives
+        A = A.to_sparse_coo()                               # values() of these layouts is a constant in second derivatives
     if A.layout == torch.sparse_coo:
         A = A if A.is_coalesced() else A.coalesce()
         return *A.indices(), A.values(), A.shape[0], loses
     if A.layout not in (torch.sparse_csr, torch.sparse_csc):
-        raise InvalidInputError(f"A has to be {LAYOUTS}, not of the layout {A.layout}" + (
+        raise InvalidInputError(f"A must be {LAYOUTS}, got the layout {A.layout}" + (
             " with gradients" if A.layout in (torch.sparse_bsr, torch.sparse_bsc) else ""))
     starts, inner = (A.crow_indices(), A.col_indices()) if A.layout == torch.sparse_csr else (A.ccol_indices(), A.row_indices())
     outer = torch.repeat_interleave(torch.arange(A.shape[0], device=starts.device), starts.diff())
@@ -165,7 +166,7 @@ def _entries_of_tensor(A):
 
 
 def _keep_graph(A):
-    """Make the gradient of what A was made of differentiable again; the name of a step for which that is not known, or "".
+    """Make gradients that pass through A differentiable; return the name of an operation for which that is impossible, or "".
 
     The derivative of ``torch.sparse_coo_tensor`` returns a constant. A hook replaces it by the same numbers with their graph.
     """
@@ -213,7 +214,7 @@ def _replace_gradient(node):
 
 @functools.cache
 def functions():
-    """The autograd functions of solves and of determinants; PyTorch is needed to derive classes from its own."""
+    """The autograd functions of solves and of determinants; their base classes need PyTorch."""
     return _function_of_solves(pytorch()), _function_of_determinants(pytorch())
 
 
@@ -247,7 +248,7 @@ def _function_of_solves(torch):
             values, b, rows, columns = ctx.saved_tensors
             right = torch.zeros_like(b) if db is None else db
             if dvalues is not None:
-                x = Solve.apply(values, b, rows, columns, ctx.held, ctx.adjoint)    # the one of forward has no tangents of levels around
+                x = Solve.apply(values, b, rows, columns, ctx.held, ctx.adjoint)    # the x of forward has no tangents of outer levels
                 i, j, d = (columns, rows, dvalues.conj()) if ctx.adjoint else (rows, columns, dvalues)
                 right = right - torch.zeros_like(x).index_add(0, i, (d if x.ndim == 1 else d[:, None]) * x[j])
             return Solve.apply(values, right, rows, columns, ctx.held, ctx.adjoint)
@@ -260,7 +261,7 @@ def _function_of_solves(torch):
             return torch.stack([Solve.apply(*part, held.again(), adjoint) for part in parts]), 0
 
     def _block(dim, values, b, rows, columns, held, adjoint):
-        """A batch of right-hand sides for one matrix, as the columns of one."""
+        """A batch of right-hand sides for one matrix, as columns of one block."""
         b = b.movedim(dim, -1)
         x = Solve.apply(values, b.reshape(b.shape[0], -1), rows, columns, held, adjoint)
         return x.reshape(b.shape), b.ndim - 1
@@ -297,7 +298,7 @@ def _function_of_determinants(torch):
             return torch.stack([LogDeterminant.apply(*part, held.again()) for part in parts]), 0
 
     class InverseEntries(torch.autograd.Function):
-        """The gradient of LogDeterminant; once_differentiable would take it for a constant where g is one."""
+        """The gradient of LogDeterminant; with once_differentiable it would be a constant if g is a constant."""
 
         @staticmethod
         def forward(values, rows, columns, held):
@@ -323,9 +324,9 @@ def _function_of_determinants(torch):
     return LogDeterminant
 
 
-AGAIN = "the gradient of logdet cannot be differentiated again: that takes entries of the inverse where A has none"
+AGAIN = "the gradient of logdet cannot be differentiated again: that needs entries of the inverse outside the pattern of A"
 
 
 def _samples(size, dims, tensors):
-    """The tensors of each sample of a batch; those without a batch dimension are the same in all."""
+    """The tensors of each sample of a batch; tensors without a batch dimension are shared."""
     return [[t if dim is None else t.select(dim, k) for t, dim in zip(tensors, dims, strict=True)] for k in range(size)]

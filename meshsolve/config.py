@@ -1,4 +1,4 @@
-"""What this installation is made of: for bug reports and benchmark files."""
+"""Versions and hardware of this installation, for bug reports and benchmark files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def config():
 
 
 def show_config(file: TextIO | None = None) -> None:
-    """Print what this installation is made of.
+    """Print versions, instruction set, threads and GPU of this installation.
 
     Parameters
     ----------
@@ -56,6 +56,6 @@ def _gpu():
         return "not installed", "none"
     try:
         found = cupy.cuda.is_available() and cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    except Exception as e:                                  # a broken driver raises what it likes
+    except Exception as e:                                  # a broken driver may raise anything
         found = f"none: {e}"
     return cupy.__version__, found or "none"

@@ -1,7 +1,7 @@
 """Exceptions and warnings of meshsolve.
 
-Every exception derives from :class:`MeshsolveError` and from the built-in exception that fits, and carries the index at
-which the input failed, in the caller's numbering, as an attribute.
+Every exception derives from :class:`MeshsolveError` and from the built-in exception that fits. An attribute has the row, column
+or index that failed, in the caller's numbering.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class InvalidInputError(MeshsolveError, ValueError):
 
 
 class NotSymmetricError(InvalidInputError):
-    """A matrix that has to be symmetric is not; ``.row`` and ``.column`` name the worst entry."""
+    """The matrix must be symmetric; ``.row`` and ``.column`` name the worst entry."""
 
     def __init__(self, message: str, row: int = -1, column: int = -1) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class NotSymmetricError(InvalidInputError):
 
 
 class NotPositiveDefiniteError(MeshsolveError, ArithmeticError, LinAlgError):
-    """A Cholesky pivot is not positive; ``.column`` is the column of A. Also numpy's ``LinAlgError``, as ``numpy.linalg.cholesky``
+    """A Cholesky pivot is not positive; ``.column`` is the column of A. Also a ``LinAlgError``, which ``numpy.linalg.cholesky``
     raises."""
 
     def __init__(self, message: str, column: int = -1) -> None:
@@ -35,7 +35,7 @@ class NotPositiveDefiniteError(MeshsolveError, ArithmeticError, LinAlgError):
 
 
 class SingularMatrixError(MeshsolveError, ArithmeticError, LinAlgError):
-    """The matrix is singular; ``.index`` is the row or column of A where that shows. Also numpy's ``LinAlgError``."""
+    """The matrix is singular; ``.index`` is a row or column of A involved, or -1. Also numpy's ``LinAlgError``."""
 
     def __init__(self, message: str, index: int = -1) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class SingularMatrixError(MeshsolveError, ArithmeticError, LinAlgError):
 
 
 class NotLaplacianError(InvalidInputError):
-    """A matrix that has to be a Laplacian or diagonally dominant is not; ``.row`` is the first such row."""
+    """The matrix must be a Laplacian, or diagonally dominant; ``.row`` is the first row that fails."""
 
     def __init__(self, message: str, row: int = -1) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class NotLaplacianError(InvalidInputError):
 
 
 class PatternMismatchError(InvalidInputError):
-    """A refactorization was given an entry outside the analysed pattern: ``.row``, ``.column``."""
+    """A matrix for a refactorization has an entry outside the analyzed pattern: ``.row``, ``.column``."""
 
     def __init__(self, message: str, row: int = -1, column: int = -1) -> None:
         super().__init__(message)
@@ -60,26 +60,26 @@ class PatternMismatchError(InvalidInputError):
     @classmethod
     def at(cls, row: int, column: int, what: str = "A") -> PatternMismatchError:
         """The error for this entry of A, in the caller's numbering."""
-        return cls(f"{what} has an entry at row {row}, column {column} that is not in the analysed pattern: analyse A anew, or a matrix "
+        return cls(f"{what} has an entry at row {row}, column {column} that is not in the analyzed pattern: analyze A again, or a matrix "
                    "with all entries that will occur (scipy drops zeros from sums of matrices)", row, column)
 
     @classmethod
     def joining(cls, row: int, column: int) -> PatternMismatchError:
-        """The error for an entry between components of which each has a pin of its own."""
-        return cls(f"A has an entry at row {row}, column {column} that joins two components of the matrix that was analysed, which have "
-                   "a pin each: factor A anew", row, column)
+        """The error for an entry between two components with a pin each."""
+        return cls(f"A has an entry at row {row}, column {column} that joins two components of the analyzed matrix, which have a pin "
+                   "each: factor A again", row, column)
 
 
 class OutOfMemoryError(MeshsolveError, MemoryError):
-    """The work does not fit into memory; estimated before it is tried where that can be done."""
+    """The work does not fit into memory; if possible this is estimated before the work begins."""
 
 
 class DeviceUnavailableError(MeshsolveError, RuntimeError):
-    """The requested device or its library is not there."""
+    """The requested device or its library is not available."""
 
 
 class FactorInUseError(MeshsolveError, RuntimeError):
-    """A factor was to be refactored while another call used it, or to be used while another call refactored it."""
+    """A factor was refactored while another call used it, or used while another call refactored it."""
 
 
 class MeshsolveWarning(UserWarning):

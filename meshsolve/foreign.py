@@ -1,7 +1,7 @@
-"""Matrices and arrays of other libraries: read where they have entries, else refused by name with the call that converts them.
+"""Matrices and arrays of other libraries: read if they have entries, else refused with the call that converts them.
 
-No library is imported for this: an object belongs to those whose modules define its classes. What numpy reads itself (DLPack, buffers)
-is left to :mod:`meshsolve.sparse`.
+No library is imported: an object belongs to the libraries whose modules define its classes. Arrays that numpy reads (DLPack,
+buffers) are left to :mod:`meshsolve.sparse.columns`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import scipy.sparse as sp
 
 from meshsolve.errors import InvalidInputError
 
-EDGES = "of a list of edges i, j make scipy.sparse.coo_array((weights, (i, j)), shape=(n, n)), with each edge in both directions"
-GRADIENTS = "{0} requires gradients, which are lost here: meshsolve.torch.solve keeps them; else pass {0}.detach()"
-REFUSED = {                         # library: what its object is, and what makes a matrix of it
+EDGES = "convert a list of edges i, j by scipy.sparse.coo_array((weights, (i, j)), shape=(n, n)), with each edge in both directions"
+GRADIENTS = "{0} requires gradients, which this call does not compute: use meshsolve.torch.solve, or pass {0}.detach()"
+REFUSED = {                         # library: (name of the object, the call that makes a matrix)
     "networkx": ("a networkx graph", 'networkx.to_scipy_sparse_array({0}, dtype=float) makes a matrix W of it, and graph_laplacian(W, '
                  'weights="values") its Laplacian'),
     "igraph": ("an igraph graph", '{0}.get_adjacency_sparse() makes a matrix W of it, and graph_laplacian(W, weights="values") its '
@@ -32,12 +32,12 @@ def libraries_of(x: Any) -> set[str]:
 
 
 def as_known(A: Any, name: str) -> Any:
-    """A matrix of another library as one of scipy, or A itself where numpy may read it.
+    """A matrix of another library as one of scipy; A itself if numpy may read it.
 
     Raises
     ------
     InvalidInputError
-        It is a graph, a matrix that is not computed yet, or in a form that is not read; what to convert it to is named.
+        A graph, a matrix that is not computed yet, or an unsupported format; the message has the call that converts it.
     """
     if isinstance(A, np.ndarray) or sp.issparse(A):
         return A
@@ -51,7 +51,7 @@ def as_known(A: Any, name: str) -> Any:
 
 
 def is_sparse(b: Any) -> bool:
-    """Whether b is a sparse array of scipy, PyTorch or pydata/sparse."""
+    """True for a sparse array of scipy, PyTorch or pydata/sparse."""
     if isinstance(b, np.ndarray):
         return False
     return sp.issparse(b) or getattr(b, "is_sparse", False) is True or "to_scipy_sparse" in dir(type(b)) or (
@@ -62,12 +62,12 @@ def is_sparse(b: Any) -> bool:
 
 
 def _of_torch(A, name):
-    """A sparse tensor of any layout on the CPU; a dense one is returned as it is."""
+    """A sparse tensor of any layout on the CPU as a scipy array; a dense tensor is returned unchanged."""
     layout = str(A.layout).removeprefix("torch.")
     if layout == "strided":
         return A
     if layout not in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"):
-        raise InvalidInputError(f"{name} is a tensor of the layout {layout}, which is not read: pass {name}.to_dense()")
+        raise InvalidInputError(f"{name} is a tensor of the layout {layout}, which is not supported: pass {name}.to_dense()")
     if A.requires_grad:
         raise InvalidInputError(GRADIENTS.format(name))
     if A.device.type != "cpu":
@@ -78,7 +78,7 @@ def _of_torch(A, name):
                                 + (f" with {A.dense_dim()} dense dimensions" if A.dense_dim() else ""))
     shape = tuple(A.shape)
     if layout == "sparse_coo":
-        i, j = _numbers(A._indices())                       # uncoalesced too: duplicates are summed
+        i, j = _numbers(A._indices())                       # also of an uncoalesced tensor: duplicates are summed
         return sp.coo_array((_numbers(A._values()), (i, j)), shape=shape)
     by_rows, values = layout[-1] == "r", _numbers(A.values())
     pointers = (A.crow_indices(), A.col_indices()) if by_rows else (A.ccol_indices(), A.row_indices())
@@ -91,7 +91,7 @@ def _of_torch(A, name):
 
 
 def _numbers(tensor):
-    """A tensor as a numpy array; half precision, which scipy has no sparse arrays of, as float32."""
+    """A tensor as a numpy array; half precision becomes float32, because scipy has no such sparse arrays."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     return (tensor.float() if str(tensor.dtype) in ("torch.float16", "torch.bfloat16") else tensor).numpy()
 
@@ -106,25 +106,25 @@ def _of_pydata(A, name):
 
 
 def _of_jax(A, name):
-    """A BCOO or BCSR of JAX; a dense array is returned as it is."""
+    """A BCOO or BCSR of JAX as a scipy array; a dense array is returned unchanged."""
     _refuse_traced(A, name)
     kind = type(A).__name__
     if not hasattr(A, "todense"):
         return A
     if kind not in ("BCOO", "BCSR") or A.ndim != 2 or A.n_batch or A.n_dense:
-        raise InvalidInputError(f"{name} is a sparse {kind} of JAX that is not read: pass a 2-D BCOO or BCSR without batch or dense "
+        raise InvalidInputError(f"{name} is a sparse {kind} of JAX that is not supported: pass a 2-D BCOO or BCSR without batch or dense "
                                 "dimensions")
     for part in (A.data, A.indices):
         _refuse_traced(part, name)
     values, indices = np.asarray(A.data), np.asarray(A.indices)
     if kind == "BCSR":
         return sp.csr_array((values, indices, np.asarray(A.indptr)), shape=A.shape)
-    inside = (indices < A.shape).all(axis=1)                # JAX pads with an index one beyond the last
+    inside = (indices < A.shape).all(axis=1)                # JAX pads with indices out of range
     return sp.coo_array((values[inside], tuple(indices[inside].T)), shape=A.shape)
 
 
 def _of_pandas(A, name):
-    """A data frame that holds its zeros; one of sparse columns would be filled up."""
+    """A data frame of dense columns as a numpy array; sparse columns are refused, because they would become dense."""
     if any("Sparse" in str(dtype) for dtype in np.atleast_1d(A.dtypes)):
         raise InvalidInputError(f"{name} is a sparse pandas object: {name}.sparse.to_coo() makes a matrix of it")
     return A.to_numpy()
@@ -133,7 +133,7 @@ def _of_pandas(A, name):
 READERS = {"torch": _of_torch, "sparse": _of_pydata, "jax": _of_jax, "jaxlib": _of_jax, "pandas": _of_pandas}
 
 
-# ---- what cannot be read -----------------------------------------------------------------------------------------------------
+# ---- arrays that are refused -----------------------------------------------------------------------------------------------------
 
 
 def _refuse_traced(x, name):
@@ -144,12 +144,12 @@ def _refuse_traced(x, name):
 
 
 def is_traced(x: Any) -> bool:
-    """Whether x stands for an array while JAX traces a function."""
+    """True if x is a placeholder for an array while JAX traces a function."""
     return any(cls.__name__ == "Tracer" for cls in type(x).__mro__) and bool({"jax", "jaxlib"} & libraries_of(x))
 
 
 def why_no_array(x: Any, name: str, error: Exception) -> InvalidInputError:
-    """The error for what numpy could not read as an array."""
+    """The error for an object that numpy could not read as an array."""
     try:
         _refuse_traced(x, name)
     except InvalidInputError as e:
@@ -158,14 +158,15 @@ def why_no_array(x: Any, name: str, error: Exception) -> InvalidInputError:
         if getattr(x, "requires_grad", False):
             return InvalidInputError(GRADIENTS.format(name))
         if "functorch" in str(error) or "storage" in str(error):
-            return InvalidInputError(f"{name} is inside a transform of torch.func: meshsolve.torch.solve works there ({error})")
+            return InvalidInputError(f"{name} is inside a transform of torch.func: use meshsolve.torch.solve ({error})")
     if hasattr(x, "nnz") and "cupyx" in libraries_of(x):
-        return InvalidInputError(f"{name} is a sparse matrix on the GPU, where a dense array is needed: {name}.toarray()")
+        return InvalidInputError(f"{name} is a sparse matrix on the GPU, but a dense array is needed: pass {name}.toarray()")
     return InvalidInputError(f"{name} is not an array: {error}")
 
 
 def hint_for_edges(A: Any) -> str:
-    """The end of a message for an array that looks like edges: two or three columns, or two rows, of which two hold integers or names."""
+    """The end of a message for an array that looks like edges: two or three columns, or two rows, two of them integers or
+    names."""
     if sp.issparse(A) or A.ndim != 2 or 0 in A.shape or A.shape[0] == A.shape[1] or not (A.shape[1] in (2, 3) or A.shape[0] == 2):
         return ""
     ends = A[:, :2] if A.shape[1] in (2, 3) else A
@@ -177,7 +178,7 @@ def hint_for_edges(A: Any) -> str:
 
 
 def dtype_of(out: Any) -> np.dtype[Any] | None:
-    """The numpy dtype of an array of any library; None where it has none."""
+    """The numpy dtype of an array of any library; None if there is none."""
     try:
         return np.dtype(re.sub(r"^\w+\.", "", str(out.dtype)))
     except (AttributeError, TypeError):
@@ -185,29 +186,30 @@ def dtype_of(out: Any) -> np.dtype[Any] | None:
 
 
 def write(x: np.ndarray, out: Any) -> None:
-    """Write the numpy array x to ``out``: an array of numpy, a tensor of PyTorch on the CPU, or what shares its memory with numpy.
+    """Write the numpy array x to ``out``: an array of numpy, a tensor of PyTorch on the CPU, or an array that shares its memory
+    with numpy.
 
     Raises
     ------
     InvalidInputError
-        ``out`` has another shape or dtype, cannot be written to, or lies elsewhere; the message says which.
+        ``out`` has another shape or dtype, is read-only, or is on the GPU.
     """
-    what = f"out must be a writable array of shape {x.shape} and dtype {x.dtype}, where b lies"
+    what = f"out must be a writable array of shape {x.shape} and dtype {x.dtype}, on the device of b"
     libraries = set() if isinstance(out, np.ndarray) else libraries_of(out)
     if {"jax", "jaxlib"} & libraries:
-        raise InvalidInputError(f"{what}: an array of JAX is read-only, so call x = jax.numpy.asarray(F.solve(b))")
+        raise InvalidInputError(f"{what}: an array of JAX is read-only: use x = jax.numpy.asarray(F.solve(b))")
     if is_sparse(out):
-        raise InvalidInputError(f"{what}, not a sparse {type(out).__name__}")
+        raise InvalidInputError(f"{what}, got a sparse {type(out).__name__}")
     if hasattr(out, "__cuda_array_interface__") or "torch" in libraries and out.device.type != "cpu":
-        raise InvalidInputError(f"{what}: b lies on the CPU, out does not")
+        raise InvalidInputError(f"{what}: b is on the CPU, out is not")
     target = out if "torch" in libraries else _shared(out, what)
     if tuple(target.shape) != x.shape or dtype_of(target) != x.dtype:
-        raise InvalidInputError(f"{what}; it has shape {tuple(target.shape)} and dtype {target.dtype}")
+        raise InvalidInputError(f"{what}, got shape {tuple(target.shape)} and dtype {target.dtype}")
     if "torch" in libraries:
         _write_tensor(x, target, what)
         return
     if not target.flags.writeable:
-        raise InvalidInputError(f"{what}; it is read-only")
+        raise InvalidInputError(f"{what}: out is read-only")
     target[...] = x
 
 
@@ -219,17 +221,18 @@ def _shared(out, what):
         if hasattr(out, "__array_interface__") or not hasattr(out, "__dlpack__"):
             return np.asarray(memoryview(out) if not hasattr(out, "__array_interface__") else out)
         return np.from_dlpack(out)
-    except Exception as e:                                  # whatever foreign array types raise
-        raise InvalidInputError(f"{what}, not {type(out).__name__}") from e
+    except Exception as e:                                  # foreign array types may raise anything
+        raise InvalidInputError(f"{what}, got {type(out).__name__}") from e
 
 
 def _write_tensor(x, out, what):
     import torch
 
     if out.requires_grad:
-        raise InvalidInputError(f"{what}; it requires gradients, which a solve with out= loses: use meshsolve.torch.solve, or out.detach()")
+        raise InvalidInputError(f"{what}: out requires gradients, which a solve with out= does not compute: "
+                                "use meshsolve.torch.solve, or out.detach()")
     try:
         with torch.no_grad():
-            out.copy_(torch.from_numpy(np.array(x)))        # counted as a change in place, which autograd checks
-    except RuntimeError as e:                               # a tensor of inference mode, or one that was expanded
+            out.copy_(torch.from_numpy(np.array(x)))        # registers a change in place, which autograd checks
+    except RuntimeError as e:                               # a tensor of inference mode, or an expanded tensor
         raise InvalidInputError(f"{what}: {e}") from e

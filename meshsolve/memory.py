@@ -1,6 +1,6 @@
-"""How much memory may still be taken, asked before a large factor is made: what the system has and what a container allows.
+"""Available memory, checked before large allocations: the free memory of the system, and the limits of a container.
 
-A process that takes more than its control group allows is killed without a word, whatever the machine still has.
+The kernel kills a process without a message if it exceeds the limit of its control group, even if the machine has free memory.
 Sources: Linux kernel documentation, "Control Group v2" (memory.max, memory.current), "Memory Resource Controller" (version 1).
 """
 
@@ -10,10 +10,10 @@ import pathlib
 
 from meshsolve.errors import OutOfMemoryError
 
-NEGLIGIBLE = 2**25                                 # bytes that are not worth asking the operating system for: Python takes more
-POINTER = 8                                        # bytes, of the place where a row begins
-PER_ROW = {"cholesky": 130, "ildl": 180, "lu": 70, "parac": 110, "cg": 50, "pattern": 16}  # bytes, at the least: lists or vectors
-UNLIMITED = 2**60                                  # version 1 has no word for it, but a number near 2^63
+NEGLIGIBLE = 2**25                                 # bytes below which memory is not checked: Python itself uses more
+POINTER = 8                                        # bytes of a row pointer
+PER_ROW = {"cholesky": 130, "ildl": 180, "lu": 70, "parac": 110, "cg": 50, "pattern": 16}  # least bytes per row: lists or vectors
+UNLIMITED = 2**60                                  # bytes from which a limit of version 1 means none: a number near 2^63
 MEMINFO, OWN_GROUPS = pathlib.Path("/proc/meminfo"), pathlib.Path("/proc/self/cgroup")
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 FILES = {2: ("memory.max", "memory.current", "inactive_file"),
@@ -21,7 +21,7 @@ FILES = {2: ("memory.max", "memory.current", "inactive_file"),
 
 
 def ensure_memory(needed, what):
-    """Raise :class:`~meshsolve.errors.OutOfMemoryError` where ``needed`` bytes are not available to this process."""
+    """Raise :class:`~meshsolve.errors.OutOfMemoryError` if ``needed`` bytes are not available to this process."""
     if needed < NEGLIGIBLE:
         return
     available = available_memory()
@@ -30,20 +30,20 @@ def ensure_memory(needed, what):
 
 
 def ensure_rows(A, name, per_row=0):
-    """:func:`ensure_memory` for a sparse matrix that is laid out in compressed rows, with ``per_row`` bytes more for each."""
+    """:func:`ensure_memory` for the compressed rows of a sparse matrix, and ``per_row`` bytes more for each row."""
     rows = A.shape[0]
     ensure_memory((per_row + (0 if A.format == "csr" else POINTER)) * rows, f"{name} with its {rows:,} rows")
 
 
 def available_memory():
-    """Bytes that can be used without swapping or leaving the limits of a control group, or None where nobody says."""
+    """Bytes that can be used without swapping and within the limits of all control groups; None if unknown."""
     known = [_field(MEMINFO, "MemAvailable:", 1024), *_left_to_groups()]
     return min((left for left in known if left is not None), default=None)
 
 
 def _left_to_groups():
-    """What is left to each control group that this process is in, and to those around it. File pages that nobody has used for
-    a while are given up before a process is killed: they count as free."""
+    """Bytes left in each control group of this process and in its ancestors. Inactive file pages count as free: the kernel drops
+    them before it kills a process."""
     for folder, (most, used, idle) in _own_groups():
         limit = _number(folder / most)
         now = None if limit is None or limit >= UNLIMITED else _number(folder / used)
@@ -66,12 +66,12 @@ def _own_groups():
 
 
 def _field(file, name, unit=1):
-    """The number behind ``name`` in a file of "name number" lines."""
+    """The number after ``name`` in a file of "name number" lines."""
     return next((int(line.split()[1]) * unit for line in _lines(file) if line.split()[:1] == [name]), None)
 
 
 def _number(file):
-    """The number in a file; None for "max", and where there is no such file."""
+    """The number in a file; None for "max", and if the file does not exist."""
     text = "".join(_lines(file)).strip()
     return int(text) if text.isdigit() else None
 

@@ -1,7 +1,7 @@
-"""What a piece of work did: seconds per phase, sizes, memory; progress while it runs.
+"""Reports of a computation: seconds per phase, sizes, memory; warnings; progress while it runs.
 
-A :class:`Report` belongs to one result (an ordering, a factor, a flow). Phases are timed with ``with report.phase("order")``
-and add up when they occur again. Progress of long native work goes to the callable given to :func:`showing_progress`.
+A :class:`Report` belongs to one result (an ordering, a factor, a flow). ``with report.phase("order")`` adds the time of its block
+to a phase. Progress of long native work goes to the callback of :func:`showing_progress`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any
 from meshsolve.errors import InvalidInputError
 
 logger = logging.getLogger("meshsolve")
-PHASES = ("read", "patches", "matching", "order", "symbolic", "assemble", "numeric")        # told in this order, others behind them
-SIZES = ("nnz_A", "nnz_L", "flops", "bytes")        # 0 where they have no meaning, as the operations of a factor that is drawn
-REPEATED = ("assemble", "numeric", "solve")        # phases that a flow runs at each step
-_kept_quiet: contextvars.ContextVar[tuple[type[Warning], ...]] = contextvars.ContextVar("meshsolve_kept_quiet", default=())
+PHASES = ("read", "patches", "matching", "order", "symbolic", "assemble", "numeric")        # in the order of printing; others follow
+SIZES = ("nnz_A", "nnz_L", "flops", "bytes")        # 0 if they have no meaning, as the operations of a randomized factor
+REPEATED = ("assemble", "numeric", "solve")        # phases of each step of a flow
+_suppressed: contextvars.ContextVar[tuple[type[Warning], ...]] = contextvars.ContextVar("meshsolve_suppressed", default=())
 _progress: contextvars.ContextVar[Any] = contextvars.ContextVar("meshsolve_progress", default=None)
 
 
 class Report:
-    """Seconds and sizes of one result; ``as_dict()`` for machines, ``str()`` for people.
+    """Seconds and sizes of one result; ``as_dict()`` gives a dict for JSON, ``str()`` a table.
 
     Attributes
     ----------
     seconds : dict of str to float
-        Wall-clock seconds per phase: ``patches``, ``order``, ``symbolic``, ``numeric``, ``solve`` as they occur, added up.
+        Total wall-clock seconds per phase that occurred: ``patches``, ``order``, ``symbolic``, ``numeric``, ``solve`` and others.
     counts : dict of str to int
-        How often each phase ran: ``seconds["numeric"] / counts["numeric"]`` is the time of a refactorization.
+        Number of runs of each phase: ``seconds["numeric"] / counts["numeric"]`` is the time of a refactorization.
     facts : dict
         Sizes and choices: ``nnz_A``, ``nnz_L``, ``flops``, ``bytes``, ``threads``, ``device``, ``ordering`` and others.
     """
@@ -45,42 +45,42 @@ class Report:
         self.facts.update(facts)
 
     def phase(self, name: str) -> _Phase:
-        """Add the time of the ``with`` block to phase ``name`` and tell the progress callable of it."""
+        """Add the time of the ``with`` block to phase ``name``, and pass the name to the progress callback."""
         return _Phase(self, name)
 
     def add(self, name: str, seconds: float) -> None:
-        """Add ``seconds`` to phase ``name``, which has run once more."""
+        """Add ``seconds`` and one run to phase ``name``."""
         self.seconds[name] = self.seconds.get(name, 0.0) + float(seconds)
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def merge(self, other: Report) -> None:
-        """Take over another report: its seconds are added, its facts win."""
+        """Add the seconds of another report; its nonzero facts replace those of this one."""
         for name, seconds in other.seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + seconds
             self.counts[name] = self.counts.get(name, 0) + other.counts.get(name, 1)
         self.facts.update({k: v for k, v in other.facts.items() if v})
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dict for JSON: ``seconds`` (a dict) beside every fact."""
+        """Plain dict for JSON: every fact, and the dict ``seconds``."""
         plain = {k: v.item() if hasattr(v, "item") else v for k, v in dict(self.facts).items()}
         return {"seconds": dict(self.seconds), **plain}
 
     def __getstate__(self):
-        """Copies, each made at once: threads that solve may add to what is told meanwhile."""
+        """Copies, each made in one step: other threads may add to the report at the same time."""
         return {"seconds": dict(self.seconds), "counts": dict(self.counts), "facts": dict(self.facts)}
 
     def __str__(self):
         facts, seconds, counts = dict(self.facts), dict(self.seconds), dict(self.counts)
         names = sorted(seconds, key=lambda name: PHASES.index(name) if name in PHASES else len(PHASES))
-        told, steps = _readable_time(sum(seconds.values())), facts.get("steps", 1)
+        shown, steps = _readable_time(sum(seconds.values())), facts.get("steps", 1)
         rows = []
         for name in names:
             count, note = counts.get(name, 1), ""
             if steps > 1 and name in REPEATED:
-                note = f"  {told(seconds[name] / steps)} a step"
+                note = f"  {shown(seconds[name] / steps)} a step"
             elif count > 1 and name in REPEATED:
-                note = f"  {count:,} times, {told(seconds[name] / count)} each"
-            rows.append((name, told(seconds[name]), note))
+                note = f"  {count:,} times, {shown(seconds[name] / count)} each"
+            rows.append((name, shown(seconds[name]), note))
         rows += [(name, _readable(name, value), "") for name, value in facts.items() if value is not None and (name not in SIZES or value)]
         width = max(len(name) for name, _, _ in rows)
         return "\n".join(f"{name:<{width}}  {value:>14}{note}" for name, value, note in rows)
@@ -92,7 +92,7 @@ class Report:
 
 
 class _Phase:
-    """The ``with`` block of :meth:`Report.phase`; a class, because small solves run thousands of times a second."""
+    """The ``with`` block of :meth:`Report.phase`; a class is faster than a generator, and small solves take microseconds."""
 
     __slots__ = ("_report", "_name", "_start")
 
@@ -112,7 +112,7 @@ class _Phase:
 
 
 def _readable_time(total):
-    """How seconds are told where all are ``total`` together: the same unit for each phase."""
+    """Return a function that formats seconds, in one unit for all phases of ``total`` seconds."""
     return (lambda seconds: f"{1e3 * seconds:.3f} ms") if total < 1 else (lambda seconds: f"{seconds:.4f} s")
 
 
@@ -129,8 +129,8 @@ def _readable(name, value):
 
 
 def warn(message, category):
-    """Warn at the line outside this package from which it was called, however deep in it the reason was found."""
-    if issubclass(category, _kept_quiet.get()):
+    """Warn with the line of the caller outside this package."""
+    if issubclass(category, _suppressed.get()):
         return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "meshsolve":
@@ -140,36 +140,37 @@ def warn(message, category):
 
 @contextlib.contextmanager
 def without_warnings(category):
-    """Inside the ``with`` block :func:`warn` says nothing of this category, on this thread: the caller tells of it himself. The filters of
-    Python's warnings belong to all threads."""
-    token = _kept_quiet.set((*_kept_quiet.get(), category))
+    """Inside the ``with`` block :func:`warn` gives no warning of this category on this thread. Filters of Python's ``warnings``
+    would affect all threads."""
+    token = _suppressed.set((*_suppressed.get(), category))
     try:
         yield
     finally:
-        _kept_quiet.reset(token)
+        _suppressed.reset(token)
 
 
 def announce(name):
-    """Tell the progress callable that phase ``name`` begins."""
-    teller = _progress.get()
-    if teller:
-        teller.begin(name)
+    """Report to the progress callback that phase ``name`` begins."""
+    listener = _progress.get()
+    if listener:
+        listener.begin(name)
 
 
 def count(done, total):
-    """Tell the progress callable how far native work is. The core calls this, on the thread that called the core."""
-    teller = _progress.get()
-    if teller:
-        teller.count(done, total)
+    """Report the progress of native work to the callback. The core calls this on the thread that called the core."""
+    listener = _progress.get()
+    if listener:
+        listener.count(done, total)
 
 
 @contextlib.contextmanager
-def telling(teller):
-    """Inside the ``with`` block work of this thread calls ``teller.begin(phase)`` and ``teller.count(done, total)``; None is told nothing.
+def progress_to(listener):
+    """Inside the ``with`` block work of this thread calls ``listener.begin(phase)`` and ``listener.count(done, total)``; None: no
+    calls.
 
-    What they raise ends the work.
+    An exception that they raise ends the work.
     """
-    token = _progress.set(teller)
+    token = _progress.set(listener)
     try:
         yield
     finally:
@@ -177,28 +178,28 @@ def telling(teller):
 
 
 @contextlib.contextmanager
-def showing_progress(tell: Callable[[str, int, int], object]) -> Iterator[None]:
-    """Call ``tell(phase, done, total)`` while long work runs inside the ``with`` block; total 0 means unknown.
+def showing_progress(callback: Callable[[str, int, int], object]) -> Iterator[None]:
+    """Call ``callback(phase, done, total)`` while long work runs inside the ``with`` block; total 0 means unknown.
 
-    The callable runs on the calling thread, at most about every 50 ms, and is told of the work of this thread alone. An
-    exception that it raises ends that work and comes out of the call.
+    The callback runs on the calling thread, at most about every 50 ms, for the work of this thread alone. An exception that it
+    raises ends that work and is passed to the caller.
     """
-    if not callable(tell):
-        raise InvalidInputError(f"tell has to be a function of (phase, done, total), not {tell!r}")
-    with telling(_Teller(tell)):
+    if not callable(callback):
+        raise InvalidInputError(f"callback must be a function of (phase, done, total), got {callback!r}")
+    with progress_to(_Listener(callback)):
         yield
 
 
-class _Teller:
-    """Passes on what Python knows, the phase, with what the C++ core knows, the counts."""
+class _Listener:
+    """Combines the phase, which Python reports, with the counts, which the C++ core reports."""
 
-    def __init__(self, tell):
-        self.tell, self.phase = tell, "work"
+    def __init__(self, callback):
+        self.callback, self.phase = callback, "work"
 
     def begin(self, phase):
         self.phase = phase
-        self.tell(phase, 0, 0)
+        self.callback(phase, 0, 0)
 
     def count(self, done, total):
         if total:
-            self.tell(self.phase, done, total)
+            self.callback(self.phase, done, total)

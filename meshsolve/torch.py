@@ -3,10 +3,10 @@
     x = ms.torch.solve(A, b)                    # A a sparse COO or CSR tensor, or (indices, values)
     x.square().sum().backward()
 
-With x = A^-1 b and the gradient g of a loss with respect to x: that of b is y = A^-H g, that of the entry A[i, j] is
--y_i conj(x_j), so one more solve with the factor that is there. That of log det A is the entry [j, i] of A^-1, which selected
-inversion finds. Source: Giles 2008, "Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation", sections 2.2.4 and 2.3.1. PyTorch is imported when a function is called.
+Let x = A^-1 b, and let g be the gradient of a loss with respect to x. The gradient with respect to b is y = A^-H g, that with
+respect to the entry A[i, j] is -y_i conj(x_j): one more solve with the same factor. The gradient of log det A with respect to
+A[i, j] is the entry [j, i] of A^-1, computed by selected inversion. Source: Giles 2008, "Collected matrix derivative results for
+forward and reverse mode algorithmic differentiation", sections 2.2.4 and 2.3.1. PyTorch is imported when a function is called.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None) -
     Parameters
     ----------
     A : (n, n) sparse tensor, or (indices, values)
-        COO, CSR or CSC; BSR and BSC where they require no gradients. ``indices`` is a (2, nnz) integer tensor of rows and columns,
-        ``values`` an (nnz,) tensor, real or complex; duplicates are summed. The gradient goes to the values, stored zeros included,
-        each as a variable of its own: for a symmetric A make both triangles from the same variables. Pass ``(indices, values)`` where
-        the values are computed: that is cheapest.
+        COO, CSR or CSC; BSR and BSC without gradients. ``indices`` is a (2, nnz) integer tensor of rows and columns, ``values``
+        an (nnz,) tensor, real or complex; duplicates are summed. Each value, stored zeros included, is a separate variable of the
+        gradient: compute both triangles of a symmetric A from the same variables. ``(indices, values)`` is the fastest form.
     b : (n,) or (n, k) tensor
-        Of the dtype of A.
+        It has the dtype of A.
     method : {"auto", "cholesky", "ldl", "lu"}
         ``"auto"``: as :func:`meshsolve.factorized` chooses.
     threads : int, optional
@@ -47,22 +46,21 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None) -
     Returns
     -------
     x : tensor of b's shape, dtype and device
-        Tensors of other devices are copied to the CPU, where the work is done, and the result back.
+        Tensors of other devices are copied to the CPU, and the result back.
 
     Raises
     ------
     InvalidInputError
-        A is no such tensor or does not fit b; PyTorch is missing; and as :func:`meshsolve.factorized`, as are the other errors.
+        A is not such a tensor or does not fit b; PyTorch is missing. Other errors are those of :func:`meshsolve.factorized`.
 
     Notes
-    -----
-    A factorization; the backward pass is one solve and O(nnz k). It can be differentiated again, also through a sparse tensor that was
-    made of values: PyTorch's own derivative of ``sparse_coo_tensor`` is replaced where a graph of the gradient is asked for, as it is a
-    constant there. What else makes a sparse tensor may lose second derivatives, and is refused then.
+    ----- Cost: a factorization; the backward pass takes a solve and O(nnz k). Second derivatives work, also through
+    ``torch.sparse_coo_tensor``: PyTorch's derivative of that is a constant, and is replaced if a graph of the gradient is
+    requested. Other operations that make sparse tensors may lose second derivatives, and are refused in this case.
 
-    Works inside ``torch.func`` (``grad``, ``vmap``, ``jacrev``, ``jvp``, ``hessian``), for ``(indices, values)``. A batch of right-hand
-    sides is one block; a batch of values is factored one by one. ``torch.compile`` leaves the solve out of its graph. For many steps with
-    one pattern: :class:`Solver`.
+    Works inside ``torch.func`` (``grad``, ``vmap``, ``jacrev``, ``jvp``, ``hessian``), for ``(indices, values)``. A batch of
+    right-hand sides is solved as one block; the matrices of a batch of values are factored one by one. ``torch.compile`` keeps
+    the solve outside of its graph. For many steps with one pattern use :class:`Solver`.
 
     Examples
     --------
@@ -92,12 +90,12 @@ def logdet(A: Any, threads: int | None = None) -> Any:
     ------
     NotPositiveDefiniteError
     InvalidInputError
-        A is no such tensor, complex, or not symmetric; PyTorch is missing; the gradient is differentiated again.
+        A is not such a tensor, complex, or not symmetric; PyTorch is missing; a second derivative is requested.
 
     Notes
     -----
-    A Cholesky factorization; the backward pass is a selected inversion, two to three times as much, and cannot be differentiated
-    again. For many steps with one pattern, and where solves go with it: ``Solver.logdet``.
+    Cost: a Cholesky factorization; the backward pass is a selected inversion of two to three times that cost, and cannot be
+    differentiated again. For many steps with one pattern, or with solves, use ``Solver.logdet``.
 
     Examples
     --------
@@ -111,7 +109,7 @@ def logdet(A: Any, threads: int | None = None) -> Any:
 
 
 class Solver:
-    """Solves systems of one pattern after another, as in the steps of an optimization: analysed once, then refactored.
+    """Solves a sequence of systems of one pattern, as in an optimization: one analysis, then refactorizations.
 
     Parameters
     ----------
@@ -121,16 +119,15 @@ class Solver:
     Attributes
     ----------
     factor : CholeskyFactor, IldlFactor, LUFactor or None
-        Of the last matrix.
+        Factor of the last matrix.
     factorizations : int
         Numeric phases so far.
     analyses : int
-        Of these, how many began with an analysis: the first, and those whose pattern or kind did not fit the factor.
+        Number of these that began with an analysis: the first, and those whose pattern or kind did not fit the factor.
 
     Notes
     -----
-    A backward pass may come after later solves with other values: the matrix of that pass is then factored again. Not to
-    be shared by threads.
+    A backward pass may follow later solves with other values: its matrix is then factored again. Threads must not share a Solver.
     """
 
     def __init__(self, method: Method = "auto", threads: int | None = None) -> None:
@@ -147,11 +144,11 @@ class Solver:
         return _eager(_solve)(self, A, b)
 
     def logdet(self, A: Any) -> Any:
-        """log det A, see :func:`logdet`; right after a solve with the same values nothing is factored again."""
+        """log det A, see :func:`logdet`; no factorization right after a solve with the same values."""
         return _eager(_logdet)(self, A)
 
     def _factor_of(self, matrix):
-        """The factor of a :class:`~meshsolve.autograd.Matrix`, made if the last one belongs to another."""
+        """The factor of a :class:`~meshsolve.autograd.Matrix`, new if the last one is of another matrix."""
         if self._held is not matrix and not (self._held is not None and self._held.same_as(matrix)):
             self._held, M = None, matrix.to_scipy()
             self.factor = self._refactored(M) or self._made(M)
@@ -160,7 +157,7 @@ class Solver:
         return self.factor
 
     def _refactored(self, M):
-        """The factor with new values, or None where it does not take them or there is none."""
+        """The factor with new values; None if it does not fit them or does not exist."""
         if self.factor is None or self.factor.shape != M.shape:
             return None
         try:
@@ -185,12 +182,12 @@ def _solve(solver, A, b):
     torch = pytorch()
     refuse_nested_forward()
     if not isinstance(b, torch.Tensor) or b.layout != torch.strided:
-        raise InvalidInputError(f"b has to be a dense tensor, not {type(b).__name__}")
+        raise InvalidInputError(f"b must be a dense tensor, got {type(b).__name__}")
     if b.ndim not in (1, 2):
-        raise InvalidInputError(f"b has to be (n,) or (n, k), not {tuple(b.shape)}")
+        raise InvalidInputError(f"b must be (n,) or (n, k), got {tuple(b.shape)}")
     rows, columns, values, n, loses = entries_of(A, len(b))
     if values.dtype != b.dtype:
-        raise InvalidInputError(f"A and b have to have one dtype, not {values.dtype} and {b.dtype}")
+        raise InvalidInputError(f"A and b must have the same dtype, got {values.dtype} and {b.dtype}")
     require_known(values.dtype)
     return functions()[0].apply(values, b, rows, columns, Held(solver, n, loses), False)
 
@@ -202,11 +199,11 @@ def _logdet(solver, A):
     return functions()[1].apply(values, rows, columns, Held(solver, n, loses))
 
 
-_EAGER: dict[Any, Any] = {}                 # a cache that torch.compile traces without a warning, as it does not functools.cache
+_EAGER: dict[Any, Any] = {}                 # torch.compile traces this cache without a warning, unlike functools.cache
 
 
 def _eager(function):
-    """A function that ``torch.compile`` calls as it is: a factorization cannot be a part of its graph."""
+    """The function excluded from ``torch.compile``: a factorization cannot be a part of its graph."""
     if function not in _EAGER:
         _EAGER[function] = pytorch().compiler.disable(function)
     return _EAGER[function]

@@ -217,7 +217,7 @@ def test_symmetry_has_no_unit(size):
 
 @pytest.mark.parametrize("threads", ["2", b"2", 2.0, True, 0, [2], np.ones(2, int)])
 def test_numbers_of_threads_that_are_none(threads):
-    with pytest.raises(ms.InvalidInputError, match="threads has to be a positive integer"):
+    with pytest.raises(ms.InvalidInputError, match="threads must be a positive integer"):
         options.thread_count(threads)
 
 
@@ -227,7 +227,7 @@ def test_threads_of_the_environment(monkeypatch):
     assert options.thread_count() == 5 and options.thread_count(2) == 2
     for wrong in ("two", "2.0", "0"):
         monkeypatch.setenv("MESHSOLVE_NUM_THREADS", wrong)
-        with pytest.raises(ms.InvalidInputError, match="MESHSOLVE_NUM_THREADS has to be a positive integer"):
+        with pytest.raises(ms.InvalidInputError, match="MESHSOLVE_NUM_THREADS must be a positive integer"):
             options.thread_count()
 
 
@@ -326,7 +326,7 @@ def test_thread_setting_of_the_environment(monkeypatch):
 @pytest.mark.parametrize("value", ["1", b"1", True, np.bool_(True), 1j, None, [1.0], np.ones(1), np.nan, np.inf, np.float16("inf"), 10**400,
                                    np.longdouble("1e4000")], ids=repr)
 def test_what_is_no_number(value):
-    with pytest.raises(ms.InvalidInputError, match="dt has to be a finite number, not"):
+    with pytest.raises(ms.InvalidInputError, match="dt must be a finite number, got"):
         options.as_number(value, "dt", -np.inf)
 
 
@@ -334,7 +334,7 @@ def test_what_is_no_number(value):
 def test_numbers_of_any_real_type_become_floats(value):
     number = options.as_number(value, "dt", 2)
     assert type(number) is float and number == 2
-    with pytest.raises(ms.InvalidInputError, match="above 2, not"):
+    with pytest.raises(ms.InvalidInputError, match="above 2, got"):
         options.as_number(value, "dt", 2, above=True)
 
 

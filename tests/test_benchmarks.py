@@ -604,7 +604,7 @@ def test_a_solver_that_takes_too_long_is_stopped_and_said_so(tmp_path):
     found = iterative.measure(tmp_path, "parac-amd", 1, options, 1e-8, 1.1e-8)
     assert found["seconds"]["wall"]["total"]["runs"] == 2 and found["error"] < 1.1e-8 and found["iterations"] > 5
     assert "residual" in iterative.measure(tmp_path, "parac-amd", 1, options, 1e-2, 1e-8)["failed"]
-    assert "ordering has to be one of" in iterative.measure(tmp_path, "parac-none", 1, options, 1e-8, 1.1e-8)["failed"]
+    assert "ordering must be one of" in iterative.measure(tmp_path, "parac-none", 1, options, 1e-8, 1.1e-8)["failed"]
     options = types.SimpleNamespace(repeat=10_000, limit=2)                 # what was measured until then stands
     assert 0 < iterative.measure(tmp_path, "parac-amd", 1, options, 1e-8, 1.1e-8)["seconds"]["wall"]["total"]["runs"] < 10_000
     options.limit = 1e-3

@@ -59,7 +59,7 @@ def test_real_mesh(data_dir):
 
 
 @pytest.mark.parametrize("call, says", [
-    (lambda: ms.datasets.constrained_smoothing(ms.datasets.icosphere(0), kind="volume"), "kind has to be one of"),
+    (lambda: ms.datasets.constrained_smoothing(ms.datasets.icosphere(0), kind="volume"), "kind must be one of"),
     (lambda: ms.datasets.constrained_smoothing(ms.Mesh(np.eye(3), np.zeros((0, 3), int))), "no edges to constrain"),
     (lambda: ms.datasets.conformal_map(ms.Mesh(np.zeros((1, 3)), np.zeros((0, 3), int))), "at least two vertices"),
     (lambda: ms.datasets.conformal_map(np.eye(3)), "Mesh"),

@@ -1,4 +1,4 @@
-"""Reports as people read them: phases in their order, what has no meaning left out, the same numbers for machines."""
+"""Reports: printed phases in their order, facts without meaning left out, the same numbers in the dict."""
 
 import concurrent.futures
 import pickle
@@ -31,48 +31,48 @@ def lines(report):
 
 
 @pytest.mark.parametrize("name", FACTORS)
-def test_what_a_factor_tells(name):
+def test_the_report_of_a_factor(name):
     make, counts_operations = FACTORS[name]
     F = make(threads=2)
     F.solve(np.zeros(N))
-    told, facts = lines(F.report), F.report.as_dict()
+    printed, facts = lines(F.report), F.report.as_dict()
     assert facts.keys() >= LEAST
-    assert ("flops" in told) == counts_operations == (facts["flops"] > 0)
-    assert {"nnz_A", "nnz_L", "bytes", "threads", "device", "ordering", "numeric", "solve"} <= told.keys()
-    assert told["threads"].split()[1] == "2" and facts["threads"] == 2
-    phases = [p for p in told if p in F.report.seconds]
+    assert ("flops" in printed) == counts_operations == (facts["flops"] > 0)
+    assert {"nnz_A", "nnz_L", "bytes", "threads", "device", "ordering", "numeric", "solve"} <= printed.keys()
+    assert printed["threads"].split()[1] == "2" and facts["threads"] == 2
+    phases = [p for p in printed if p in F.report.seconds]
     assert phases == [p for p in ("matching", "order", "symbolic", "numeric", "solve") if p in F.report.seconds]
-    assert not {"complete_nnz", "complete_flops"} & told.keys()
+    assert not {"complete_nnz", "complete_flops"} & printed.keys()
 
 
 @pytest.mark.parametrize("method, M", [("cholesky", A), ("lu", U), ("ildl", K), ("parac", L)])
-def test_what_solve_tells(method, M):
+def test_the_report_of_solve(method, M):
     b = np.arange(N) - (N - 1) / 2
     info = ms.solve(M, b, method=method)[1]
-    told = lines(info.report)
-    assert told["method"].split()[1] == info.method == info.report.facts["method"]
-    assert ("flops" in told) == (method != "parac") and info.report.seconds["solve"] > 0
+    printed = lines(info.report)
+    assert printed["method"].split()[1] == info.method == info.report.facts["method"]
+    assert ("flops" in printed) == (method != "parac") and info.report.seconds["solve"] > 0
 
 
-def test_iterations_have_no_factor_to_tell_of():
+def test_the_report_of_an_iteration_has_no_factor():
     report = ms.cg(L, np.arange(N) - (N - 1) / 2)[1].report
     assert lines(report).keys() == {"solve", "nnz_A", "threads", "device"} and "nnz_L" not in repr(report)
     assert report.as_dict().keys() >= LEAST
 
 
-def test_an_iteration_takes_the_time_that_it_takes():
-    """Not that of the preconditioner alone."""
+def test_the_time_of_an_iteration_is_that_of_all_its_work():
+    """Not of the preconditioner alone."""
     M = sp.csr_array(ms.datasets.grid2d(60, 60, boundary="dirichlet") - 2.5 * sp.eye_array(3600))
     report = ms.solve(M, np.ones((3600, 4)), method="ildl")[1].report
     factor, taken = ms.ildl(M, None), []
-    for _ in range(5):                                              # the least: another process may stand in the way of one
+    for _ in range(5):                                              # the shortest: other processes may delay a solve
         factor.report.seconds.pop("solve", None)
         factor.solve(np.ones((3600, 4)))
         taken.append(factor.report.seconds["solve"])
     assert report.seconds["solve"] > 1.5 * min(taken)
 
 
-def test_a_factor_tells_of_its_own_threads_and_device():
+def test_a_factor_reports_its_own_threads_and_device():
     F = ms.analyze(A, threads=2).factor(A, threads=1)
     assert F.report.facts["threads"] == F.threads == 1
     with device.use(Harness()):
@@ -84,18 +84,18 @@ def test_units_suit_the_numbers():
     report = Report(bytes=2000, steps=2)
     report.add("solve", 1.23e-4)
     report.add("order", 2e-5)
-    told = lines(report)
-    assert list(told) == ["order", "solve", "bytes", "threads", "device", "steps"]
-    assert "0.020 ms" in told["order"] and "0.123 ms" in told["solve"] and "0.062 ms a step" in told["solve"] and "2.0 KiB" in told["bytes"]
+    printed = lines(report)
+    assert list(printed) == ["order", "solve", "bytes", "threads", "device", "steps"]
+    assert "0.020 ms" in printed["order"] and "0.123 ms" in printed["solve"] and "0.062 ms a step" in printed["solve"] and "2.0 KiB" in printed["bytes"]
     report.add("numeric", 100)
     report.facts["bytes"] = 3 * 2**20
-    told = lines(report)
-    assert list(told)[:3] == ["order", "numeric", "solve"]
-    assert "100.0000 s  50.0000 s a step" in told["numeric"] and "0.0001 s" in told["solve"] and "3.0 MiB" in told["bytes"]
+    printed = lines(report)
+    assert list(printed)[:3] == ["order", "numeric", "solve"]
+    assert "100.0000 s  50.0000 s a step" in printed["numeric"] and "0.0001 s" in printed["solve"] and "3.0 MiB" in printed["bytes"]
 
 
-def test_warnings_are_kept_quiet_on_one_thread_alone():
-    """ms.solve tells of what the method below it would warn of, and took Python's own filters, which belong to all threads."""
+def test_warnings_are_suppressed_on_one_thread_alone():
+    """ms.solve suppresses warnings of its methods without Python's filters, which belong to all threads."""
     b, before = np.arange(N) - 31.5, list(warnings.filters)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: ms.solve(U, b, method="lu"), range(40)))

@@ -1,4 +1,4 @@
-"""What people do with the solvers: smoothing, mean curvature flow, pictures, circuits, a viewer."""
+"""Applications of the solvers: smoothing, mean curvature flow, pictures, circuits, a viewer."""
 
 from meshsolve.apps import circuit
 from meshsolve.apps.mcf import mcf, smooth

@@ -1,8 +1,8 @@
-"""Pictures of meshes without a display: a small z-buffer in numpy, matplotlib only for captions and the PNG.
+"""Pictures of meshes without a display: a z-buffer in numpy; matplotlib writes captions and the PNG.
 
-A triangle gives one candidate for each sample in its bounding box, a long thin one for each sample between its sides in each row;
-barycentric coordinates keep those inside, a running maximum of the depth keeps the nearest, and only the samples seen at the end are
-shaded. O(faces + samples covered, each as often as triangles lie over it + rows of thin triangles).
+A triangle gives a candidate for each sample in its bounding box; a long thin triangle gives one for each sample between its sides
+in each row. Barycentric coordinates select candidates inside, and the largest depth selects the visible one. Only visible samples
+are shaded. Cost: O(faces + covered samples of all triangles + rows of thin triangles).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from meshsolve.sparse.columns import as_array
 from meshsolve.types import ArrayLike, Path
 
 SUPERSAMPLE = 2                     # per axis
-CHUNK = 4_000_000                   # candidates held at a time
-SPARSE = 8                          # a triangle is drawn row by row if its box has this many times the samples it can cover
-SLACK = 0.01                        # in samples: how far beyond its sides candidates in a row may lie
+CHUNK = 4_000_000                   # candidates in memory at a time
+SPARSE = 8                          # ratio of samples in the box of a triangle to those it can cover from which it is drawn row by row
+SLACK = 0.01                        # distance in samples beyond the sides of a triangle up to which a row has candidates
 CLAY = np.array([0.78, 0.83, 0.89])
 INSIDE = np.array([0.86, 0.62, 0.45])       # back faces
-EDGE = 1e-4                         # a sample on the edge of two faces must not fall between them in float32
-CREASE = 0.82                       # below this cosine to the vertex normal a corner is shaded with its face's normal
+EDGE = 1e-4                         # slack of barycentric weights, so that no sample falls between two faces in float32
+CREASE = 0.82                       # cosine to the vertex normal below which a corner is shaded with the normal of its face
 
 
 def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: Sequence[str] | None = None,
@@ -39,29 +39,29 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
         Ends in ``.png``.
     mesh : Mesh
     after : Mesh, optional
-        Drawn to its right.
+        Drawn to the right of ``mesh``.
     captions : sequence of str, optional
-        One for each mesh; default: their sizes.
+        One for each mesh; their sizes by default.
     title : str, optional
     size : int
         About the width and height of one panel in pixels, 300 to 4000.
     azimuth, elevation : float
-        Where the camera stands, in degrees, about the ``up`` axis and above its equator.
+        Direction of the camera in degrees, about the ``up`` axis and above its equator.
     up : {"y", "z"}
         The axis that points up.
     values : (n,) array, optional
-        One number for each vertex (a distance, a mode, a stress), shown in colours beside their scale; for two meshes a pair of arrays,
-        on one scale. Where a number is NaN or infinite the mesh keeps its own colour.
+        One number for each vertex (a distance, a mode, a stress), shown in colors with a scale; for two meshes a pair of arrays,
+        on one scale. Vertices with NaN or infinity keep the color of the mesh.
     colormap : str
-        A name of matplotlib's, for ``values``.
+        A colormap of matplotlib, for ``values``.
     lines : int
-        How many lines of equal ``values`` are drawn.
+        Number of lines of equal ``values``.
 
     Raises
     ------
     InvalidInputError
-        Not a mesh, no face, another extension, a folder that is not there, values of another length or without a finite number, an
-        unknown colormap.
+        Not a mesh, no face, another extension, a missing folder, values of another length or without a finite number, an unknown
+        colormap.
     """
     target = as_path(path)
     if target.suffix.lower() != ".png":
@@ -75,18 +75,18 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
         names = [""] if after is None else ["before: ", "after: "]
         captions = [f"{name}{counted(len(m.vertices), 'vertex')}, {counted(len(m.faces), 'face')}" for name, m in zip(names, meshes)]
     if isinstance(captions, str) or not isinstance(captions, Sequence) or len(captions) != len(meshes):
-        raise InvalidInputError(f"captions has to hold {len(meshes)} texts, not {captions!r}")
+        raise InvalidInputError(f"captions must hold {len(meshes)} texts, got {captions!r}")
     view = _camera(azimuth, elevation, up)
     placed = [m.vertices @ view.T for m in meshes]
     placed, shape = _to_pixels(placed, [np.bincount(m.faces.ravel(), minlength=len(m.vertices)) > 0 for m in meshes], size)
-    colours, scale = _colours(values, meshes, colormap, as_integer(lines, "lines", 0, 1000))
-    panels = [_draw(x, m.faces, shape, paint) for x, m, paint in zip(placed, meshes, colours)]
+    colors, scale = _colors(values, meshes, colormap, as_integer(lines, "lines", 0, 1000))
+    panels = [_draw(x, m.faces, shape, paint) for x, m, paint in zip(placed, meshes, colors)]
     with written_whole(path) as part:
         _write(part, panels, captions, title, scale)
 
 
-class _Colours:
-    """Colours of numbers at vertices: where a sample lies between them decides, so that lines are as sharp as the picture.
+class _Colors:
+    """Colors of numbers at vertices, interpolated at each sample: lines are as sharp as the picture.
 
     Parameters
     ----------
@@ -100,49 +100,48 @@ class _Colours:
         self._field, self._low, self._span, self._colormap, self._lines = field, low, high - low or 1.0, colormap, lines
 
     def __call__(self, corners, weights, at, shape):
-        """(k, 3) colours of samples between these corners, (k, 3) vertices, at places ``at`` of a panel."""
+        """(k, 3) colors of samples between these corners, (k, 3) vertices; ``at`` are their positions in the panel."""
         with np.errstate(invalid="ignore"):
             x = (self._field[corners] - self._low) / self._span
             x = x[:, 0] * (1 - weights.sum(axis=1)) + x[:, 1] * weights[:, 0] + x[:, 2] * weights[:, 1]
         known = np.isfinite(x)
-        colour = np.where(known[:, None], self._colormap(np.where(known, x, 0))[:, :3], CLAY)
+        color = np.where(known[:, None], self._colormap(np.where(known, x, 0))[:, :3], CLAY)
         if self._lines:
             band = np.full(shape[0] * shape[1], -1)
             band[at[known]] = np.floor(x[known] * self._lines)
-            colour[_steps(band.reshape(shape))[at]] *= 0.25
-        return colour
+            color[_steps(band.reshape(shape))[at]] *= 0.25
+        return color
 
 
 def _steps(band):
-    """(height x width,) where the number of a band differs from those of the samples to the right and below, and both are on the mesh."""
+    """(height x width,) mask of samples whose band differs from that of the sample to the right or below, both on the mesh."""
     line = np.zeros(band.shape, bool)
-    for here, there in ((np.s_[:, :-1], np.s_[:, 1:]), (np.s_[:-1], np.s_[1:])):
-        line[here] |= (band[here] != band[there]) & (band[here] >= 0) & (band[there] >= 0)
-    line[:, 1:] |= line[:, :-1]                     # two samples wide, as a pixel is
+    for own, next_one in ((np.s_[:, :-1], np.s_[:, 1:]), (np.s_[:-1], np.s_[1:])):
+        line[own] |= (band[own] != band[next_one]) & (band[own] >= 0) & (band[next_one] >= 0)
+    line[:, 1:] |= line[:, :-1]                     # two samples wide, like a pixel
     line[1:] |= line[:-1]
     return line.ravel()
 
 
-def _colours(values, meshes, colormap, lines):
-    """(:class:`_Colours` or None for each mesh, what their scale shows)."""
+def _colors(values, meshes, colormap, lines):
+    """(:class:`_Colors` or None for each mesh, arguments of the scale)."""
     if values is None:
         return [None] * len(meshes), None
     fields = _fields(values, meshes)
     scale = _scale(fields, colormap)
-    return [_Colours(field, *scale, lines) for field in fields], scale
+    return [_Colors(field, *scale, lines) for field in fields], scale
 
 
 def _fields(values, meshes):
     """One (n,) float64 array for each mesh."""
     given = [values] if len(meshes) == 1 else values
     if not isinstance(given, (list, tuple)) or len(given) != len(meshes):
-        raise InvalidInputError(f"values has to hold {len(meshes)} arrays, one for each mesh")
+        raise InvalidInputError(f"values must hold {len(meshes)} arrays, one for each mesh")
     fields = []
     for field, mesh in zip(given, meshes):
         field = as_array(field, "values")
         if field.shape != (len(mesh.vertices),) or field.dtype.kind not in "fiub":
-            raise InvalidInputError(f"values has to be one number for each of "
-                                    f"{counted(len(mesh.vertices), 'vertex')}, not {field.shape} of "
+            raise InvalidInputError(f"values must be one number for each of {counted(len(mesh.vertices), 'vertex')}, got {field.shape} of "
                                     f"{field.dtype}")
         fields.append(field.astype(np.float64))
     if not any(np.isfinite(field).any() for field in fields):
@@ -155,13 +154,13 @@ def _scale(fields, name):
     from matplotlib import colormaps
 
     if name not in colormaps:
-        raise InvalidInputError(f"colormap has to be one of matplotlib's, as viridis, coolwarm or twilight, not {name!r}")
+        raise InvalidInputError(f"colormap must be one of matplotlib's, such as viridis, coolwarm or twilight, got {name!r}")
     finite = [field[np.isfinite(field)] for field in fields]
     return min(f.min() for f in finite if len(f)), max(f.max() for f in finite if len(f)), colormaps[name]
 
 
 def _camera(azimuth, elevation, up):
-    """(3, 3) rows: right, up and towards the camera."""
+    """(3, 3) unit vectors as rows: right, up and towards the camera."""
     one_of(up, "up", ("y", "z"))
     a, e = np.radians(azimuth), np.radians(elevation)
     towards = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
@@ -171,7 +170,7 @@ def _camera(azimuth, elevation, up):
 
 
 def _to_pixels(placed, used, size):
-    """Scale all meshes alike into samples of a panel; returns positions (x right, y down, depth) and the panel's shape."""
+    """Scale all meshes by one factor to samples of a panel; return positions (x right, y down, depth) and the panel's shape."""
     seen = np.concatenate([x[u] for x, u in zip(placed, used)])
     low, high = seen.min(axis=0), seen.max(axis=0)
     extent = np.maximum((high - low)[:2], 1e-3 * (high - low).max() or 1.0)
@@ -183,16 +182,16 @@ def _to_pixels(placed, used, size):
     return [(x - (low + high) / 2) * flip + middle for x in placed], shape
 
 
-def _draw(x, faces, shape, colours=None):
-    """(height, width, 3) colours of one panel, shaded and averaged down."""
+def _draw(x, faces, shape, colors=None):
+    """(height, width, 3) colors of one panel, shaded and averaged over the samples of a pixel."""
     face, weights, depth = _visible(x, faces, shape)
     seen = face >= 0
     image = np.ones((shape[0] * shape[1], 3))
     normal, back = _normals(x, faces, face[seen], weights[seen])
-    if colours is None:
+    if colors is None:
         paint = np.where(back[:, None], INSIDE, CLAY)
     else:
-        paint = colours(faces[face[seen]], weights[seen], np.flatnonzero(seen), tuple(shape))
+        paint = colors(faces[face[seen]], weights[seen], np.flatnonzero(seen), tuple(shape))
     image[seen] = _shade(normal, paint)
     image = image.reshape(*shape, 3)
     image *= _ambient(depth.reshape(shape), seen.reshape(shape), 0.02 * max(shape))[..., None]
@@ -201,7 +200,7 @@ def _draw(x, faces, shape, colours=None):
 
 
 def _visible(x, faces, shape):
-    """For each sample of the panel: the nearest face (-1: none), weights of its corners 1 and 2 there, the depth."""
+    """The nearest face of each sample (-1: none), the weights of its corners 1 and 2 at the sample, and the depth."""
     samples = shape[0] * shape[1]
     nearest, weights = np.full(samples, -1, np.int32), np.zeros((samples, 2), np.float32)
     depth = np.full(samples, -np.inf, np.float32)
@@ -214,8 +213,8 @@ def _visible(x, faces, shape):
 
 
 def _boxes(corners, shape):
-    """Boxes of samples that triangles may cover, about CHUNK of them at a time: the triangle, its planes, the least sample (x, y), the
-    width and the number of samples of each box."""
+    """Boxes of samples that triangles may cover, about CHUNK samples at a time: the triangle, its planes, the first sample (x,
+    y), the width and the number of samples of each box."""
     flat = np.stack([c[:, :2] for c in corners])
     low = np.maximum(np.ceil(flat.min(axis=0) - 0.5), 0).astype(np.int32)
     high = np.minimum(np.floor(flat.max(axis=0) - 0.5), shape[::-1] - 1).astype(np.int32)
@@ -234,14 +233,14 @@ def _boxes(corners, shape):
 
 
 def _chunks(number, most):
-    """Slices of an array of counts whose sums are about ``most``."""
+    """Slices of an array of counts with sums of about ``most``."""
     ends = np.cumsum(number)
     cuts = np.searchsorted(ends, np.arange(most, ends[-1] if len(ends) else 0, most))
     return (slice(a, b) for a, b in zip([0, *cuts], [*cuts, len(ends)]) if b > a)
 
 
 def _rows(face, corners, low, high):
-    """The boxes of one row each that lie between the sides of the triangles ``face``."""
+    """Boxes of one row each, between the sides of the triangles ``face``."""
     rows = high[:, 1] - low[:, 1] + 1
     of = np.repeat(np.arange(len(face)), rows)
     y = low[of, 1] + np.arange(len(of)) - np.repeat(np.cumsum(rows) - rows, rows)
@@ -251,7 +250,7 @@ def _rows(face, corners, low, high):
         t = (y + 0.5 - p[of, 1]) / np.where(rise != 0, rise, 1)[of]
         at = np.where((rise[of] != 0) & (t >= 0) & (t <= 1), p[of, 0] + t * (q[:, 0] - p[:, 0])[of], np.nan)
         left, right = np.fmin(left, at), np.fmax(right, at)
-    first = np.maximum(np.ceil(np.maximum(left, -1.0) - 0.5 - SLACK), low[of, 0])           # no crossing: nothing between
+    first = np.maximum(np.ceil(np.maximum(left, -1.0) - 0.5 - SLACK), low[of, 0])           # without a crossing there is no sample
     last = np.minimum(np.floor(np.maximum(right, -1.0) - 0.5 + SLACK), high[of, 0])
     kept = np.flatnonzero(last >= first)
     of, first = of[kept], np.stack([first[kept], y[kept]], axis=1).astype(np.int32)
@@ -269,7 +268,7 @@ def _planes(corners, origin):
     """(k, 9) float32: the weights of corners 1 and 2 and the depth, each at ``origin`` and its slope along x and y."""
     a, b, c = corners
     ab, ac, area = b - a, c - a, _doubled_area(a, b, c)
-    inverse = np.divide(1, area, out=np.full_like(area, np.nan), where=area != 0)       # NaN: seen from its side, never inside
+    inverse = np.divide(1, area, out=np.full_like(area, np.nan), where=area != 0)  # NaN if seen edge-on: no sample is inside
     dx, dy = (origin - a[:, :2]).T
     ux, uy, vx, vy = ac[:, 1] * inverse, -ac[:, 0] * inverse, -ab[:, 1] * inverse, ab[:, 0] * inverse
     u, v = ux * dx + uy * dy, vx * dx + vy * dy
@@ -294,8 +293,8 @@ def _candidates(planes, low, wide, number, width):
 
 
 def _normals(x, faces, face, weights):
-    """Unit normals towards the camera at samples of ``face``, and whether the face is seen from its back."""
-    x = x * np.array([1, -1, 1])                    # y up again
+    """Unit normals towards the camera at samples of ``face``, and a mask of samples on back faces."""
+    x = x * np.array([1, -1, 1])                    # y points up
     a, b, c = (x[faces[:, k]] for k in range(3))
     flat = np.cross(b - a, c - a)
     at_vertex = np.stack([np.bincount(faces.ravel(), np.repeat(flat[:, k], 3), minlength=len(x)) for k in range(3)], axis=1)
@@ -307,27 +306,27 @@ def _normals(x, faces, face, weights):
         creased = np.einsum("ij,ij->i", corner, flat) < CREASE
         normal += share[:, None] * np.where(creased[:, None], flat, corner)
     back = flat[:, 2] < 0
-    if np.count_nonzero(back) > len(back) / 2:      # the whole mesh is oriented inwards
+    if np.count_nonzero(back) > len(back) / 2:      # most faces point inwards: the mesh is inverted
         back = ~back
     normal = _unit(normal)
     return np.where(normal[:, 2:] < 0, -normal, normal), back
 
 
 def _shade(normal, paint):
-    """Colours, (k, 3) as they are painted, under a warm key light from the upper left, a cool fill light and a sky."""
+    """(k, 3) colors ``paint`` under a warm key light from the upper left, a cool fill light and a sky light."""
     key = np.maximum(normal @ _unit(np.array([-0.45, 0.6, 0.66])), 0)
     fill = np.maximum(normal @ _unit(np.array([0.8, 0.05, 0.5])), 0)
     sky = 0.5 + 0.5 * normal[:, 1]
     half = np.maximum(normal @ _unit(np.array([-0.25, 0.33, 0.91])), 0)
     light = (0.78 * key[:, None] * np.array([1.0, 0.97, 0.92]) + 0.20 * fill[:, None] * np.array([0.80, 0.9, 1.0])
              + 0.20 * sky[:, None] * np.array([0.9, 0.95, 1.0]) + 0.07)
-    colour = paint ** 2.2 * light + 0.10 * half[:, None] ** 40
-    return np.clip(colour, 0, 1) ** (1 / 2.2)
+    color = paint ** 2.2 * light + 0.10 * half[:, None] ** 40
+    return np.clip(color, 0, 1) ** (1 / 2.2)
 
 
 def _ambient(depth, seen, radius):
-    """Darken what lies deeper than its surroundings on the screen (Luft, Colditz, Deussen 2006)."""
-    from scipy.ndimage import gaussian_filter, zoom  # not at the top: a sixth of the time of `import meshsolve`
+    """Factors that darken samples deeper than their surroundings on the screen (Luft, Colditz, Deussen 2006)."""
+    from scipy.ndimage import gaussian_filter, zoom  # imported here: it takes a sixth of the time of `import meshsolve`
 
     if not seen.any():
         return np.ones(depth.shape)
@@ -340,7 +339,7 @@ def _ambient(depth, seen, radius):
 
 
 def _write(path, panels, captions, title, scale=None):
-    """Panels side by side on white with their captions below, and the scale of their colours on the right."""
+    """Write panels side by side on white, with captions below and the color scale on the right."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -369,7 +368,7 @@ def _write_scale(figure, scale, place):
     from matplotlib.colors import Normalize
 
     low, high, colormap = scale
-    axes = figure.add_axes(place, zorder=2)         # above the picture
+    axes = figure.add_axes(place, zorder=2)         # in front of the picture
     figure.colorbar(ScalarMappable(Normalize(low, high if high > low else low + 1), colormap), cax=axes)
     axes.tick_params(labelsize=11, labelcolor="#333333", length=3)
 

@@ -13,7 +13,7 @@ STRUCTURE = [                                       # for everything that takes 
     ("`None`", "must be a matrix", lambda: None),
     (OPERATOR, "a matrix with its entries", lambda: sp.linalg.aslinearoperator(np.eye(3))),
     ("a networkx graph", "networkx.to_scipy_sparse_array", lambda: type("Graph", (), {"__module__": "networkx"})()),
-    ("a list of edges", "of a list of edges i, j make scipy.sparse.coo_array", lambda: [(0, 1), (1, 2), (2, 0)]),
+    ("a list of edges", "convert a list of edges i, j by scipy.sparse.coo_array", lambda: [(0, 1), (1, 2), (2, 0)]),
     ("a list that is ragged", "not an array", lambda: [[2, 1], [1]]),
     ("a vector", "2-D", lambda: np.ones(N)),
     ("a sparse vector", "2-D", lambda: sp.coo_array(np.ones(N))),

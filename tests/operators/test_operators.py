@@ -170,7 +170,7 @@ def test_weights_of_the_edges_of_a_mesh():
     half = -cotan_laplacian(mesh)[i, j]
     assert abs(graph_laplacian(mesh, weights=np.maximum(half, 0)) - cotan_laplacian(mesh)).max() <= np.abs(np.minimum(half, 0)).sum() + 1e-12
     for wrong, words in ((weight[1:], "33 real numbers"), (weight[:, None], "33 real numbers"), (-weight, r"weights\[0\] of the edge from vertex 0 to 1"),
-                         (weight * 1j, "complex"), ("length", "has to be one of"), (None, "object")):
+                         (weight * 1j, "complex"), ("length", "must be one of"), (None, "object")):
         with pytest.raises(InvalidInputError, match=words):
             graph_laplacian(mesh, weights=wrong)
     with pytest.raises(InvalidInputError, match="sum to infinity"):

@@ -129,7 +129,7 @@ def test_resolve_names(name):
 
 def test_resolve_refuses_an_unknown_effort():
     for name in ("auto", "nd"):
-        with pytest.raises(ms.InvalidInputError, match="effort has to be one of"):
+        with pytest.raises(ms.InvalidInputError, match="effort must be one of"):
             order.resolve(name, symmetric_pattern(grid(5, 5)), effort="most")
 
 

@@ -17,7 +17,7 @@ from meshsolve.apps.circuit.newton import SHARE, NoConvergence
 from meshsolve.apps.circuit.sources import SAME
 from meshsolve.errors import InvalidInputError, MeshsolveError, SingularMatrixError
 from meshsolve.memory import ensure_memory
-from meshsolve.report import announce, telling
+from meshsolve.report import announce, progress_to
 
 DEFAULT_STEPS = 50          # smallest number of steps from tstart to tstop
 SHORT = (1e-9, 1e-6)        # lengths, relative to tstep, of the step from initial states to unknowns; second: for large currents
@@ -201,7 +201,7 @@ def _equations(solver):
             answer = _solved(solver, a, s, x, guess, past)
             announce("steps")
             return answer
-        with telling(None):                                 # only the steps report progress
+        with progress_to(None):                                 # only the steps report progress
             return _solved(solver, a, s, x, guess, past)
 
     return solve

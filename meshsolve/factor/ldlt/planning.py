@@ -28,7 +28,7 @@ from meshsolve.factor.ldlt.complete import CompletePlan, analysis_of_rows
 from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.order.ordering import Ordering
-from meshsolve.report import telling
+from meshsolve.report import progress_to
 from meshsolve.sparse.matrix import Csr
 
 NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
@@ -96,7 +96,7 @@ class _Beside:
             raise KeyboardInterrupt
 
     def _run_beside(self):
-        with telling(self):
+        with progress_to(self):
             self._run()
 
     def _run(self):

@@ -29,7 +29,7 @@ from meshsolve.factor.lu.triangles import Triangles, core_arrays
 from meshsolve.factor.sharing import changes, reads_in_turn
 from meshsolve.factor.trial import try_known_solutions
 from meshsolve.options import is_auto, one_of, thread_count
-from meshsolve.report import Report, telling
+from meshsolve.report import Report, progress_to
 from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.matrix import Csr
 from meshsolve.types import Matrix, Sparse
@@ -186,7 +186,7 @@ class LUFactor(MeasuredSolves):
     def _restore(self, before):
         """Factor the earlier values again, without calls of callables and signals. The error that led here is the one to raise."""
         self._numeric = replace(before, native=None)
-        with contextlib.suppress(MemoryError), telling(None):
+        with contextlib.suppress(MemoryError), progress_to(None):
             now, _ = self._factored(before.data, before.spare, before.pivots, before.native, before.unit, undisturbed=True)
             self._numeric = replace(before, native=now.native)
 
