@@ -43,8 +43,14 @@ def library():
 
 
 def compile_kernels(file, architecture):
-    """{kernel: {registers, stack, spill_stores, spill_loads, shared}} of one .cu file; a compiler error is raised."""
-    return parse(run(file, architecture)[0])
+    """{kernel: {registers, stack, spill_stores, spill_loads, shared}} of one .cu file; a compiler error is raised.
+
+    A file with SCALAR is compiled for both types, and its kernels end in _f64 or _f32.
+    """
+    if not re.search(r"\bSCALAR\b", file.read_text()):
+        return parse(run(file, architecture)[0])
+    return {kernel + suffix: numbers for suffix, scalar in (("_f64", "double"), ("_f32", "float"))
+            for kernel, numbers in parse(run(file, architecture, f"-DSCALAR={scalar}")[0]).items()}
 
 
 def run(file, architecture, *more):

@@ -16,6 +16,7 @@ A CUDA path looks like this::
 ``launch(kernel, grid, block, shared, args)``
     The one launch seam. Arrays are device arrays of exactly the kernel's types; scalars are numpy scalars of the exact type
     (``np.int32(n)``), a Python number is refused. Runs on the caller's current stream and device.
+    Kernels for float64 and float32 have one source, in which the type is ``SCALAR``: ``K.of(dtype).k_factor``.
 ``prepared(kernel, grid, block, shared, args)``
     A launch to be made many times, as a function of its last arguments.
 ``dense(op, *arrays)``
@@ -58,6 +59,7 @@ DLPACK_CUDA = 2                     # kDLCUDA
 MOST_ACROSS = 65535                 # blocks of a grid in its second and third dimension
 DEVICES = ("auto", "cpu", "cuda")   # what an argument ``device`` may be
 BLOCK = 256                         # threads of a block, unless a kernel needs another number
+SCALARS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}      # ``SCALAR`` in a .cu file, by dtype
 AUTO_SIZE = 100_000                 # rows or elements from which device="auto" takes a GPU that is there
 
 PYTHON_NUMBERS = frozenset((bool, int, float))
@@ -67,10 +69,11 @@ _stand_in = contextvars.ContextVar("stand_in", default=None)
 
 @dataclass(frozen=True)
 class Kernel:
-    """A ``__global__`` function: the file it stands in, relative to the package, and its name."""
+    """A ``__global__`` function: its file relative to the package, its name, and ``SCALAR`` ("" if the file has none)."""
 
     file: str
     name: str
+    scalar: str = ""
 
     @functools.cached_property
     def path(self):
@@ -79,14 +82,23 @@ class Kernel:
 
 
 class kernels:
-    """The kernels of one ``.cu`` file as attributes; nothing is compiled before the first launch."""
+    """The kernels of one ``.cu`` file as attributes; nothing is compiled before the first launch.
 
-    def __init__(self, file):
-        self._file = file
+    A file whose kernels take ``SCALAR`` numbers is compiled once for each type: ``kernels(file).of(np.float32).k_factor``.
+    """
 
-    def __getattr__(self, name):                            # only for a name that is not kept: a sweep may be a thousand launches
-        kernel = self.__dict__[name] = Kernel(self._file, name)
+    def __init__(self, file, scalar=""):
+        self._file, self._scalar, self._of = file, scalar, {}
+
+    def __getattr__(self, name):                            # called once per name: the result is stored
+        kernel = self.__dict__[name] = Kernel(self._file, name, self._scalar)
         return kernel
+
+    def of(self, dtype):
+        """The kernels with ``SCALAR`` = ``double`` or ``float``, for float64 or float32."""
+        if dtype not in self._of:
+            self._of[dtype] = kernels(self._file, SCALARS[np.dtype(dtype)])
+        return self._of[dtype]
 
 
 # ---- the seam ---------------------------------------------------------------------------------------------------------
@@ -127,7 +139,7 @@ def prepared(kernel, grid, block, shared, args):
     if 0 in grid:
         return lambda *later: None
     owner = backend()
-    function = owner.function(kernel.path, kernel.name)
+    function = owner.function(kernel.path, kernel.name, kernel.scalar)
     grid, block, shared = tuple(map(int, grid)), tuple(map(int, block)), int(shared)
     return lambda *later: owner.launch(function, grid, block, shared, (*args, *later))
 

@@ -70,8 +70,8 @@ class CuPy:
             self._attributes_of[current.id] = current.attributes
         return self._attributes_of[current.id]
 
-    def function(self, path, name):
-        return _function(path, name)
+    def function(self, path, name, scalar=""):
+        return _function(path, name, scalar)
 
     def launch(self, function, grid, block, shared, args):
         if shared and shared + (own := function.shared_size_bytes) > WITHOUT_ASKING:
@@ -122,11 +122,16 @@ def _library_errors():
 
 
 @functools.cache
-def _module(path):
+def _module(path, scalar):
     import cupy
 
     # code, not path: a path would be taken for a compiled file
-    return cupy.RawModule(code=source(path), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}"))
+    return cupy.RawModule(code=source(path), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}", *scalar_option(scalar)))
+
+
+def scalar_option(scalar):
+    """The compiler options that define ``SCALAR`` ("double", "float"; "": none), as a tuple."""
+    return (f"-DSCALAR={scalar}",) if scalar else ()
 
 
 def source(path, package=PACKAGE):
@@ -144,5 +149,5 @@ def source(path, package=PACKAGE):
 
 
 @functools.cache
-def _function(path, name):
-    return _module(path).get_function(name)
+def _function(path, name, scalar):
+    return _module(path, scalar).get_function(name)

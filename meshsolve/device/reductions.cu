@@ -1,6 +1,6 @@
-// Reductions of whole arrays by many blocks: whether anything is true, columns of tall matrices, the rows of a sparse one.
+// Reductions of whole arrays by many blocks: any, columns of tall matrices, rows of sparse ones.
 //
-// A maximum is NaN where a value is. Grids follow from sizes alone, and sums have one order: the same bits in every run.
+// A maximum is NaN if a value is NaN. Grids depend on sizes only and sums have a fixed order: the same bits in every run.
 #include "device/common.cuh"
 
 namespace ms::reductions {
@@ -63,7 +63,7 @@ k_sum_columns(long long n, int k, const double* x, long long row, long long colu
   reduce_columns(n, k, x, row, column, out, Sum{});
 }
 
-// The largest modulus in each row, 0 in an empty one. A warp has a row.
+// The largest absolute value in each row, 0 in an empty row. One warp per row.
 extern "C" __global__ void __launch_bounds__(256)
 k_max_rows(int n, const long long* Ap, const double* Ax, double* most) {
   const int lane = threadIdx.x & 31;

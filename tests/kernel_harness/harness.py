@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.device import MOST_ACROSS, PACKAGE
+from meshsolve.device.cuda import scalar_option
 
 HERE = pathlib.Path(__file__).resolve().parent
 FLAGS = ["-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
@@ -38,6 +39,7 @@ _BOUNDS = re.compile(r"__global__\s+void\s+__launch_bounds__\s*\(\s*(\d+)[^()]*\
 _GLOBAL = re.compile(r"\b__global__\b")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*$', re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+SUFFIX = {"": "", "double": "_f64", "float": "_f32"}        # of kernels in kernel_limits.json, by SCALAR
 LIMITS = HERE.parent / "kernel_limits.json"                 # shared memory that each kernel declares itself
 
 
@@ -76,9 +78,9 @@ class Harness:
         self.sanitize = sanitize or os.environ.get("MESHSOLVE_HARNESS_SANITIZE") or None
         self.launches = {}                                  # how often each kernel ran
 
-    def function(self, path, name):
-        """The kernel `name` of a .cu file, compiled where the cache has none."""
-        return _library(pathlib.Path(path), self.sanitize), name
+    def function(self, path, name, scalar=""):
+        """The kernel `name` of a .cu file with SCALAR defined as `scalar`, compiled unless the cache has it."""
+        return _library(pathlib.Path(path), self.sanitize, scalar), name
 
     def launch(self, function, grid, block, shared, args):
         library, name = function
@@ -192,13 +194,13 @@ def transform(text, file):
 
 
 @functools.cache
-def _library(path, sanitize):
+def _library(path, sanitize, scalar):
     folders = [PACKAGE]
     code = read(path.resolve(), folders, set())
     names = _KERNEL.findall(_COMMENT.sub("", code))
     most_threads = dict.fromkeys(names, 1024) | {name: int(most) for most, name in _BOUNDS.findall(_COMMENT.sub("", code))}
     code = f'#include "{HERE}/cuda.hpp"\n{code}\n' + "".join(f"HARNESS_EXPORT({name})\n" for name in names)
-    command = ["g++", *FLAGS, *SANITIZE[sanitize]]
+    command = ["g++", *FLAGS, *SANITIZE[sanitize], *scalar_option(scalar)]
     headers = "".join((HERE / f"{name}.hpp").read_text() for name in ("fiber", "block", "cuda"))
     key = hashlib.sha256("\0".join([code, headers, *command]).encode()).hexdigest()[:20]
     folder = pathlib.Path(os.environ.get("MESHSOLVE_HARNESS_CACHE", pathlib.Path(tempfile.gettempdir()) / f"meshsolve-harness-{os.getuid()}"))
@@ -211,14 +213,16 @@ def _library(path, sanitize):
         if done.returncode:
             raise SyntaxError(done.stderr)
         made.replace(file)
-    return Library(file, names, most_threads, _own_shared(path))
+    return Library(file, names, most_threads, _own_shared(path, scalar))
 
 
-def _own_shared(path):
+def _own_shared(path, scalar):
     """Bytes of shared memory that each kernel of a file of the package declares, as NVRTC found them."""
     known = json.loads(LIMITS.read_text())
     kernels = known.get(path.resolve().relative_to(PACKAGE).as_posix(), {}) if path.resolve().is_relative_to(PACKAGE) else {}
-    return {name: max(numbers["shared"] for numbers in machines.values()) for name, machines in kernels.items()}
+    known = {name: max(numbers["shared"] for numbers in machines.values()) for name, machines in kernels.items()}
+    suffix = SUFFIX[scalar]
+    return {name.removesuffix(suffix): shared for name, shared in known.items() if name.endswith(suffix)}
 
 
 class Library:

@@ -184,94 +184,49 @@ using namespace ms;
 using namespace ms::cholesky;
 
 extern "C" __global__ void __launch_bounds__(256)
-k_factor_f64(int per_warp, const int* list, int count, int capacity, const long long* table, const int* child,
-             const int* relative, const long long* entry_ptr, const unsigned* entry_source, const int* entry_row,
-             const double* values, double* panels, double* updates, int* failed) {
-  extern __shared__ double shared_f64[];
-  const Tree<double> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
+k_factor(int per_warp, const int* list, int count, int capacity, const long long* table, const int* child,
+         const int* relative, const long long* entry_ptr, const unsigned* entry_source, const int* entry_row,
+         const double* values, SCALAR* panels, SCALAR* updates, int* failed) {
+  extern __shared__ SCALAR shared[];
+  const Tree<SCALAR> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
                        values, panels, updates};
-  fronts::for_fronts(per_warp, list, count, capacity, shared_f64,
-                     [&](int s, const auto& group, double* room) { factor_front(t, s, group, room, failed); });
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_factor_f32(int per_warp, const int* list, int count, int capacity, const long long* table, const int* child,
-             const int* relative, const long long* entry_ptr, const unsigned* entry_source, const int* entry_row,
-             const double* values, float* panels, float* updates, int* failed) {
-  extern __shared__ float shared_f32[];
-  const Tree<float> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
-                       values, panels, updates};
-  fronts::for_fronts(per_warp, list, count, capacity, shared_f32,
-                     [&](int s, const auto& group, float* room) { factor_front(t, s, group, room, failed); });
+  fronts::for_fronts(per_warp, list, count, capacity, shared,
+                     [&](int s, const auto& group, SCALAR* room) { factor_front(t, s, group, room, failed); });
 }
 
 // tiles: pairs (front, first column), one for each block.
 extern "C" __global__ void __launch_bounds__(256)
-k_assemble_f64(const int* tiles, const long long* table, const int* child, const int* relative, const long long* entry_ptr,
-               const unsigned* entry_source, const int* entry_row, const double* values, double* panels, double* updates) {
-  const Tree<double> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
-                       values, panels, updates};
-  assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_assemble_f32(const int* tiles, const long long* table, const int* child, const int* relative, const long long* entry_ptr,
-               const unsigned* entry_source, const int* entry_row, const double* values, float* panels, float* updates) {
-  const Tree<float> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
+k_assemble(const int* tiles, const long long* table, const int* child, const int* relative, const long long* entry_ptr,
+           const unsigned* entry_source, const int* entry_row, const double* values, SCALAR* panels, SCALAR* updates) {
+  const Tree<SCALAR> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
                        values, panels, updates};
   assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-k_eliminate_f64(const int* list, const long long* table, double* panels, int from, int* failed) {
-  eliminate_block(reinterpret_cast<const Front*>(table)[list[blockIdx.x]], panels, from, failed);
-}
-
-extern "C" __global__ void __launch_bounds__(32)
-k_eliminate_f32(const int* list, const long long* table, float* panels, int from, int* failed) {
+k_eliminate(const int* list, const long long* table, SCALAR* panels, int from, int* failed) {
   eliminate_block(reinterpret_cast<const Front*>(table)[list[blockIdx.x]], panels, from, failed);
 }
 
 // Grid: tiles of rows x fronts.
 extern "C" __global__ void __launch_bounds__(128)
-k_solve_below_f64(const int* list, const long long* table, double* panels, int from) {
-  solve_below(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, from);
-}
-
-extern "C" __global__ void __launch_bounds__(128)
-k_solve_below_f32(const int* list, const long long* table, float* panels, int from) {
+k_solve_below(const int* list, const long long* table, SCALAR* panels, int from) {
   solve_below(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, from);
 }
 
 // Grid: tiles of rows x tiles of columns x fronts.
 extern "C" __global__ void __launch_bounds__(256)
-k_subtract_f64(const int* list, const long long* table, double* panels, double* updates, int of_update, int from, int to) {
+k_subtract(const int* list, const long long* table, SCALAR* panels, SCALAR* updates, int of_update, int from, int to) {
   subtract(reinterpret_cast<const Front*>(table)[list[blockIdx.z]], panels, updates, of_update, from, to);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_subtract_f32(const int* list, const long long* table, float* panels, float* updates, int of_update, int from, int to) {
-  subtract(reinterpret_cast<const Front*>(table)[list[blockIdx.z]], panels, updates, of_update, from, to);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_check_f64(const int* front, const long long* table, const double* panels, const int* info, int* failed) {
+k_check(const int* front, const long long* table, const SCALAR* panels, const int* info, int* failed) {
   check_pivots(reinterpret_cast<const Front*>(table)[*front], panels, *info, failed);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-k_measure_f64(const long long* table, const double* panels, const long long* entry_ptr, const unsigned* entry_source, const int* entry_row,
-              const double* values, int* least) {
-  measure_pivots(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, entry_ptr, entry_source, entry_row, values, least);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_check_f32(const int* front, const long long* table, const float* panels, const int* info, int* failed) {
-  check_pivots(reinterpret_cast<const Front*>(table)[*front], panels, *info, failed);
-}
-
-extern "C" __global__ void __launch_bounds__(32)
-k_measure_f32(const long long* table, const float* panels, const long long* entry_ptr, const unsigned* entry_source, const int* entry_row,
-              const double* values, int* least) {
+k_measure(const long long* table, const SCALAR* panels, const long long* entry_ptr, const unsigned* entry_source, const int* entry_row,
+          const double* values, int* least) {
   measure_pivots(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, entry_ptr, entry_source, entry_row, values, least);
 }

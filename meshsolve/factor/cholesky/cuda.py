@@ -97,7 +97,6 @@ class DeviceFactor(OnDevice):
         xp = device.xp()
         self._pattern, self._iperm = symbolic.pattern_on_device, symbolic.analysis_on_device.iperm
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
-        self._suffix = "f64" if precision == "double" else "f32"
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
         self._updates = xp.empty(tree.update_scalars, self.dtype)
@@ -229,7 +228,7 @@ class DeviceFactor(OnDevice):
         tree, groups = self.tree, batch.threads // 32 if batch.per_warp else 1
         args = (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(only_gather),
                 tree.table, tree.child, tree.relative, tree.rows, self._panels, np.int32(tree.n))
-        return device.prepared(getattr(S, f"{kernel}_{self._suffix}"), -(-batch.count // groups), batch.threads, 0, args)
+        return device.prepared(getattr(S.of(self.dtype), kernel), -(-batch.count // groups), batch.threads, 0, args)
 
     def _gather(self, kernel, front, width):
         """Prepare the gather of the contributions of other fronts to a dense front."""
@@ -261,7 +260,7 @@ class DeviceFactor(OnDevice):
         return device.to_host(out)
 
     def _launch(self, kernels, name, grid, block, shared, args):
-        device.launch(getattr(kernels, f"{name}_{self._suffix}"), grid, block, shared, args)
+        device.launch(getattr(kernels.of(self.dtype), name), grid, block, shared, args)
 
 
 def _forward_by_libraries(front, n, width, diagonal, below, Y, vectors):

@@ -108,57 +108,29 @@ using namespace ms;
 using namespace ms::cholesky;
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_forward_f64(int per_warp, const int* list, int count, int width, int only_gather, const long long* table, const int* child,
-              const int* relative, const int* rows, const double* panels, int n, double* Y, double* vectors) {
-  const Solve<double> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
-  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
+k_forward(int per_warp, const int* list, int count, int width, int only_gather, const long long* table, const int* child,
+          const int* relative, const int* rows, const SCALAR* panels, int n, SCALAR* Y, SCALAR* vectors) {
+  const Solve<SCALAR> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, SCALAR*) {
     fronts::with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, s, group, only_gather); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_backward_f64(int per_warp, const int* list, int count, int width, int only_gather, const long long* table, const int* child,
-               const int* relative, const int* rows, const double* panels, int n, double* Y, double* vectors) {
-  const Solve<double> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
-  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
+k_backward(int per_warp, const int* list, int count, int width, int only_gather, const long long* table, const int* child,
+           const int* relative, const int* rows, const SCALAR* panels, int n, SCALAR* Y, SCALAR* vectors) {
+  const Solve<SCALAR> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, SCALAR*) {
     fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, s, group, only_gather); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-k_diagonal_f64(const long long* table, const double* panels, double* diagonal) {
+k_diagonal(const long long* table, const SCALAR* panels, double* diagonal) {
   copy_diagonal(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, diagonal);
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-k_values_f64(const long long* table, const int* rows, const long long* Lp, const int* Li, const double* panels, double* Lx) {
-  copy_values(reinterpret_cast<const Front*>(table)[blockIdx.x], rows, Lp, Li, panels, Lx);
-}
-
-extern "C" __global__ void __launch_bounds__(256, 2)
-k_forward_f32(int per_warp, const int* list, int count, int width, int only_gather, const long long* table, const int* child,
-              const int* relative, const int* rows, const float* panels, int n, float* Y, float* vectors) {
-  const Solve<float> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
-  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
-    fronts::with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, s, group, only_gather); });
-  });
-}
-
-extern "C" __global__ void __launch_bounds__(256, 2)
-k_backward_f32(int per_warp, const int* list, int count, int width, int only_gather, const long long* table, const int* child,
-               const int* relative, const int* rows, const float* panels, int n, float* Y, float* vectors) {
-  const Solve<float> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
-  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
-    fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, s, group, only_gather); });
-  });
-}
-
-extern "C" __global__ void __launch_bounds__(128)
-k_diagonal_f32(const long long* table, const float* panels, double* diagonal) {
-  copy_diagonal(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, diagonal);
-}
-
-extern "C" __global__ void __launch_bounds__(128)
-k_values_f32(const long long* table, const int* rows, const long long* Lp, const int* Li, const float* panels, double* Lx) {
+k_values(const long long* table, const int* rows, const long long* Lp, const int* Li, const SCALAR* panels, double* Lx) {
   copy_values(reinterpret_cast<const Front*>(table)[blockIdx.x], rows, Lp, Li, panels, Lx);
 }

@@ -29,25 +29,13 @@ __device__ __forceinline__ void from_columns(const int* to, const int* place, co
 }  // namespace ms::fronts
 
 extern "C" __global__ void __launch_bounds__(256)
-k_to_columns_f64(const int* from, const int* place, const double* scale, int n, int columns, int width, const double* B,
-                 long long offset, long long row, long long column, double* Y) {
+k_to_columns(const int* from, const int* place, const double* scale, int n, int columns, int width, const double* B,
+             long long offset, long long row, long long column, SCALAR* Y) {
   ms::fronts::to_columns(from, place, scale, n, columns, width, B + offset, row, column, Y);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_to_columns_f32(const int* from, const int* place, const double* scale, int n, int columns, int width, const double* B,
-                 long long offset, long long row, long long column, float* Y) {
-  ms::fronts::to_columns(from, place, scale, n, columns, width, B + offset, row, column, Y);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_from_columns_f64(const int* to, const int* place, const double* scale, int n, int columns, const double* Y, double* X,
-                   long long offset, long long row, long long column) {
-  ms::fronts::from_columns(to, place, scale, n, columns, Y, X + offset, row, column);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_from_columns_f32(const int* to, const int* place, const double* scale, int n, int columns, const float* Y, double* X,
-                   long long offset, long long row, long long column) {
+k_from_columns(const int* to, const int* place, const double* scale, int n, int columns, const SCALAR* Y, double* X,
+               long long offset, long long row, long long column) {
   ms::fronts::from_columns(to, place, scale, n, columns, Y, X + offset, row, column);
 }

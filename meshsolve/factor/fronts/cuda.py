@@ -143,24 +143,20 @@ def strides(B):
 def to_columns(B, begin, count, width, Y, rows=None, place=None, scale=None):
     """Y(place[i], c) := scale[i] B(rows[i], begin + c) for ``count`` columns, zeros up to ``width``; without an array i, or unscaled."""
     sizes, (row, column) = (np.int32(len(B)), np.int32(count), np.int32(width)), strides(B)
-    device.launch(_of(Y, "to_columns"), device.grid_for(len(B) * width, 256), 256, 0,
+    device.launch(C.of(Y.dtype).k_to_columns, device.grid_for(len(B) * width, 256), 256, 0,
                   (*_given(rows, place, scale), *sizes, B, begin * column, row, column, Y))
 
 
 def from_columns(Y, X, begin, count, rows=None, place=None, scale=None):
     """X(rows[i], begin + c) := scale[i] Y(place[i], c) for ``count`` columns."""
     sizes, (row, column) = (np.int32(len(X)), np.int32(count)), strides(X)
-    device.launch(_of(Y, "from_columns"), device.grid_for(len(X) * count, 256), 256, 0,
+    device.launch(C.of(Y.dtype).k_from_columns, device.grid_for(len(X) * count, 256), 256, 0,
                   (*_given(rows, place, scale), *sizes, Y, X, begin * column, row, column))
 
 
 def column_major(array, offset, rows, columns, leading):
     """(rows, columns) of a flat array from ``offset`` on, columns ``leading`` apart."""
     return array[offset:offset + leading * columns].reshape(columns, leading).T[:rows]
-
-
-def _of(Y, name):
-    return getattr(C, f"k_{name}_f{8 * Y.itemsize}")
 
 
 def _given(rows, place, scale):

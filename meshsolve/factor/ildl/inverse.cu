@@ -159,30 +159,13 @@ __device__ __forceinline__ void sweep(const Sweep& W, const T* value, const T* o
 using namespace ms::ildl;
 
 extern "C" __global__ void __launch_bounds__(512, 2)
-k_solve_double(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run,
-               const int* task_depth, const int* task_depth_end, const int* task_from, const int* task_to,
-               const int* run_tasks, const int* depth_lanes, int tasks, int width, int together, int k, int n,
-               const long long* ptr, const int* idx, const double* value, const long long* square, const double* own, const int* row,
-               const double* scale, const double* p, const double* q, const signed char* mate, const double* B, double* Y,
-               double* Z, double* X, unsigned long long* ticket, unsigned long long* done, unsigned long long first_ticket,
-               unsigned long long epoch, int* stalled) {
-  extern __shared__ double sums[];
-  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, depth_lanes, tasks,
-                width, together, k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
-  if (is_forward)
-    sweep<true>(W, value, own, B, Y, Z, X, sums);
-  else
-    sweep<false>(W, value, own, B, Y, Z, X, sums);
-}
-
-extern "C" __global__ void __launch_bounds__(512, 2)
-k_solve_float(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run,
-              const int* task_depth, const int* task_depth_end, const int* task_from, const int* task_to, const int* run_tasks,
-              const int* depth_lanes, int tasks, int width, int together, int k, int n, const long long* ptr, const int* idx,
-              const float* value, const long long* square, const float* own, const int* row, const double* scale,
-              const double* p, const double* q, const signed char* mate, const double* B, double* Y, double* Z, double* X,
-              unsigned long long* ticket, unsigned long long* done, unsigned long long first_ticket, unsigned long long epoch,
-              int* stalled) {
+k_solve(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run,
+        const int* task_depth, const int* task_depth_end, const int* task_from, const int* task_to,
+        const int* run_tasks, const int* depth_lanes, int tasks, int width, int together, int k, int n,
+        const long long* ptr, const int* idx, const SCALAR* value, const long long* square, const SCALAR* own, const int* row,
+        const double* scale, const double* p, const double* q, const signed char* mate, const double* B, double* Y,
+        double* Z, double* X, unsigned long long* ticket, unsigned long long* done, unsigned long long first_ticket,
+        unsigned long long epoch, int* stalled) {
   extern __shared__ double sums[];
   const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, depth_lanes, tasks,
                 width, together, k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};

@@ -76,7 +76,7 @@ class Inverse:
         self._own, self._square = columns.own.astype(dtype, copy=False), columns.square
         self._by_column = (columns.ptr, columns.rows, values)
         self._by_row = trisolve.transposed(*self._by_column)
-        self._kernel = K.k_solve_double if np.dtype(dtype) == np.float64 else K.k_solve_float
+        self._kernel = K.of(np.dtype(dtype)).k_solve
         self._pivots = inverse_pivots(columns.d, columns.e)
         self.schedule = Schedule(rows, len(columns.rows))
         self._lanes_by_row = self.schedule.lanes_for(self._by_row[0])

@@ -241,108 +241,61 @@ template <class T> __device__ __forceinline__ void weigh(const Tree<T>& t, int s
 using namespace ms;
 using namespace ms::ldlt;
 
-// What every kernel takes of the tree, in this order, and the tree made of it.
-#define TREE_ARGUMENTS(T)                                                                                                  \
+// Arguments of every kernel that describe the tree, and the tree made of them.
+#define TREE_ARGUMENTS                                                                                                     \
   const long long *table, const int *child, const int *relative, const long long *entry_ptr, const unsigned *entry_source, \
-      const int *entry_row, const double *values, T *panels, T *updates, const long long *places, T *late, int *names,     \
-      T *d, T *e, int *pivots, int *flags
+      const int *entry_row, const double *values, SCALAR *panels, SCALAR *updates, const long long *places, SCALAR *late,  \
+      int *names, SCALAR *d, SCALAR *e, int *pivots, int *flags
 #define TREE_VALUE                                                                                                        \
   {{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row, values, panels, updates}, \
    reinterpret_cast<const Place*>(places), late, names, d, e, pivots, flags}
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_factor_f64(int per_warp, const int* list, int count, int capacity, int root, TREE_ARGUMENTS(double),
-             double threshold, double tiny) {
-  extern __shared__ double shared_f64[];
-  const Tree<double> t TREE_VALUE;
-  fronts::for_fronts(per_warp, list, count, capacity, shared_f64, [&](int s, const auto& group, double* room) {
-    factor_front(t, s, group, room, root != 0, {threshold, tiny});
-  });
-}
-
-extern "C" __global__ void __launch_bounds__(256, 2)
-k_factor_f32(int per_warp, const int* list, int count, int capacity, int root, TREE_ARGUMENTS(float),
-             double threshold, double tiny) {
-  extern __shared__ float shared_f32[];
-  const Tree<float> t TREE_VALUE;
-  fronts::for_fronts(per_warp, list, count, capacity, shared_f32, [&](int s, const auto& group, float* room) {
+k_factor(int per_warp, const int* list, int count, int capacity, int root, TREE_ARGUMENTS, double threshold, double tiny) {
+  extern __shared__ SCALAR shared[];
+  const Tree<SCALAR> t TREE_VALUE;
+  fronts::for_fronts(per_warp, list, count, capacity, shared, [&](int s, const auto& group, SCALAR* room) {
     factor_front(t, s, group, room, root != 0, {threshold, tiny});
   });
 }
 
 // tiles: pairs (front, first column), one for each block.
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_assemble_f64(const int* tiles, TREE_ARGUMENTS(double)) {
-  const Tree<double> t TREE_VALUE;
-  assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
-}
-
-extern "C" __global__ void __launch_bounds__(256, 2)
-k_assemble_f32(const int* tiles, TREE_ARGUMENTS(float)) {
-  const Tree<float> t TREE_VALUE;
+k_assemble(const int* tiles, TREE_ARGUMENTS) {
+  const Tree<SCALAR> t TREE_VALUE;
   assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
 }
 
 // order: 32 of each front on the list. A block needs more than half of a multiprocessor's registers: compiled for two blocks on
 // one it would spill.
 extern "C" __global__ void __launch_bounds__(512, 1)
-k_panel_f64(const int* list, int* progress, int* order, int step, int root, int capacity, TREE_ARGUMENTS(double),
-             double threshold, double tiny) {
-  extern __shared__ double shared_f64[];
-  const Tree<double> t TREE_VALUE;
+k_panel(const int* list, int* progress, int* order, int step, int root, int capacity, TREE_ARGUMENTS,
+        double threshold, double tiny) {
+  extern __shared__ SCALAR shared[];
+  const Tree<SCALAR> t TREE_VALUE;
   const int s = list[blockIdx.x];
-  factor_panel(t, s, reinterpret_cast<Progress*>(progress)[s], step, root != 0, capacity, shared_f64,
-               order + block_columns * blockIdx.x, {threshold, tiny});
-}
-
-extern "C" __global__ void __launch_bounds__(512, 1)
-k_panel_f32(const int* list, int* progress, int* order, int step, int root, int capacity, TREE_ARGUMENTS(float),
-             double threshold, double tiny) {
-  extern __shared__ float shared_f32[];
-  const Tree<float> t TREE_VALUE;
-  const int s = list[blockIdx.x];
-  factor_panel(t, s, reinterpret_cast<Progress*>(progress)[s], step, root != 0, capacity, shared_f32,
+  factor_panel(t, s, reinterpret_cast<Progress*>(progress)[s], step, root != 0, capacity, shared,
                order + block_columns * blockIdx.x, {threshold, tiny});
 }
 
 // Grid: tiles of columns x fronts.
 extern "C" __global__ void __launch_bounds__(256)
-k_permute_f64(const int* list, const int* progress, const int* order, int step, TREE_ARGUMENTS(double)) {
-  const Tree<double> t TREE_VALUE;
-  const int s = list[blockIdx.y];
-  permute_rows(t, s, reinterpret_cast<const Progress*>(progress)[s], step, order + block_columns * blockIdx.y);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_permute_f32(const int* list, const int* progress, const int* order, int step, TREE_ARGUMENTS(float)) {
-  const Tree<float> t TREE_VALUE;
+k_permute(const int* list, const int* progress, const int* order, int step, TREE_ARGUMENTS) {
+  const Tree<SCALAR> t TREE_VALUE;
   const int s = list[blockIdx.y];
   permute_rows(t, s, reinterpret_cast<const Progress*>(progress)[s], step, order + block_columns * blockIdx.y);
 }
 
 // Grid: tiles of rows x tiles of columns x fronts.
 extern "C" __global__ void __launch_bounds__(256)
-k_subtract_f64(const int* list, const int* progress, int step, int of_update, TREE_ARGUMENTS(double)) {
-  const Tree<double> t TREE_VALUE;
+k_subtract(const int* list, const int* progress, int step, int of_update, TREE_ARGUMENTS) {
+  const Tree<SCALAR> t TREE_VALUE;
   const int s = list[blockIdx.z];
   subtract(t, s, reinterpret_cast<const Progress*>(progress)[s], step, of_update != 0);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_subtract_f32(const int* list, const int* progress, int step, int of_update, TREE_ARGUMENTS(float)) {
-  const Tree<float> t TREE_VALUE;
-  const int s = list[blockIdx.z];
-  subtract(t, s, reinterpret_cast<const Progress*>(progress)[s], step, of_update != 0);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_weigh_f64(const int* front, double* out, TREE_ARGUMENTS(double)) {
-  const Tree<double> t TREE_VALUE;
-  weigh(t, *front, out);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_weigh_f32(const int* front, float* out, TREE_ARGUMENTS(float)) {
-  const Tree<float> t TREE_VALUE;
+k_weigh(const int* front, SCALAR* out, TREE_ARGUMENTS) {
+  const Tree<SCALAR> t TREE_VALUE;
   weigh(t, *front, out);
 }

@@ -238,107 +238,60 @@ template <class T> __device__ __forceinline__ void count_nonzeros(const Tree<T>&
 using namespace ms;
 using namespace ms::ldlt;
 
-// What the sweeps take, in this order, and the two structures made of it.
-#define SOLVE_ARGUMENTS(T)                                                                                                     \
+// Arguments of the sweeps, and the two structures made of them.
+#define SOLVE_ARGUMENTS                                                                                                        \
   int per_warp, const int *list, int count, int width, int part, const long long *table, const int *child, const int *relative, \
-      const int *rows, T *panels, const long long *places, T *late, int *names, T *d, T *e, int *pivots, long long n,          \
-      long long slots, T *Y, T *Z, T *vectors
+      const int *rows, SCALAR *panels, const long long *places, SCALAR *late, int *names, SCALAR *d, SCALAR *e, int *pivots,    \
+      long long n, long long slots, SCALAR *Y, SCALAR *Z, SCALAR *vectors
 #define SOLVE_TREE                                                                                                \
   {{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr, panels, nullptr}, \
    reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr}
 #define SOLVE_VECTORS {static_cast<Part>(part), rows, n, slots, Y, Z, vectors}
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_forward_f64(SOLVE_ARGUMENTS(double)) {
-  const Tree<double> t SOLVE_TREE;
-  const Solve<double> x SOLVE_VECTORS;
-  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
+k_forward(SOLVE_ARGUMENTS) {
+  const Tree<SCALAR> t SOLVE_TREE;
+  const Solve<SCALAR> x SOLVE_VECTORS;
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, SCALAR*) {
     fronts::with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, x, s, group); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_forward_f32(SOLVE_ARGUMENTS(float)) {
-  const Tree<float> t SOLVE_TREE;
-  const Solve<float> x SOLVE_VECTORS;
-  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
-    fronts::with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, x, s, group); });
-  });
-}
-
-extern "C" __global__ void __launch_bounds__(256, 2)
-k_backward_f64(SOLVE_ARGUMENTS(double)) {
-  const Tree<double> t SOLVE_TREE;
-  const Solve<double> x SOLVE_VECTORS;
-  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
-    fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, x, s, group); });
-  });
-}
-
-extern "C" __global__ void __launch_bounds__(256, 2)
-k_backward_f32(SOLVE_ARGUMENTS(float)) {
-  const Tree<float> t SOLVE_TREE;
-  const Solve<float> x SOLVE_VECTORS;
-  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
+k_backward(SOLVE_ARGUMENTS) {
+  const Tree<SCALAR> t SOLVE_TREE;
+  const Solve<SCALAR> x SOLVE_VECTORS;
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, SCALAR*) {
     fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, x, s, group); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-k_count_f64(const long long* table, double* panels, const long long* places, double* late, int* names, double* d, double* e,
-            int* pivots, long long* count) {
-  const Tree<double> t{{reinterpret_cast<const Front*>(table), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+k_count(const long long* table, SCALAR* panels, const long long* places, SCALAR* late, int* names, SCALAR* d, SCALAR* e,
+        int* pivots, long long* count) {
+  const Tree<SCALAR> t{{reinterpret_cast<const Front*>(table), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
                         panels, nullptr},
                  reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
   count_nonzeros(t, static_cast<int>(blockIdx.x), count);
 }
 
-extern "C" __global__ void __launch_bounds__(128)
-k_count_f32(const long long* table, float* panels, const long long* places, float* late, int* names, float* d, float* e,
-            int* pivots, long long* count) {
-  const Tree<float> t{{reinterpret_cast<const Front*>(table), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-                       panels, nullptr},
-                reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
-  count_nonzeros(t, static_cast<int>(blockIdx.x), count);
-}
-
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_magnitudes_f64(SOLVE_ARGUMENTS(double)) {
-  const Tree<double> t SOLVE_TREE;
-  const Solve<double> x SOLVE_VECTORS;
-  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) { add_magnitudes(t, x, s, group); });
-}
-
-extern "C" __global__ void __launch_bounds__(256, 2)
-k_magnitudes_f32(SOLVE_ARGUMENTS(float)) {
-  const Tree<float> t SOLVE_TREE;
-  const Solve<float> x SOLVE_VECTORS;
-  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) { add_magnitudes(t, x, s, group); });
+k_magnitudes(SOLVE_ARGUMENTS) {
+  const Tree<SCALAR> t SOLVE_TREE;
+  const Solve<SCALAR> x SOLVE_VECTORS;
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, SCALAR*) { add_magnitudes(t, x, s, group); });
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_samples_f64(long long n, const double* row_magnitude, double* Y) {
-  fill_samples(n, row_magnitude, Y);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_samples_f32(long long n, const float* row_magnitude, float* Y) {
+k_samples(long long n, const SCALAR* row_magnitude, SCALAR* Y) {
   fill_samples(n, row_magnitude, Y);
 }
 
 // A thread has a front; fronts: how many. settled: (fronts, 4).
 extern "C" __global__ void __launch_bounds__(256)
-k_settle_f64(int fronts, const double* row_magnitude, double* settled, SOLVE_ARGUMENTS(double)) {
-  const Tree<double> t SOLVE_TREE;
-  const Solve<double> x SOLVE_VECTORS;
-  const int s = blockIdx.x * blockDim.x + threadIdx.x;
-  if (s < fronts) settle(t, x, row_magnitude, s, reinterpret_cast<Settled*>(settled)[s]);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_settle_f32(int fronts, const float* row_magnitude, double* settled, SOLVE_ARGUMENTS(float)) {
-  const Tree<float> t SOLVE_TREE;
-  const Solve<float> x SOLVE_VECTORS;
+k_settle(int fronts, const SCALAR* row_magnitude, double* settled, SOLVE_ARGUMENTS) {
+  const Tree<SCALAR> t SOLVE_TREE;
+  const Solve<SCALAR> x SOLVE_VECTORS;
   const int s = blockIdx.x * blockDim.x + threadIdx.x;
   if (s < fronts) settle(t, x, row_magnitude, s, reinterpret_cast<Settled*>(settled)[s]);
 }

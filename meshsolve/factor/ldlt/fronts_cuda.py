@@ -153,7 +153,6 @@ class DeviceComplete:
         xp = device.xp()
         self.tree, self.dtype, self.is_strict, self.changes, self.undecided = tree, np.dtype(dtype), is_strict, 0, 0
         self._threshold, self._tiny, self._strict_threshold = rule[0], rule[1], strict_threshold
-        self._suffix = "f64" if self.dtype == np.float64 else "f32"
         self._panels, self._updates = xp.empty(tree.panel_scalars, dtype), xp.empty(tree.update_scalars, dtype)
         self._late = xp.empty(0, dtype)                     # panels of fronts that columns were handed up to
         self._names, self._d, self._e = xp.empty(tree.n, np.int32), xp.empty(tree.n, dtype), xp.empty(tree.n, dtype)
@@ -473,7 +472,7 @@ class DeviceComplete:
         return order, column[kept], place[row[kept]], value[kept].astype(np.float64), d, e
 
     def _launch(self, kernels, name, grid, block, shared, args):
-        device.launch(getattr(kernels, f"{name}_{self._suffix}"), grid, block, shared, args)
+        device.launch(getattr(kernels.of(self.dtype), name), grid, block, shared, args)
 
 
 def _grown(array, need):

@@ -24,7 +24,6 @@ class EngineCuda:
 
     def __init__(self, plan, analysis, dtype):
         self.dtype, self._plan = np.dtype(dtype), plan
-        self._suffix = "f64" if self.dtype == np.float64 else "f32"
         self._permutation = permutation_of(analysis)
         self._above, self._scatter_outside = outside_of(plan, analysis)
         self._outside = device.xp().empty(len(self._above[1]), self.dtype)
@@ -42,7 +41,7 @@ class EngineCuda:
         return getattr(_core, self.host_name + ("Double" if self.dtype == np.float64 else "Single"))(self._plan)
 
     def _launch(self, kernels, name, grid, block, shared, args):
-        device.launch(getattr(kernels, f"{name}_{self._suffix}"), grid, block, shared, args)
+        device.launch(getattr(kernels.of(self.dtype), name), grid, block, shared, args)
 
 
 class PivotRule:
@@ -89,8 +88,7 @@ class Scatter:
 
     def __call__(self, data, out, counts=None):
         count = len(self._arrays[0])
-        kernel = K.k_scatter_f64 if out.dtype == np.float64 else K.k_scatter_f32
-        device.launch(kernel, device.grid_for(count, 256), 256, 0,
+        device.launch(K.of(out.dtype).k_scatter, device.grid_for(count, 256), 256, 0,
                       (np.int64(count), *self._arrays, data, out, self._uncounted if counts is None else counts.array))
 
 

@@ -20,13 +20,7 @@ __device__ __forceinline__ void scatter(long long count, const unsigned* source,
 }  // namespace ms::lu
 
 extern "C" __global__ void __launch_bounds__(256)
-k_scatter_f64(long long count, const unsigned* source, const long long* target, const double* scale, const double* data,
-              double* out, unsigned long long* seen) {
-  ms::lu::scatter(count, source, target, scale, data, out, seen);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_scatter_f32(long long count, const unsigned* source, const long long* target, const double* scale, const double* data,
-              float* out, unsigned long long* seen) {
+k_scatter(long long count, const unsigned* source, const long long* target, const double* scale, const double* data,
+          SCALAR* out, unsigned long long* seen) {
   ms::lu::scatter(count, source, target, scale, data, out, seen);
 }

@@ -39,7 +39,7 @@ class UnitLower:
         is_long = any(is_any(xp.diff(matrix[0]) > LONG) for matrix in (by_row, by_column))
         way = _ByLevels if is_long else _InOneLaunch
         self.forward, self.backward = (way(*matrix, level_ptr, step) for matrix, step in ((by_row, 1), (by_column, -1)))
-        self._stalled = xp.zeros(1, xp.int32)
+        self._clear, self._stalled = DATAFLOW.of(values.dtype).k_clear, xp.zeros(1, xp.int32)
         self.nbytes = 2 * (rows.nbytes + values.nbytes + ptr.nbytes) + 12 * (len(ptr) - 1)
 
     def apply(self, B):
@@ -49,7 +49,7 @@ class UnitLower:
         if B.size == 0:
             return X
         work, tickets, none, here = xp.empty((2, *B.shape)), xp.empty(2, xp.uint64), xp.empty(0), xp.empty(0, xp.int32)
-        launch_1d(DATAFLOW.k_clear, work.size, np.int64(work.size), work, tickets)
+        launch_1d(self._clear, work.size, np.int64(work.size), work, tickets)
         self.forward.solve(none, B, self.place, work[0], none, here, tickets[:1], self._stalled)
         self.backward.solve(self.inverse_d, work[0], here, work[1], X, self.place, tickets[1:], self._stalled)
         return X
@@ -75,7 +75,7 @@ class _InOneLaunch:
         self._tasks = np.int32(len(number)), np.int32(step), *(
             device.to_device(a.astype(np.int32)) for a in (first, np.repeat(lanes, tasks)))
         self._matrix, self._count = (ptr, columns, values), len(number)
-        self._kernel = DATAFLOW.k_sweep_double if values.dtype == np.float64 else DATAFLOW.k_sweep_float
+        self._kernel = DATAFLOW.of(values.dtype).k_sweep
 
     def solve(self, scale, B, place_b, Y, X, place_x, ticket, stalled):
         """Y := scale B + N Y; X too, where it has entries. Places say where rows of B and X stand, empty: as in Y."""
@@ -92,7 +92,7 @@ class _ByLevels:
         self._matrix, self._level_ptr, self._step = (ptr, columns, values), device.to_device(level_ptr), step
         runs = _runs(np.diff(level_ptr), np.diff(device.to_host(ptr[self._level_ptr])))
         self._runs = [(first, end, *rest) if step > 0 else (end - 1, first - 1, *rest) for first, end, *rest in runs[::step]]
-        self._kernel = K.k_levels_double if values.dtype == np.float64 else K.k_levels_float
+        self._kernel = K.of(values.dtype).k_levels
 
     def solve(self, scale, B, place_b, Y, X, place_x, ticket, stalled):
         """As that of the other; ticket and stalled are not asked for."""
@@ -121,7 +121,7 @@ class Rows:
 
     def solve(self, values, scale, Y):
         """In place for a C contiguous (n, k) float64 block on the device; ``values`` are float64 or float32."""
-        kernel = K.k_levels_double if values.dtype == np.float64 else K.k_levels_float
+        kernel = K.of(values.dtype).k_levels
         for first, end, lanes, threads in self._runs:
             _launch(kernel, first, end, 1, self._level_ptr, lanes, threads, (self._ptr, self._columns, values), scale, Y)
 

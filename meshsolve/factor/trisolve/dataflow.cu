@@ -119,15 +119,8 @@ k_clear(long long count, double* Y, unsigned long long* tickets) {
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_sweep_double(int count, int step, const int* first, const int* lanes, const long long* ptr, const int* idx, const double* value,
-               const double* scale, int k, int* stalled, const double* B, const int* place_b, double* Y, double* X,
-               const int* place_x, unsigned long long* tickets) {
-  sweep<double>({count, step, first, lanes}, k, {ptr, idx, value}, scale, {B, place_b}, Y, {X, place_x}, tickets, stalled);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_sweep_float(int count, int step, const int* first, const int* lanes, const long long* ptr, const int* idx, const float* value,
-              const double* scale, int k, int* stalled, const double* B, const int* place_b, double* Y, double* X,
-              const int* place_x, unsigned long long* tickets) {
-  sweep<float>({count, step, first, lanes}, k, {ptr, idx, value}, scale, {B, place_b}, Y, {X, place_x}, tickets, stalled);
+k_sweep(int count, int step, const int* first, const int* lanes, const long long* ptr, const int* idx, const SCALAR* value,
+        const double* scale, int k, int* stalled, const double* B, const int* place_b, double* Y, double* X,
+        const int* place_x, unsigned long long* tickets) {
+  sweep<SCALAR>({count, step, first, lanes}, k, {ptr, idx, value}, scale, {B, place_b}, Y, {X, place_x}, tickets, stalled);
 }

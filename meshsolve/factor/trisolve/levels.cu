@@ -85,13 +85,7 @@ __device__ __forceinline__ void solve_levels(int first, int end, int step, const
 
 // Levels first, first + step, ... before `end`; more than one only by a single block.
 extern "C" __global__ void __launch_bounds__(512)
-k_levels_double(int first, int end, int step, const long long* level_ptr, int k, int lanes, const long long* ptr, const int* idx,
-                const double* value, const double* scale, double* Y) {
-  ms::trisolve::solve_levels<double>(first, end, step, level_ptr, k, lanes, {ptr, idx, value}, scale, Y);
-}
-
-extern "C" __global__ void __launch_bounds__(512)
-k_levels_float(int first, int end, int step, const long long* level_ptr, int k, int lanes, const long long* ptr, const int* idx,
-               const float* value, const double* scale, double* Y) {
-  ms::trisolve::solve_levels<float>(first, end, step, level_ptr, k, lanes, {ptr, idx, value}, scale, Y);
+k_levels(int first, int end, int step, const long long* level_ptr, int k, int lanes, const long long* ptr, const int* idx,
+         const SCALAR* value, const double* scale, double* Y) {
+  ms::trisolve::solve_levels<SCALAR>(first, end, step, level_ptr, k, lanes, {ptr, idx, value}, scale, Y);
 }

@@ -238,7 +238,7 @@ def test_many_right_hand_sides_have_the_sums_of_one(cuda, monkeypatch, longest):
     assert np.array_equal(G @ b, together) and all(np.array_equal(G @ b[:, c], together[:, c]) for c in range(5))
     assert (G @ b[:, :0]).shape == (900, 0)
     if cuda:
-        assert cuda.launches["k_clear"] == 6 and cuda.launches.get("k_sweep_double", 0) == (0 if longest < 0 else 12)
+        assert cuda.launches["k_clear"] == 6 and cuda.launches.get("k_sweep", 0) == (0 if longest < 0 else 12)
 
 
 @pytest.mark.sanitize

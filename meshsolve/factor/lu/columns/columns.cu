@@ -124,63 +124,33 @@ using namespace ms;
 using namespace ms::lu;
 
 extern "C" __global__ void __launch_bounds__(512, 2)
-k_update_narrow_f64(int first, int end, int lanes, const long long* column_ptr, const long long* diagonal, const int* rows,
-                    const long long* level_ptr, const int* task_column, const long long* pair_ptr, const int* pair_step,
-                    const long long* pair_at, double tiny, double boost, double* values) {
-  const Columns<double> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+k_update_narrow(int first, int end, int lanes, const long long* column_ptr, const long long* diagonal, const int* rows,
+                const long long* level_ptr, const int* task_column, const long long* pair_ptr, const int* pair_step,
+                const long long* pair_at, double tiny, double boost, SCALAR* values) {
+  const Columns<SCALAR> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
                           pair_at};
-  update_narrow(A, first, end, lanes);
-}
-
-extern "C" __global__ void __launch_bounds__(512, 2)
-k_update_narrow_f32(int first, int end, int lanes, const long long* column_ptr, const long long* diagonal, const int* rows,
-                    const long long* level_ptr, const int* task_column, const long long* pair_ptr, const int* pair_step,
-                    const long long* pair_at, double tiny, double boost, float* values) {
-  const Columns<float> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
-                         pair_at};
   update_narrow(A, first, end, lanes);
 }
 
 // Grid: columns of the level x ranges of their rows.
 extern "C" __global__ void __launch_bounds__(256)
-k_update_wide_f64(int level, const long long* column_ptr, const long long* diagonal, const int* rows, const long long* level_ptr,
-                  const int* task_column, const long long* pair_ptr, const int* pair_step, const long long* pair_at, double tiny,
-                  double boost, double* values) {
-  const Columns<double> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+k_update_wide(int level, const long long* column_ptr, const long long* diagonal, const int* rows, const long long* level_ptr,
+              const int* task_column, const long long* pair_ptr, const int* pair_step, const long long* pair_at, double tiny,
+              double boost, SCALAR* values) {
+  const Columns<SCALAR> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
                           pair_at};
   update_wide(A, level);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-k_update_wide_f32(int level, const long long* column_ptr, const long long* diagonal, const int* rows, const long long* level_ptr,
-                  const int* task_column, const long long* pair_ptr, const int* pair_step, const long long* pair_at, double tiny,
-                  double boost, float* values) {
-  const Columns<float> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
-                         pair_at};
-  update_wide(A, level);
-}
-
 extern "C" __global__ void __launch_bounds__(256, 4)
-k_finish_f64(int n, int lanes, const long long* column_ptr, const long long* diagonal, double tiny, double boost, double* values,
-             double* inverse, unsigned long long* seen) {
-  finish(n, lanes, column_ptr, diagonal, values, inverse, {0, tiny, boost}, {seen});
-}
-
-extern "C" __global__ void __launch_bounds__(256, 4)
-k_finish_f32(int n, int lanes, const long long* column_ptr, const long long* diagonal, double tiny, double boost, float* values,
-             float* inverse, unsigned long long* seen) {
+k_finish(int n, int lanes, const long long* column_ptr, const long long* diagonal, double tiny, double boost, SCALAR* values,
+         SCALAR* inverse, unsigned long long* seen) {
   finish(n, lanes, column_ptr, diagonal, values, inverse, {0, tiny, boost}, {seen});
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_gather_f64(long long count, const long long* source, const int* pivot, long long stored, long long above, const double* values,
-             const double* outside, const double* inverse, double* out) {
-  gather(count, source, pivot, stored, above, values, outside, inverse, out);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_gather_f32(long long count, const long long* source, const int* pivot, long long stored, long long above, const float* values,
-             const float* outside, const float* inverse, float* out) {
+k_gather(long long count, const long long* source, const int* pivot, long long stored, long long above, const SCALAR* values,
+         const SCALAR* outside, const SCALAR* inverse, SCALAR* out) {
   gather(count, source, pivot, stored, above, values, outside, inverse, out);
 }
 

@@ -91,11 +91,11 @@ class ColumnsCuda(EngineCuda):
             count = min(k - begin, CHUNK)
             Y, sizes = xp.empty((2 * self._n, count)), (np.int32(self._n), np.int32(count), steps.position)
             grid = device.grid_for(self._n * count, 256)
-            device.launch(K.k_enter, grid, 256, 0, (*sizes, frame[enter], frame[enter + "_scale"], B,
-                                                    np.int64(begin) * strides(B)[1], *strides(B), Y))
+            self._launch(K, "k_enter", grid, 256, 0, (*sizes, frame[enter], frame[enter + "_scale"], B,
+                                                      np.int64(begin) * strides(B)[1], *strides(B), Y))
             steps.rows.solve(steps.values, steps.scales, Y)
-            device.launch(K.k_leave, grid, 256, 0, (*sizes, frame[leave], frame[leave + "_scale"], Y, X,
-                                                    np.int64(begin) * strides(X)[1], *strides(X)))
+            self._launch(K, "k_leave", grid, 256, 0, (*sizes, frame[leave], frame[leave + "_scale"], Y, X,
+                                                      np.int64(begin) * strides(X)[1], *strides(X)))
 
     def _steps(self, transposed):
         """The solve by rows with the values of this factor."""

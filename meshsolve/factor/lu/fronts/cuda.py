@@ -60,7 +60,7 @@ class FrontsCuda(EngineCuda):
         self._counts.clear()
         for level in self._levels:
             self._factor_level(level, data, rule)
-        device.launch(K.k_positions, len(self._size), 64, 0, (self._table, self._order, self._position))
+        self._launch(K, "k_positions", len(self._size), 64, 0, (self._table, self._order, self._position))
         self._scatter_outside(data, self._outside)
         return self._counts.read()
 

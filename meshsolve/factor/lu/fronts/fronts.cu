@@ -371,92 +371,49 @@ using namespace ms;
 using namespace ms::lu;
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_factor_f64(int per_warp, const int* list, int count, int capacity, const long long* table, const int* child,
-             const int* relative, const unsigned* source, const unsigned* target, const double* scale, const double* values,
-             double* panels, double* updates, double threshold, double tiny, double boost, int* exchange, int* order,
-             unsigned long long* seen) {
-  extern __shared__ double shared_f64[];
-  const Tree<double> t{reinterpret_cast<const Front*>(table), child, relative, source, target, scale, values, panels, updates};
-  fronts::for_fronts(per_warp, list, count, capacity, shared_f64, [&](int s, const auto& group, double* room) {
-    factor_front(t, s, group, room, {threshold, tiny, boost}, exchange, order, {seen});
-  });
-}
-
-extern "C" __global__ void __launch_bounds__(256, 2)
-k_factor_f32(int per_warp, const int* list, int count, int capacity, const long long* table, const int* child,
-             const int* relative, const unsigned* source, const unsigned* target, const double* scale, const double* values,
-             float* panels, float* updates, double threshold, double tiny, double boost, int* exchange, int* order,
-             unsigned long long* seen) {
-  extern __shared__ float shared_f32[];
-  const Tree<float> t{reinterpret_cast<const Front*>(table), child, relative, source, target, scale, values, panels, updates};
-  fronts::for_fronts(per_warp, list, count, capacity, shared_f32, [&](int s, const auto& group, float* room) {
+k_factor(int per_warp, const int* list, int count, int capacity, const long long* table, const int* child,
+         const int* relative, const unsigned* source, const unsigned* target, const double* scale, const double* values,
+         SCALAR* panels, SCALAR* updates, double threshold, double tiny, double boost, int* exchange, int* order,
+         unsigned long long* seen) {
+  extern __shared__ SCALAR shared[];
+  const Tree<SCALAR> t{reinterpret_cast<const Front*>(table), child, relative, source, target, scale, values, panels, updates};
+  fronts::for_fronts(per_warp, list, count, capacity, shared, [&](int s, const auto& group, SCALAR* room) {
     factor_front(t, s, group, room, {threshold, tiny, boost}, exchange, order, {seen});
   });
 }
 
 // tiles: pairs (front, first column), one for each block.
 extern "C" __global__ void __launch_bounds__(256)
-k_assemble_f64(const int* tiles, const long long* table, const int* child, const int* relative, const unsigned* source,
-               const unsigned* target, const double* scale, const double* values, double* panels, double* updates, int* order,
-               unsigned long long* seen) {
-  const Tree<double> t{reinterpret_cast<const Front*>(table), child, relative, source, target, scale, values, panels, updates};
+k_assemble(const int* tiles, const long long* table, const int* child, const int* relative, const unsigned* source,
+           const unsigned* target, const double* scale, const double* values, SCALAR* panels, SCALAR* updates, int* order,
+           unsigned long long* seen) {
+  const Tree<SCALAR> t{reinterpret_cast<const Front*>(table), child, relative, source, target, scale, values, panels, updates};
   assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1], order, {seen});
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_assemble_f32(const int* tiles, const long long* table, const int* child, const int* relative, const unsigned* source,
-               const unsigned* target, const double* scale, const double* values, float* panels, float* updates, int* order,
-               unsigned long long* seen) {
-  const Tree<float> t{reinterpret_cast<const Front*>(table), child, relative, source, target, scale, values, panels, updates};
-  assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1], order, {seen});
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_panel_f64(const int* list, const long long* table, double* panels, int from, int capacity, double threshold, double tiny,
-            double boost, int* exchange, int* order, unsigned long long* seen) {
-  extern __shared__ double shared_f64[];
-  factor_panel(reinterpret_cast<const Front*>(table)[list[blockIdx.x]], panels, from, capacity, shared_f64,
-               {threshold, tiny, boost}, exchange, order, {seen});
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_panel_f32(const int* list, const long long* table, float* panels, int from, int capacity, double threshold, double tiny,
-            double boost, int* exchange, int* order, unsigned long long* seen) {
-  extern __shared__ float shared_f32[];
-  factor_panel(reinterpret_cast<const Front*>(table)[list[blockIdx.x]], panels, from, capacity, shared_f32,
+k_panel(const int* list, const long long* table, SCALAR* panels, int from, int capacity, double threshold, double tiny,
+        double boost, int* exchange, int* order, unsigned long long* seen) {
+  extern __shared__ SCALAR shared[];
+  factor_panel(reinterpret_cast<const Front*>(table)[list[blockIdx.x]], panels, from, capacity, shared,
                {threshold, tiny, boost}, exchange, order, {seen});
 }
 
 // Grid: tiles of rows and columns x fronts.
 extern "C" __global__ void __launch_bounds__(128)
-k_rows_f64(const int* list, const long long* table, double* panels, const int* exchange, int from) {
-  solve_rows(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, exchange, from);
-}
-
-extern "C" __global__ void __launch_bounds__(128)
-k_rows_f32(const int* list, const long long* table, float* panels, const int* exchange, int from) {
+k_rows(const int* list, const long long* table, SCALAR* panels, const int* exchange, int from) {
   solve_rows(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, exchange, from);
 }
 
 // Grid: tiles of rows x tiles of columns x fronts.
 extern "C" __global__ void __launch_bounds__(256)
-k_subtract_f64(const int* list, const long long* table, double* panels, double* updates, int of_update, int from, int to) {
-  subtract(reinterpret_cast<const Front*>(table)[list[blockIdx.z]], panels, updates, of_update, from, to);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_subtract_f32(const int* list, const long long* table, float* panels, float* updates, int of_update, int from, int to) {
+k_subtract(const int* list, const long long* table, SCALAR* panels, SCALAR* updates, int of_update, int from, int to) {
   subtract(reinterpret_cast<const Front*>(table)[list[blockIdx.z]], panels, updates, of_update, from, to);
 }
 
 // Grid: shares of the columns x fronts.
 extern "C" __global__ void __launch_bounds__(256)
-k_largest_f64(const int* list, const long long* table, const double* panels, unsigned long long* seen) {
-  note_largest(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, {seen});
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_largest_f32(const int* list, const long long* table, const float* panels, unsigned long long* seen) {
+k_largest(const int* list, const long long* table, const SCALAR* panels, unsigned long long* seen) {
   note_largest(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, {seen});
 }
 

@@ -139,22 +139,12 @@ using namespace ms;
 using namespace ms::lu;
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_solve_f64(int per_warp, const int* list, int count, int width, int is_forward, int transposed, const long long* table,
-            const int* child, const int* relative, const int* rows, const int* position, const double* panels,
-            const long long* above_ptr, const int* above_from, const long long* above_entry, const double* above, int n,
-            double* Y, double* vectors) {
-  run<double>(per_warp, list, count, width, is_forward,
+k_solve(int per_warp, const int* list, int count, int width, int is_forward, int transposed, const long long* table,
+        const int* child, const int* relative, const int* rows, const int* position, const SCALAR* panels,
+        const long long* above_ptr, const int* above_from, const long long* above_entry, const SCALAR* above, int n,
+        SCALAR* Y, SCALAR* vectors) {
+  run<SCALAR>(per_warp, list, count, width, is_forward,
               {reinterpret_cast<const Front*>(table), child, relative, rows, position, panels, above_ptr, above_from, above_entry,
                above, n, transposed, Y, vectors});
-}
-
-extern "C" __global__ void __launch_bounds__(256, 2)
-k_solve_f32(int per_warp, const int* list, int count, int width, int is_forward, int transposed, const long long* table,
-            const int* child, const int* relative, const int* rows, const int* position, const float* panels,
-            const long long* above_ptr, const int* above_from, const long long* above_entry, const float* above, int n, float* Y,
-            float* vectors) {
-  run<float>(per_warp, list, count, width, is_forward,
-             {reinterpret_cast<const Front*>(table), child, relative, rows, position, panels, above_ptr, above_from, above_entry,
-              above, n, transposed, Y, vectors});
 }
 
