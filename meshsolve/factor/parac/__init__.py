@@ -129,7 +129,7 @@ class ParacFactor(Preconditioner):
         return self._core.places()
 
     def apply_inside(self, columns: Array, out: Array) -> Array:
-        """As :meth:`apply_columns`, with rows in the order of :meth:`places`, which reads memory in sequence."""
+        """Apply the inverse to ``columns`` and write the result to ``out``, both (n, k) with rows in the order of :meth:`places`."""
         with self.report.phase("solve"):
             self._core.apply_inside(columns.reshape(-1), out.reshape(-1), columns.shape[1], self.threads)
         return out
