@@ -55,7 +55,7 @@ class Held:
     solver : meshsolve.torch.Solver
     n : int
     loses : str
-        Name of the operation that made A and loses second derivatives; "" if there is none.
+        Name of the operation that made A and loses second derivatives, or "".
     matrix : Matrix or None
         None before ``forward``, and for a batch of values.
     """

@@ -178,7 +178,7 @@ def hint_for_edges(A: Any) -> str:
 
 
 def dtype_of(out: Any) -> np.dtype[Any] | None:
-    """The numpy dtype of an array of any library; None if there is none."""
+    """The numpy dtype of an array of any library; None for objects without a dtype."""
     try:
         return np.dtype(re.sub(r"^\w+\.", "", str(out.dtype)))
     except (AttributeError, TypeError):

@@ -3,7 +3,7 @@
     x = ms.torch.solve(A, b)                    # A a sparse COO or CSR tensor, or (indices, values)
     x.square().sum().backward()
 
-Let x = A^-1 b, and let g be the gradient of a loss with respect to x. The gradient with respect to b is y = A^-H g, that with
+Let x = A^-1 b, and let g be the gradient of a loss with respect to x. The gradient with respect to b is y = A^-H g. That with
 respect to the entry A[i, j] is -y_i conj(x_j): one more solve with the same factor. The gradient of log det A with respect to
 A[i, j] is the entry [j, i] of A^-1, computed by selected inversion. Source: Giles 2008, "Collected matrix derivative results for
 forward and reverse mode algorithmic differentiation", sections 2.2.4 and 2.3.1. PyTorch is imported when a function is called.

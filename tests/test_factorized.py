@@ -1,4 +1,4 @@
-"""The one factor for any square matrix: which are refused, and which are taken with a warning."""
+"""factorized: matrices that are refused, and matrices that give a warning."""
 
 import warnings
 
@@ -27,7 +27,7 @@ def test_a_singular_matrix_whose_pivots_are_positive_by_rounding_is_refused():
         J[:, 5] = J[:, 7] + J[:, 9]
         with pytest.raises(ms.SingularMatrixError):
             ms.factorized((J.T @ J).astype(float))
-        d = 10.0 ** np.linspace(-9, 9, 30)                                        # rows of any size are another matter
+        d = 10.0 ** np.linspace(-9, 9, 30)                                        # rows of very different sizes do not count as singular
         A = (J.T @ J + np.eye(30)) * d * d[:, None]
         F = ms.factorized(A)
         assert F.report.facts["method"] == "cholesky" and np.abs(F(A @ (1 / d)) * d - 1).max() < 1e-9

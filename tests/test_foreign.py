@@ -1,4 +1,4 @@
-"""Matrices and arrays of other libraries are read, or refused by name with what to do; results go into their arrays."""
+"""Matrices and arrays of other libraries are read, or refused with the call that converts them; results go into their arrays."""
 
 import array
 
@@ -27,7 +27,7 @@ TAKES_MATRIX = {
 
 
 def solved(x):
-    """What a function returned, as an array."""
+    """The result of a function as an array."""
     for name in ("solve", "perm", "vertex_patch", "matrix"):
         if hasattr(x, name):
             x = getattr(x, name)
@@ -47,13 +47,13 @@ def tensor(M, layout):
             "bsc": lambda: T.to_dense().to_sparse_bsc((2, 3)), "dense": T.to_dense}[layout]()
 
 
-@pytest.mark.filterwarnings("ignore:Sparse", "ignore:the pattern is not symmetric")         # of blocks, which store zeros
+@pytest.mark.filterwarnings("ignore:Sparse", "ignore:the pattern is not symmetric")         # block layouts store zeros
 @pytest.mark.parametrize("layout", ["coo", "uncoalesced", "csr", "csc", "bsr", "bsc", "dense"])
 @pytest.mark.parametrize("name", TAKES_MATRIX)
 def test_sparse_tensors_are_matrices(name, layout):
     take, T = TAKES_MATRIX[name], tensor(A, layout)
     plain = sp.csr_array(A)
-    if layout[0] == "b":                                # blocks store zeros, which are a part of the pattern
+    if layout[0] == "b":                                # block layouts store zeros, which belong to the pattern
         blocks = sp.bsr_array(A, blocksize=(3, 2)) if layout == "bsr" else sp.bsr_array(sp.csr_array(A.T), blocksize=(3, 2)).T
         plain = sp.csr_array(blocks)
     assert np.array_equal(solved(take(T)), solved(take(plain)))
@@ -86,7 +86,7 @@ def test_tensors_that_are_not_read_are_refused_by_name():
     with pytest.raises(ms.InvalidInputError, match="not an array"):
         ms.cholesky(torch.eye(3, device="meta"))
 
-    class OnCuda:                                           # what a sparse tensor on a GPU says of itself
+    class OnCuda:                                           # the attributes of a sparse tensor on a GPU
         layout, device, requires_grad, ndim = "torch.sparse_csr", torch.device("cuda", 0), False, 2
     OnCuda.__module__ = "torch"
     with pytest.raises(ms.InvalidInputError, match=r"sparse tensor on cuda:0: pass A.cpu\(\)"):
@@ -125,7 +125,7 @@ def test_tensors_receive_what_triangular_systems_and_transposes_give():
 
 
 def test_a_tensor_as_out_counts_as_changed():
-    """Autograd has to see that a tensor it saved was overwritten."""
+    """Autograd detects that a tensor it saved was overwritten."""
     torch = pytest.importorskip("torch")
     out, w = torch.ones(N, dtype=torch.float64), torch.ones(N, dtype=torch.float64, requires_grad=True)
     y = (w * out).sum()
@@ -151,7 +151,7 @@ def test_buffers_receive_solutions():
     for out in (array.array("d", [0.0] * N), memoryview(np.zeros(N))):
         assert F.solve(b, out=out) is out and np.array_equal(np.asarray(out), F.solve(b))
 
-    class Foreign:                                          # shares its memory by __array_interface__ alone
+    class Foreign:                                          # shares its memory by __array_interface__ only
         def __init__(self):
             self.x = np.zeros(N)
             self.__array_interface__, self.dtype = self.x.__array_interface__, self.x.dtype
@@ -205,7 +205,7 @@ def test_graphs_are_refused_with_what_makes_a_matrix_of_them(name, thing, says):
 
 
 def test_graphs_of_networkx():
-    """What the message names works."""
+    """The call in the message works."""
     nx = pytest.importorskip("networkx")
     for G in (nx.karate_club_graph(), nx.DiGraph([(0, 1)]), nx.MultiGraph([(0, 1)]), nx.karate_club_graph().adj):
         with pytest.raises(ms.InvalidInputError, match=r"A is a networkx graph: networkx.to_scipy_sparse_array\(A, dtype=float\)"):
@@ -239,7 +239,7 @@ def test_arrays_of_pydata():
 
 
 def test_what_pydata_and_pandas_offer():
-    """The parts that are used of them, where they are not installed."""
+    """Stand-ins for libraries that are not installed, with the attributes that are read."""
     like = {"ndim": 2, "shape": A.shape, "fill_value": 0.0}
     F, coo = ms.cholesky(A), stand_in("sparse.coo", to_scipy_sparse=lambda self: A, **like)
     dok = stand_in("sparse._dok", to_coo=lambda self: coo, **like)

@@ -1,4 +1,4 @@
-"""What is left to a process: the machine's memory, and the limits of control groups of both versions, its own and those around it."""
+"""Available memory: that of the system, and the limits of control groups of both versions, including ancestors."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ GIB = 2**30
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Writes the files of a machine with 64 GiB available: (groups line, {folder: {file: content}})."""
+    """Write the files of a machine with 64 GiB available: (groups line, {folder: {file: content}})."""
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(memory, "OWN_GROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
@@ -41,14 +41,14 @@ def first(most, used, idle=0):
 
 @pytest.mark.parametrize("line, folders, left", [
     ("0::/a/b", {"a": second("max", GIB), "a/b": second(4 * GIB, 3 * GIB)}, GIB),
-    ("0::/a/b", {"a": second(2 * GIB, GIB // 2), "a/b": second("max", GIB)}, 3 * GIB // 2),      # the group around it is tighter
-    ("0::/a", {"a": second(4 * GIB, 4 * GIB, idle=3 * GIB)}, 3 * GIB),                           # files nobody uses
+    ("0::/a/b", {"a": second(2 * GIB, GIB // 2), "a/b": second("max", GIB)}, 3 * GIB // 2),      # the parent group has less
+    ("0::/a", {"a": second(4 * GIB, 4 * GIB, idle=3 * GIB)}, 3 * GIB),                           # inactive file pages
     ("0::/", {".": second(4 * GIB, 5 * GIB)}, 0),
-    ("0::/gone", {".": second(4 * GIB, GIB)}, 3 * GIB),                                          # a container sees its own as the root
+    ("0::/gone", {".": second(4 * GIB, GIB)}, 3 * GIB),                                          # a container has its own group as the root
     ("0::/../a", {"x": second(1, 1)}, 64 * GIB),
     ("4:cpu,memory:/a", {"memory/a": first(8 * GIB, GIB, idle=GIB // 4)}, 29 * GIB // 4),
     ("4:memory:/a", {"memory/a": first(2**63 - 4096, GIB)}, 64 * GIB),
-    ("3:cpu:/a", {"memory/a": first(GIB, 0)}, 64 * GIB),                                         # not a group of memory
+    ("3:cpu:/a", {"memory/a": first(GIB, 0)}, 64 * GIB),                                         # not a memory group
     ("0::/a", {}, 64 * GIB),
 ])
 def test_least_of_all(machine, line, folders, left):
@@ -66,7 +66,7 @@ def test_nobody_says(machine, tmp_path):
     ms.analyze, ms.cholesky, ms.lu, ms.ildl, ms.parac, ms.order.amd, lambda A: ms.solve(A, np.ones(3)),
     lambda A: ms.solve(A, np.ones(3), method="parac"), lambda A: ms.solve(A, np.ones(3), method="ildl")])
 def test_rows_without_entries_are_counted_before_they_are_laid_out(machine, call):
-    """Two billion rows and one entry: the lists of an analysis would have taken the machine's memory and the process with it."""
+    """Two billion rows and one entry: the arrays of an analysis would exhaust the memory of the machine."""
     machine("0::/a", {"a": second(4 * GIB, GIB)})
     with pytest.raises(ms.OutOfMemoryError, match="2,000,000,000 rows takes .* 3.00 GiB are available"):
         call(sp.coo_array(([1.0], ([0], [0])), shape=(2 * 10**9, 2 * 10**9)))
@@ -80,7 +80,7 @@ def test_a_file_of_few_entries_and_many_rows_is_not_laid_out(machine, tmp_path):
 
 
 def test_a_refactorization_takes_nothing_for_a_row(machine, monkeypatch):
-    """It goes on where an analysis would not begin."""
+    """Without memory for an analysis it iterates."""
     A = ms.datasets.grid2d(30, 30) + sp.eye_array(900)
     factors = [ms.cholesky(A), ms.lu(A), ms.ildl(A, fill_level=None)]
     machine("0::/a", {"a": second(GIB, GIB)})

@@ -1,4 +1,4 @@
-"""The differentiable solve: values as scipy's, gradients as finite differences, factors made as often as needed."""
+"""The differentiable solve: values compared with scipy, gradients with finite differences; numbers of factorizations."""
 
 import warnings
 
@@ -14,7 +14,7 @@ N = 7
 
 
 def problem(kind, seed=0, k=2):
-    """(indices, values, b) as tensors that want gradients; the pattern has stored zeros."""
+    """(indices, values, b) as tensors that require gradients; the pattern has stored zeros."""
     rng = np.random.default_rng(seed)
     A = sp.random_array((N, N), density=0.4, rng=rng) + 4 * sp.eye_array(N)
     A = sp.coo_array(sp.csr_array(A + 1j * sp.random_array((N, N), density=0.3, rng=rng) if kind == "complex" else A))
@@ -40,7 +40,7 @@ def test_gradients_are_finite_differences(kind, k):
 
 @pytest.mark.parametrize("method", ["auto", "cholesky", "ldl", "lu"])
 def test_symmetric_matrices_from_one_set_of_variables(method):
-    """A Laplacian of edge weights and masses: both triangles come from one weight, as the gradient has to know."""
+    """A Laplacian of edge weights and masses: the gradient of a weight has contributions of both triangles."""
     edges = torch.tensor([[0, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 6, 6]])
     a, b = edges
     d = torch.arange(N)
@@ -87,7 +87,7 @@ def test_single_precision_comes_back_as_it_went_in():
 
 
 def test_steps_of_an_optimizer_refactor():
-    """Conductances are found from potentials; the pattern is analysed once, each step factors once, none in backward."""
+    """Conductances from potentials: one analysis, one factorization per step, none in the backward pass."""
     L = ms.datasets.grid2d(6, 6)
     half = sp.coo_array(sp.tril(L, -1))
     a, b = (torch.from_numpy(part.astype(np.int64)) for part in half.coords)
@@ -183,7 +183,7 @@ def test_without_pytorch_it_is_said(monkeypatch):
 # ---- determinants -----------------------------------------------------------------------------------------------------------
 
 def definite(seed=0):
-    """(i, j, weights) of both triangles of a definite matrix, and its diagonal, each from variables of its own."""
+    """(i, j, weights) of both triangles of a definite matrix and of its diagonal, each from separate variables."""
     upper = sp.triu(ms.datasets.grid2d(5, 4), 1).tocoo()
     i, j = map(torch.from_numpy, (upper.row.astype(np.int64), upper.col.astype(np.int64)))
     d = torch.arange(20)
@@ -245,7 +245,7 @@ def test_a_determinant_outlives_other_matrices_of_its_solver():
     solver, values = ms.torch.Solver("cholesky"), torch.cat([-w, -w, diagonal]).detach().requires_grad_()
     larger = torch.cat([indices, torch.tensor([[20], [20]])], 1), torch.cat([2 * values.detach(), torch.ones(1, dtype=torch.float64)])
     first = solver.logdet((indices, values))
-    solver.logdet(larger)                                       # of other values and of another size
+    solver.logdet(larger)                                       # other values and another size
     (3 * first).backward()
     full = torch.zeros((20, 20), dtype=torch.float64).index_put(tuple(indices), values.detach())
     assert torch.allclose(values.grad, 3 * torch.linalg.inv(full)[tuple(indices)], rtol=1e-10)
@@ -270,7 +270,7 @@ def test_logdet_refuses_what_is_not_definite():
 # ---- transforms, compiled functions, second derivatives ------------------------------------------------------------------------
 
 POINT = torch.tensor([2.0, 3.0, 4.0, 0.5, 1.0], dtype=torch.float64)
-ENTRIES = torch.tensor([[0, 1, 2, 0, 0], [0, 1, 2, 1, 0]])            # the first and the last are one entry of A
+ENTRIES = torch.tensor([[0, 1, 2, 0, 0], [0, 1, 2, 1, 0]])            # the first and the last are the same entry of A
 RIGHT = torch.tensor([[1.0, 2.0, -1.0], [0.5, 0.0, 3.0]], dtype=torch.float64)
 func = torch.func
 
@@ -280,7 +280,7 @@ def mine(v, b):
 
 
 def plain(v, b):
-    """The same by arithmetic that PyTorch differentiates."""
+    """The same by dense arithmetic that PyTorch differentiates."""
     x2, x1 = b[2] / v[2], b[1] / v[1]
     return torch.stack([(b[0] - v[3] * x1) / (v[0] + v[4]), x1, x2])
 
@@ -385,7 +385,7 @@ TENSORS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TENSORS)
 def test_derivatives_of_any_order_go_through_sparse_tensors(name):
-    """PyTorch's own derivative of sparse_coo_tensor is a constant: the Hessian was zero."""
+    """PyTorch's derivative of sparse_coo_tensor is a constant, which would give a zero Hessian."""
     functional = torch.autograd.functional
     ours, theirs = (energy(f) for f in (lambda v, b: ms.torch.solve(TENSORS[name](v), b), plain))
     assert torch.allclose(functional.jacobian(ours, POINT), functional.jacobian(theirs, POINT), rtol=1e-9)
@@ -402,7 +402,7 @@ def test_second_derivatives_that_pytorch_loses_are_refused(make, node):
     functional = torch.autograd.functional
     try:
         gradient = functional.jacobian(lambda v: energy(lambda v, b: ms.torch.solve(make(v), b))(v), POINT)
-    except RuntimeError as e:                               # of older versions of PyTorch
+    except RuntimeError as e:                               # raised by older versions of PyTorch
         assert "not implemented" in str(e)
         return
     assert torch.allclose(gradient, functional.jacobian(energy(plain), POINT), rtol=1e-9)

@@ -130,5 +130,5 @@ def _step_taken(K, info):
 
 
 def _worst(info):
-    """The largest residual of all columns; 0 if there are none."""
+    """The largest residual of all columns; 0 without columns."""
     return float(np.max(info.relative_residual, initial=0.0))

@@ -78,10 +78,10 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
         ``"auto"`` chooses other pivots if those of the analysis do not fit the values. With False, vanishing pivots are perturbed
         and counted in ``F.report``, and only structural singularity is found.
     precision : {"double", "single", "mixed"}
-        ``"mixed"`` factors in float32 and refines to a backward error of float64 in the norm of each right-hand side: an entry of
-        b below 1e-38 of the largest may be lost. Real matrices only.
+        ``"mixed"`` factors in float32 and refines to a normwise backward error of float64. An entry of b below 1e-38 of the
+        largest may be lost. Real matrices only.
     device : {"auto", "cpu", "cuda"}
-        Where the factor lies; the analysis runs on the host, and complex matrices are factored there. ``"auto"`` uses an
+        Where the factor lies; the analysis runs on the host, as does the factorization of complex matrices. ``"auto"`` uses an
         available GPU if A lies on it or has at least 100,000 rows.
     threads : int, optional
 

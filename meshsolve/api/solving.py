@@ -58,8 +58,8 @@ WORTH_A_TRIAL = 12e3        # the same from which the diagonal is tried for othe
 COLUMN = 0.25               # time of the iterations for another right-hand side, relative to all of ParAC for the first
 SMALL = 5_000               # rows up to which the operations of Cholesky are not counted
 UNSOLVED = 0.1              # relative residual of b without its means that shows a null space larger than constants
-PATIENCE = 50, 45           # iterations with the diagonal before a factor of ParAC, and more of them, shared by the columns: the
-                            # factor and its iterations take as long as 100 to 300 for one column, and 100 for each of many
+PATIENCE = 50, 45           # iterations with the diagonal before a factor of ParAC, and more of them, shared by the columns. The
+                            # factor and its iterations take as long as 100 to 300 for one column, and 100 for each of many.
 ROUNDED = 1e-14             # relative residual of a solution up to rounding errors
 BELOW_ROUNDING = "rtol is less than the rounding errors of a good solution, and b is solved"
 ILL = "A is singular, badly scaled or badly conditioned, and b is solved as well as rounding allows"
@@ -284,7 +284,7 @@ class Problem:
         return run.outcome()
 
     def relative_residual(self, M, x, b):
-        """||b - A x|| / ||b|| in the 2-norm, worst column; M is A on the host, which is read only if the factor lies there."""
+        """||b - A x|| / ||b|| in the 2-norm, worst column; M is A on the host, which is read only for a factor on the host."""
         left, size = self.norms(M, x, b)
         return float((left / np.where(size > 0, size, 1)).max(initial=0.0))
 
@@ -295,7 +295,7 @@ class Problem:
         return to_host(b)
 
     def read_symmetric(self):
-        """A on the host as a :class:`Csr` with both triangles, after checking b; None if it is not needed there."""
+        """A on the host as a :class:`Csr` with both triangles, after checking b; None if the host does not need it."""
         return _fitting(as_symmetric(self.A, threads=self.threads, per_row=PER_ROW["cg" if self.auto else "cholesky"]), self.b)
 
     def read_general(self):

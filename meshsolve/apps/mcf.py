@@ -52,7 +52,7 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     steps : int >= 1
     dt : float or "auto"
         Time step in squared units of length. ``"auto"``: the squared mean edge length, which removes the noise of a scan in a
-        step or two; for the conformalized flow 0.002 times the area, which turns a scan into a sphere in about 50 steps.
+        step or two. For the conformalized flow: 0.002 times the area, which turns a scan into a sphere in about 50 steps.
     conformal : bool
         Conformalized flow: the Laplacian of the first surface is kept, and each step scales the surface about its centroid to its
         first area. No singularities form, and a surface of genus 0 converges to a round sphere.
@@ -83,7 +83,7 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     -----
     MeshsolveWarning
         The surface shrank to nothing: the last mesh with an area is returned. Or it collapsed: less than half of its area or
-        volume is left, or 5 % of the area lay in faces that lost 90 % of theirs.
+        volume is left, or 5 % of the area lay in faces that shrank by 90 %.
 
     References
     ----------
@@ -188,7 +188,7 @@ def _compare(before, after, report):
         return ""
     volume = facts["volume_after"] / facts["volume_before"] if facts["volume_before"] else 1.0
     return (f"the surface has collapsed, or parts of it: {facts['area_after'] / facts['area_before']:.0%} of the area and {volume:.0%} of "
-            f"the volume are left; faces with {lost / facts['area_before']:.0%} of the area lost more than {1 - FLATTENED:.0%} of theirs")
+            f"the volume are left; faces with {lost / facts['area_before']:.0%} of the area shrank by more than {1 - FLATTENED:.0%}")
 
 
 def _volume(mesh):

@@ -213,8 +213,8 @@ def _visible(x, faces, shape):
 
 
 def _boxes(corners, shape):
-    """Boxes of samples that triangles may cover, about CHUNK samples at a time: the triangle, its planes, the first sample (x,
-    y), the width and the number of samples of each box."""
+    """Boxes of samples that triangles may cover, about CHUNK samples at a time. Each has the triangle, its planes, the first
+    sample (x, y), the width and the number of samples of each box."""
     flat = np.stack([c[:, :2] for c in corners])
     low = np.maximum(np.ceil(flat.min(axis=0) - 0.5), 0).astype(np.int32)
     high = np.minimum(np.floor(flat.max(axis=0) - 0.5), shape[::-1] - 1).astype(np.int32)

@@ -11,12 +11,12 @@ template <class V> int64_t rows_of(const V& block, int64_t k) { return k ? exten
 
 void bind_krylov(nb::module_& m) {
   using namespace nb::literals;
-  m.def("krylov_renumber", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> place, InOut<int64_t> ptr,
+  m.def("krylov_renumber", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> position, InOut<int64_t> ptr,
                               InOut<int32_t> idx, InOut<double> y, int threads) {
     Released free;
-    krylov::renumber(pattern(indptr, indices), data.data(), place.data(), ptr.data(), idx.data(), y.data(), threads);
-  }, "indptr"_a, "indices"_a, "data"_a, "place"_a, "ptr"_a, "idx"_a,
-     "y"_a, "threads"_a, "The matrix with row and column place[q] as q, into ptr, idx and y.");
+    krylov::renumber(pattern(indptr, indices), data.data(), position.data(), ptr.data(), idx.data(), y.data(), threads);
+  }, "indptr"_a, "indices"_a, "data"_a, "position"_a, "ptr"_a, "idx"_a,
+     "y"_a, "threads"_a, "The matrix whose row and column q are position[q] of the given one, into ptr, idx and y.");
   m.def("krylov_step", [](In<double> alpha, In<double> P, In<double> Q, InOut<double> X, InOut<double> R, InOut<double> norms, int threads) {
     Released free;
     const int64_t k = extent(alpha), n = rows_of(P, k);

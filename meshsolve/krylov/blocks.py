@@ -28,7 +28,7 @@ def checked_options(rtol, atol, maxiter, callback):
 
 
 def place_of(b, M):
-    """Where to iterate: on the GPU if b lies there or M was made there."""
+    """The place of the iteration: the GPU if b lies on it or M was made on it."""
     return CUDA if device.holds(b) or getattr(M, "on_device", False) else HOST
 
 

@@ -160,7 +160,7 @@ class Iterations:
 
 
 def _worst(info):
-    """The largest residual of all columns; 0 if there are none."""
+    """The largest residual of all columns; 0 without columns."""
     return float(np.max(info.relative_residual, initial=0.0))
 
 

@@ -1,9 +1,9 @@
 """SQMR: a quasi-minimal residual iteration for symmetric systems, definite or indefinite, with any symmetric preconditioner.
 
-An iteration takes one product with A and one with M. The preconditioner is applied from the right, so the quasi-residual bounds
-the residual of A x = b in the 2-norm, up to a factor sqrt(k + 1) after k iterations. b - A x is recomputed before a column counts
-as converged. Cost: O((nnz(A) + nnz(M) + n) k) an iteration. Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and
-QMR algorithms", section 3 (doi 10.1016/0168-9274(95)00089-5); Freund 1997, "Preconditioning of symmetric, but highly indefinite
+An iteration takes one product with A and one with M. The preconditioner is applied from the right. So the quasi-residual bounds
+the 2-norm of the residual, up to a factor sqrt(k + 1) after k iterations. b - A x is recomputed before a column counts as
+converged. Cost: O((nnz(A) + nnz(M) + n) k) an iteration. Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and QMR
+algorithms", section 3 (doi 10.1016/0168-9274(95)00089-5); Freund 1997, "Preconditioning of symmetric, but highly indefinite
 linear systems".
 """
 
@@ -83,7 +83,7 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
 
     Notes
     -----
-    O(nnz(A) + nnz(M) + n) an iteration. If b lies on the GPU or M was made there, all columns run there at once; on the host they
+    O(nnz(A) + nnz(M) + n) an iteration. If b lies on the GPU or M was made on it, all columns run on it at once; on the host they
     run one after the other. Source: Freund, Nachtigal 1995, section 3.
 
     Examples

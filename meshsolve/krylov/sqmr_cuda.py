@@ -121,7 +121,7 @@ class CudaVectors(CudaBlocks):
         return before != counts.tolist()
 
     def keep_best(self, X, columns, norms):
-        """Keep those of these columns of X whose true residuals are smaller than ``norms``; return the norms of what is kept."""
+        """Keep those of these columns of X whose true residuals are smaller than ``norms``; return the kept norms."""
         found, norms = self._residual(X)[1], list(norms)
         better = [c for c in columns if found[c] < norms[c]]
         for c in better:

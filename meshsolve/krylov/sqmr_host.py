@@ -123,7 +123,7 @@ class HostVectors:
         return True
 
     def keep_best(self, X, columns, norms):
-        """Keep X if its true residual is smaller than ``norms``; return the norms of what is kept."""
+        """Keep X if its true residual is smaller than ``norms``; return the kept norms."""
         left, norm = self._residual(X.reshape(-1))
         if norm < norms[0]:
             self.X, self._left = X.copy(), left

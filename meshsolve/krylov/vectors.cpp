@@ -7,17 +7,17 @@ namespace ms::krylov {
 
 using sparse::accumulate_rows, sparse::over_blocks, sparse::over_columns, sparse::rows_per_block;
 
-void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* ptr, int32_t* idx, double* y, int threads) {
-  constexpr int64_t soon = 16;                     // rows that are asked for before their turn: they lie anywhere
+void renumber(const Pattern& A, const double* x, const int32_t* position, int64_t* ptr, int32_t* idx, double* y, int threads) {
+  constexpr int64_t soon = 16;                     // distance in rows of the prefetch: rows are scattered
   const int64_t n = A.n;
-  const auto later = [&](int64_t q, int64_t rows) { return place[std::min(q + rows, n - 1)]; };
-  std::vector<int32_t> position(n);
+  const auto later = [&](int64_t q, int64_t rows) { return position[std::min(q + rows, n - 1)]; };
+  std::vector<int32_t> number(n);                  // inverse of position
   ptr[0] = 0;
   for (int64_t q = 0; q < n; ++q) {
     fetch(A.ptr + later(q, soon));
-    fetch(position.data() + later(q, soon));
-    position[place[q]] = static_cast<int32_t>(q);
-    ptr[q + 1] = ptr[q] + A.degree(place[q]);
+    fetch(number.data() + later(q, soon));
+    number[position[q]] = static_cast<int32_t>(q);
+    ptr[q + 1] = ptr[q] + A.degree(position[q]);
   }
   for_range(threads, n, rows_per_block, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
@@ -26,8 +26,8 @@ void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* 
       fetch(A.idx + next);
       fetch(x + next);
       int64_t at = ptr[q];
-      for (int64_t p = A.ptr[place[q]]; p < A.ptr[place[q] + 1]; ++p, ++at) {
-        idx[at] = position[A.idx[p]];
+      for (int64_t p = A.ptr[position[q]]; p < A.ptr[position[q] + 1]; ++p, ++at) {
+        idx[at] = number[A.idx[p]];
         y[at] = x[p];
       }
     }

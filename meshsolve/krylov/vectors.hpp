@@ -1,5 +1,5 @@
-// Vector work of Krylov iterations on blocks of k right-hand sides, by rows of k values: one sweep over memory for what
-// belongs together. Sums run over fixed blocks of rows and are added in their order: the same bits on any number of threads.
+// Vector operations of Krylov iterations on blocks of k right-hand sides, stored by rows of k values. Operations on the same
+// vectors share a sweep over memory. Sums run over fixed blocks of rows in a fixed order: the same bits on any number of threads.
 #pragma once
 #include <cstdint>
 
@@ -7,9 +7,9 @@
 
 namespace ms::krylov {
 
-// The matrix with row and column place[q] as row and column q; the entries of a row stay in their order. ptr (n + 1), idx and y
-// (nnz(A)) are written. O(n + nnz).
-void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* ptr, int32_t* idx, double* y, int threads);
+// The matrix whose row and column q are position[q] of A, into ptr (n + 1), idx and y (nnz). The entries of a row keep their
+// order. O(n + nnz).
+void renumber(const Pattern& A, const double* x, const int32_t* position, int64_t* ptr, int32_t* idx, double* y, int threads);
 
 // X += P diag(alpha), R -= Q diag(alpha), and norms[c] = |r_c|^2.
 void step(int64_t n, int64_t k, const double* alpha, const double* P, const double* Q, double* X, double* R, double* norms, int threads);

@@ -316,7 +316,7 @@ def test_a_surface_that_collapses_is_reported():
     """The whole surface, a part of it, and its volume alone."""
     with pytest.warns(MeshsolveWarning, match="the surface has collapsed, or parts of it: 4.% of the area"):
         mcf(datasets.icosphere(3), 6, dt=0.025)
-    with pytest.warns(MeshsolveWarning, match="lost more than 90% of theirs. Use fewer steps or a smaller dt"):
+    with pytest.warns(MeshsolveWarning, match="shrank by more than 90%. Use fewer steps or a smaller dt"):
         after, report = mcf(body(), 8, dt=0.01)
     facts = report.as_dict()
     assert facts["area_after"] > 0.5 * facts["area_before"] and facts["volume_after"] > 0.5 * facts["volume_before"]
