@@ -54,7 +54,7 @@ ROWS = [
     bad("lu", "`repivot` neither \"auto\" nor False", "repivot must be", lambda tmp: (ms.lu, (spd(),), {"repivot": True})),
     bad("lu", "a complex matrix with `precision=\"mixed\"`", "complex matrices", lambda tmp: (ms.lu, (spd() * 1j,), {"precision": "mixed"})),
     bad("lu", "a complex matrix with `device=\"cuda\"`", "complex matrices are factored on the CPU only", lambda tmp: (ms.lu, (spd() * 1j,), {"device": "cuda"}), ms.DeviceUnavailableError),
-    bad("lu", "no complete matching", "no nonzero is left for row 3", lambda tmp: (ms.lu, (np.vstack([np.ones((2, 4)), [[1.0, 0, 0, 0]] * 2]),), {}), ms.SingularMatrixError, index=3),
+    bad("lu", "no complete matching", "Row 3 shares its columns with other rows", lambda tmp: (ms.lu, (np.vstack([np.ones((2, 4)), [[1.0, 0, 0, 0]] * 2]),), {}), ms.SingularMatrixError, index=3),
     fine("lu", "rows that differ by 300 orders of magnitude", "are scaled", lambda tmp: (ms.lu, (sp.diags_array(np.logspace(-150, 150, N)) @ spd(),), {})),
     bad("lu: F.refactor", "a matrix of another size", "A has 5 rows, the factor 12", lambda tmp: (SHARED_LU.refactor, (spd(5),), {})),
     bad("lu: F.refactor", "complex values for a real factor", "complex", lambda tmp: (SHARED_LU.refactor, (spd() * 1j,), {})),

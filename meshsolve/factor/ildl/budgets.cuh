@@ -1,10 +1,10 @@
-// The leftover memory protocol of incomplete.cpp, a depth at a time: who may keep how much, and what goes.
+// Memory budgets of incomplete.cpp, one depth at a time: how many columns each row may keep, and which are dropped.
 #pragma once
 #include "factor/ildl/rows.cuh"
 
 namespace ms::ildl {
 
-// The largest value of the threads before this one and of itself.
+// Inclusive maximum scan over the threads of a block.
 __device__ __forceinline__ long long block_inclusive_max(long long value, long long& most) {
   __shared__ long long largest[32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
@@ -21,8 +21,8 @@ __device__ __forceinline__ long long block_inclusive_max(long long value, long l
   return value;
 }
 
-// With S_t the sum of what rows up to t need beyond their budgets, row t finds max(spare, S_1, ..., S_{t-1}) - S_{t-1} left over.
-// Returns how many rows have to be trimmed.
+// Let S_t be the sum of the needs beyond the budget of rows up to t. Then max(spare, S_1, ..., S_{t-1}) - S_{t-1} is left for row t.
+// Returns the number of rows that must be trimmed.
 __device__ __forceinline__ long long share(const Rows& R, int depth) {
   const int from = R.depth_ptr[depth], to = R.depth_ptr[depth + 1];
   long long sum = 0, most = static_cast<long long>(R.state[spare]), cut = 0;
@@ -45,7 +45,7 @@ __device__ __forceinline__ long long share(const Rows& R, int depth) {
   return cut;
 }
 
-// The keep-th largest modulus of a row's columns, as the bits of a double, and how many are larger.
+// The keep-th largest column size of a row, as the bits of a double, and the number of larger ones.
 __device__ __forceinline__ unsigned long long find_threshold(const double* size, int count, int keep, long long& larger) {
   unsigned long long found = 0;
   larger = 0;

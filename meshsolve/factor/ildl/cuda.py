@@ -1,7 +1,6 @@
-"""The incomplete factorization on the GPU: one launch of rows.cu, and what it needs and leaves; twin of `Incomplete`.
+"""The incomplete factorization on the GPU: one launch of rows.cu, with its input and output. Host counterpart: `Incomplete`.
 
-Matching, order, tiles and the coarse pattern are the host's. The factor is that of the CPU: the same pivots, the same entries
-kept, the same values.
+Matching, order, tiles and the coarse pattern are computed on the host. Pivots, kept entries and values are those of the CPU.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.sparse.lists_cuda import exclusive_scan, total
 
 K = device.kernels("factor/ildl/rows.cu")
-AHEAD_THREADS = 512                     # of a multiprocessor
-BLOCK = 256                             # of kernels with a group of lanes for each tile
+AHEAD_THREADS = 512                     # threads per multiprocessor
+BLOCK = 256                             # threads per block of kernels with a group of lanes for each tile
 TRIMMED_TOGETHER = 8                    # rows of one task of trimming, as in rows.cu
 WORDS_MOST = 1024                       # tiles of a block row whose bits lie in shared memory
 NORM_PARTS = 8
 PIVOTING = ("static", "bunch-kaufman", "rook")                                     # enum Pivoting in pivoting.hpp
 (TICKET, PROGRESS, HALT, SPARE, NAMES, VALUES, PERTURBED, DROPPED, WORK, STATE_SIZE) = range(10)     # enum State in rows.cuh
-OWN_SHARED = 4096                       # bytes, more than the kernel has beside what the launch asks for
+OWN_SHARED = 4096                       # bound on the static shared memory of the kernel, in bytes
 PADDING = 8                             # of rows in shared memory, as in rows.cuh
 MOST_TILES = 2**26 - 1                  # 32 columns each have names of 32 bits
 FEW_ROWS, MOST_ROWS = 8, 32             # tiles count as of so many rows, as in rows.cuh
@@ -160,7 +159,7 @@ class Rows:
         return 8 * doubles + 4 * (4 * self.lead + 1 + CHUNK + 3 * self.words_room)
 
     def _first_room(self):
-        """Guesses where there is none, or none any more: what is too small grows."""
+        """Allocate the pools by estimates; a pool that is too small grows."""
         if self._names is None:
             self._empty_names(2 * self._nnz // max(self.cap // 4, 1) + 64, 2 * self._nnz + 64)
         if self._work is None:

@@ -1,4 +1,4 @@
-"""The incomplete factor on the GPU as a preconditioner: launches of inverse.cu; twin of `Inverse` in incomplete.hpp."""
+"""The incomplete factor on the GPU as a preconditioner: launches of inverse.cu. Host counterpart: `Inverse` in incomplete.hpp."""
 
 from __future__ import annotations
 

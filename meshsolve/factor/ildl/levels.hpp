@@ -1,4 +1,4 @@
-// A loop over level sets in one call of the pool: members of one level do not need each other, those of the next need them.
+// A loop over level sets in one call of the pool. Members of a level depend only on earlier levels.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -34,8 +34,8 @@ inline std::vector<LevelPiece> cut_levels(const std::vector<int32_t>& ptr, int t
   return pieces;
 }
 
-// f(from, to, worker) for ranges of members, each after all members of earlier levels; between(level) when a level is done, before
-// the next begins. Pieces are claimed in order: whoever waits has claimed a later one than those that are being worked on.
+// Calls f(from, to, worker) for ranges of members, each after all members of earlier levels, and between(level) between a level and the
+// next. Pieces are claimed in order. A worker waits only for pieces that already run, so there is no deadlock.
 template <class F, class Between>
 void for_levels(int threads, const std::vector<int32_t>& ptr, F&& f, Between&& between) {
   const auto one_by_one = [&](int32_t level, int32_t after, int worker) {

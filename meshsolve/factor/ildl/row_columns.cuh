@@ -56,7 +56,7 @@ template <int most> struct Column {
     bool any = false;
 #pragma unroll
     for (int r = 0; r < most; ++r) {
-      const bool there = x[r] != 0, keep = there && !(modulus(x[r]) <= norm[r]);
+      const bool there = x[r] != 0, keep = there && !(magnitude(x[r]) <= norm[r]);
       lost += there && !keep;
       any |= keep;
       if (!keep) x[r] = 0;
@@ -67,7 +67,7 @@ template <int most> struct Column {
   __device__ __forceinline__ double largest() const {
     double found = 0;
 #pragma unroll
-    for (int r = 0; r < most; ++r) found = max(found, modulus(x[r]));
+    for (int r = 0; r < most; ++r) found = max(found, magnitude(x[r]));
     return found;
   }
 

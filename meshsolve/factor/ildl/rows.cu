@@ -1,5 +1,5 @@
-// Numeric phase of the incomplete factorization on the GPU: the twin of incomplete.cpp, with the same pivots, the same entries
-// kept and the same values (to the bit where the C++ compiler fuses no products). One launch does the whole factorization.
+// Numeric phase of the incomplete factorization on the GPU. Host counterpart: incomplete.cpp, with the same pivots, kept entries and
+// values (to the bit if the C++ compiler fuses no products). One launch computes the whole factorization.
 //   row     a block per block row of a tile, with a slot for each column of the tiles that may fill: takes what rows above
 //           contribute in ascending order, each as soon as it is made, and marks the columns that these bring; the first warp
 //           factors the tile; a thread solves for a column; small entries go, what is left moves into the pool of finished rows

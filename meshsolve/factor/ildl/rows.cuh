@@ -1,20 +1,20 @@
-// One block row of the incomplete factorization by one block: the columns that it has, its values, and its pivots.
+// One block row of the incomplete factorization by one thread block: its columns, values and pivots.
 #pragma once
 #include "factor/ildl/tile.cuh"
 
 namespace ms::ildl {
 
-// What `state` holds; cuda.py knows the same numbers. `progress`, where rows have budgets: 2 d + 1, all rows of depth d are made;
-// 2 d + 2, they are trimmed, and those of depth d + 1 may read them.
+// Elements of `state`, with the same numbers as in cuda.py. `progress`, if rows have budgets: 2 d + 1 if all rows of depth d are
+// computed; 2 d + 2 if they are trimmed, so that rows of depth d + 1 may read them.
 enum State { ticket, progress, halt, spare, names_used, values_used, perturbed, dropped, work_used, state_size };
 
-constexpr long long patient = 100000000;  // a chain of rows may take long
-constexpr int most_threads = 256;         // of a block
+constexpr long long patient = 100000000;  // polls after which a wait counts as a stall: a chain of rows may take long
+constexpr int most_threads = 256;         // threads of a block
 constexpr int chunk = 64;                 // columns of a row above that are multiplied together
 constexpr int together = 4;               // rows of the tile that a thread updates with one of them
 constexpr int padding = 8;                // of rows in shared memory: partial sums of a row and those of the next have other banks
 constexpr int few_rows = 8;               // where no tile has more, tiles count as of so many
-constexpr int most_rows = 32;             // of a tile; `name` of a column: its tile times this, plus its place there
+constexpr int most_rows = 32;             // rows of a tile; `name` of a column: its tile times this, plus its index in the tile
 
 struct Rows {
   // the matrix in new numbers, the coarse pattern, the tasks
@@ -26,11 +26,11 @@ struct Rows {
   const int* column;
   const long long* above_ptr;
   const int *above, *order, *depth_ptr;
-  const int *task_depth, *task_item;      // item >= 0: the row at that place of `order`; ~item: the item-th task of trimming
+  const int *task_depth, *task_item;      // item >= 0: the row at that position of `order`; ~item: the item-th task of trimming
   int tasks, cap, lead;                   // cap: most rows of a tile; lead: rows that a tile has room for in shared memory
   int width, round, words_room, pivoting; // width: lanes for the rows of a tile; round: columns solved together
   double droptol, max_fill;               // max_fill < 0: no budgets
-  // finished rows, as `Tile` in incomplete.hpp, in pools; `scaled`: D times the values; `size`: the largest modulus of a column
+  // finished rows, as `Tile` in incomplete.hpp, in pools; `scaled`: D times the values; `size`: the largest absolute value of a column
   int* count;
   long long *first_name, *first_value;
   int* name;
@@ -205,17 +205,17 @@ __device__ __forceinline__ void place_matrix(const Rows& R, const Row& row, cons
   __syncthreads();
 }
 
-// Waits for row k above; false: the kernel halts or gave up.
+// Waits for row k above. Returns false if the kernel halts or has stalled.
 __device__ __forceinline__ bool wait_for(const Rows& R, int k) {
-  __shared__ int there;
+  __shared__ int is_final;
   if (threadIdx.x == 0) {
     Patience waiting(R.stalled);
     waiting.left = patient;
     waiting.longest = 128;
-    there = waiting.until([&] { return R.is_final(k) || R.now(halt) != 0; }) && R.is_final(k);
+    is_final = waiting.until([&] { return R.is_final(k) || R.now(halt) != 0; }) && R.is_final(k);
   }
   __syncthreads();
-  const bool ready = there;
+  const bool ready = is_final;
   __syncthreads();
   return ready;
 }
@@ -295,7 +295,7 @@ __device__ __forceinline__ int factor_tile(const Rows& R, const Row& row, const 
   const int r = tile.lane;
   if (r < R.lead) {
     const bool first = S.e[r] != 0, second = r > 0 && S.e[r - 1] != 0;
-    const int a = second ? r - 1 : r;     // the pivot begins there
+    const int a = second ? r - 1 : r;     // first row of the pivot
     S.mate[r] = first ? 1 : second ? -1 : 0;
     S.divisor[r] = first || second ? scaled_determinant(S.d[a], S.e[a], S.d[a + 1]) : S.d[r];
     S.inverse[r] = 1 / S.divisor[r];

@@ -24,7 +24,7 @@ struct TileFactor {
     std::swap(order[p], order[q]);
   }
 
-  // Largest modulus off the diagonal among the rows that are left of column c, and its row.
+  // Largest off-diagonal absolute value of column c in the remaining rows, and its row.
   double largest(int c, int& row) const {
     double most = 0;
     row = c;

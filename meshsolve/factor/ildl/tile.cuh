@@ -1,4 +1,4 @@
-// L D L^T of one diagonal tile by one warp, lane = row: the twin of tile.cpp, with the same pivots to the bit.
+// L D L^T of one diagonal tile by one warp, lane = row. Host counterpart: tile.cpp, with the same pivots to the bit.
 #pragma once
 #include "device/division.cuh"
 #include "factor/ildl/pivoting.hpp"
@@ -27,7 +27,7 @@ struct WarpTile {
   __device__ double& at(int i, int j) const { return a[i + j * lead]; }
 
   __device__ double largest(int c, int& row) const {
-    const double found = lane >= k && lane < m && lane != c ? modulus(at(lane, c)) : 0.0, own = found > 0 ? found : 0.0;
+    const double found = lane >= k && lane < m && lane != c ? magnitude(at(lane, c)) : 0.0, own = found > 0 ? found : 0.0;
     const unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(own));       // ordered as the numbers are
     const unsigned high = static_cast<unsigned>(bits >> 32), low = static_cast<unsigned>(bits), top = warp_max(high),
                    below = warp_max(high == top ? low : 0u);

@@ -16,8 +16,8 @@ namespace ms {
 
 class Arena {
  public:
-  // All blocks become free; what lies in them stays until others are cut there. From now on there are so many workers, and new chunks
-  // have at least so many bytes.
+  // Frees all blocks; their contents stay until new blocks overwrite them. Sets the number of workers, and the least size of new chunks
+  // in bytes.
   void reset(int workers, size_t chunk);
 
   // A block at a multiple of 8, a large one of 64, not initialized; throws std::bad_alloc. Pages are made by so many threads. One

@@ -1,7 +1,7 @@
 // Complete L D L^T factorization of the fronts of one level of the assembly tree, with pivots of one and two rows chosen inside
-// each front; columns without an acceptable pivot are handed up to the parent.
+// each front; columns without an acceptable pivot are delayed to the parent.
 //
-// Twin of front.cpp; sources: Duff and Reid 1983; Hogg, Ovtchinnikov, Scott 2016. Two ways, by the size of a front:
+// Host counterpart: front.cpp. Sources: Duff and Reid 1983; Hogg, Ovtchinnikov, Scott 2016. Two ways, by the size of a front:
 //   k_factor     a warp or a block has the panel in shared memory: assemble it, eliminate its columns, write it, write the update
 //                matrix as -L D L^T and add the children's parts.
 //   by tiles     k_assemble by tiles of columns, then in turn k_panel (a block chooses pivots in the next 32 columns), k_permute
@@ -79,8 +79,8 @@ __device__ __forceinline__ void weigh_rows(const Group& g, const View<T>& v, T* 
   g.sync();
 }
 
-// The front has `pivots`, by one thread. `last`: no more are to be had of it, as the column behind them is not finite or nobody
-// takes it.
+// Records the number of pivots of a front, by one thread. `last`: the front has no more, because the next column is not finite, or
+// because it has no parent.
 template <class T> __device__ __forceinline__ void record(const Tree<T>& t, int s, const View<T>& v, int pivots, bool last) {
   t.pivots[s] = pivots;
   if (pivots == v.columns) return;

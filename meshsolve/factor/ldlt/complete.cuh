@@ -1,8 +1,8 @@
-// One front of the complete factorization on the GPU: where it lies, how it is put together, how its columns are eliminated.
+// One front of the complete factorization on the GPU: storage, assembly, elimination.
 //
-// Twin of front.cpp and dense_ldl.inl, with the same choice of pivots (ldl_pivot.hpp) and of the columns to try (search.hpp). A
-// front with delayed columns has its rows in this order: its own pivots, those handed up by its children, the rows below. A group
-// is a warp or a block; what decides is found by all of its threads alike, so that no thread waits for a decision of another.
+// Host counterparts: front.cpp and native/dense/ldl.inl, with the same choice of pivots (ldl_pivot.hpp) and of the columns to try
+// (search.hpp). The rows of a front are ordered: its own pivots, the delayed columns of its children, the rows below. A group is a warp
+// or a thread block. All its threads compute each decision, so that no thread waits for another.
 #pragma once
 #include "factor/fronts/fronts.cuh"
 #include "factor/ldlt/search.hpp"
@@ -15,16 +15,16 @@ using fronts::Front;
 using fronts::Warp;
 
 struct Place {                          // one row of the table that fronts_cuda.py makes; offsets are in scalars
-  long long panel, leading;             // in `panels`, or in `late` where columns have been handed up; column-major
+  long long panel, leading;             // in `panels`, or in `late` if there are delayed columns; column-major
   long long slot;                       // of its columns in names, d and e
-  long long columns;                    // its own, then those handed up
+  long long columns;                    // its own, then the delayed columns of its children
 };
 
 struct Rule {
   double threshold, tiny;               // LdlRule in dense_ldl.hpp
 };
 
-enum Flag { failed, delayed, finished };       // least column that is not finite; columns handed up; fronts by tiles
+enum Flag { failed, delayed, finished };       // least column that is not finite; number of delayed columns; fronts by tiles
 
 template <class T> struct Tree {
   fronts::Tree<T> planned;
@@ -95,9 +95,9 @@ __device__ __forceinline__ void assemble_panel(const Tree<T>& t, const View<T>& 
 // ---- largest entries, known to every thread of a group
 
 template <class T> struct Peak {
-  T most;                               // largest modulus,
-  int row;                              // the first row that has it,
-  T rest;                               // and of another set
+  T most;                               // largest absolute value
+  int row;                              // first row with it
+  T rest;                               // largest absolute value of another set
   __device__ void join(T other, int its) {
     if (other > most || (other == most && other > 0 && its < row)) {
       most = other;
@@ -140,7 +140,7 @@ template <class T> __device__ __forceinline__ Peak<T> peak_of(const Block& g, Pe
 
 // ---- elimination
 
-// L D L^T among the first w columns of m rows; twin of LdlBlock in dense_ldl.inl. Row and column 0 are those of the first column.
+// L D L^T among the first w columns of m rows; host counterpart: LdlBlock in native/dense/ldl.inl. Row and column 0 are those of the first column.
 // `ahead` columns before it exchange rows with it at once; for others `order` says afterwards which column stands where.
 template <class T, class Group> struct PivotBlock {
   const Group& g;
@@ -153,12 +153,12 @@ template <class T, class Group> struct PivotBlock {
   mutable T rest = T(0);                // of column k without row r, found by survey_partner
 
   __device__ T& at(int i, int j) const { return a[i + j * leading]; }
-  __device__ static T modulus(T x) { return x < 0 ? -x : x; }
+  __device__ static T magnitude(T x) { return x < 0 ? -x : x; }
 
   __device__ T survey(int c, int& row) const {
     Peak<T> p{T(0), c, T(0)};
     for (int i = c + 1 + g.rank; i < m; i += g.size) {
-      const T x = modulus(at(i, c));
+      const T x = magnitude(at(i, c));
       if (i < w)
         p.join(x, i);
       else if (x > p.rest)
@@ -173,7 +173,7 @@ template <class T, class Group> struct PivotBlock {
     Peak<T> p{T(0), c, T(0)};
     for (int i = c + 1 + g.rank; i < m; i += g.size) {
       if (i == r) continue;
-      const T x = modulus(i > r ? at(i, r) : at(r, i)), own = modulus(at(i, c));
+      const T x = magnitude(i > r ? at(i, r) : at(r, i)), own = magnitude(at(i, c));
       if (x > p.most) p.most = x;
       if (own > p.rest) p.rest = own;
     }

@@ -1,6 +1,6 @@
 // Solves with the complete factor on the GPU, level by level, and the count of its nonzeros.
 //
-// Twin of solve.cpp. Forward, children before parents: a front adds up what its children pass on, gathers its columns as the
+// Host counterpart: solve.cpp. Forward, children before parents: a front adds up what its children pass on, gathers its columns as the
 // pivots stand, solves with its 32 x 32 diagonal blocks (a warp holds one row a lane), takes each block from all rows below it,
 // and divides by D. Backward, parents first: it gathers the unknowns of its ancestors and takes their part by dot products along
 // the columns of L. Y (n rows, new numbering) holds what passes between fronts, delayed columns among it; Z the columns of each
@@ -15,7 +15,7 @@ namespace ms::ldlt {
 using fronts::pivot_block;
 using fronts::Rows;
 
-enum Part { whole, before, after };      // of what a front does: before or after what a library does
+enum Part { whole, before, after };      // the work of a front: all of it, or the parts before and after the calls of a library
 
 template <class T> struct Solve {
   Part part;

@@ -74,7 +74,7 @@ void add_delayed(const FrontState<T>& child, int64_t base, const int32_t* to, co
   }
 }
 
-// Columns [k, k + w) have been permuted among themselves; so are the rows of what was eliminated before them.
+// Applies the permutation of the columns [k, k + w) to the rows of the earlier columns.
 template <class T, class Worker>
 void permute_rows(const Front<T>& f, int64_t k, int64_t w, T* product, int64_t ld, Worker& worker) {
   bool moved = false;
@@ -233,8 +233,8 @@ int32_t Complete<T>::run(const T* values, double tiny, int threads) {
   return column;
 }
 
-// Where pivots that rounding cannot tell from zero have been used, errors may have grown from one to the next: once more, with a size of
-// zero between these pivots and the others.
+// Factors once more if pivots were used that are zero in rounding, since errors may have grown from one to the next. The second run takes
+// a size of zero between these pivots and the others.
 template <class T>
 int32_t Complete<T>::run_and_settle(const T* values, bool is_strict, int threads) {
   is_strict_ = is_strict;

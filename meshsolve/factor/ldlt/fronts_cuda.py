@@ -1,7 +1,7 @@
-"""The complete factorization on the GPU: launches of complete.cu and complete_solve.cu, level by level. Twin of ``Complete``.
+"""The complete factorization on the GPU: launches of complete.cu and complete_solve.cu, level by level.
 
-How many columns a front hands up to its parent is known when its level is done: one read of three numbers a level says whether
-any did. Then the fronts that take them get memory of their own, and the launches of their level are planned anew.
+Host counterpart: ``Complete`` in complete.hpp. The number of delayed columns is known after a level; the host reads three numbers per
+level. If columns are delayed, their parents get panels of their own, and the launches of the parents' level are planned again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
 
     fronts: object              # all of its fronts, int32 on the device
     batches: tuple              # in shared memory, a warp's first
-    tiles: object               # (2 tiles,) int32: front and first column of what k_assemble clears and assembles
+    tiles: object               # (2 tiles,) int32: front and first column of each tile of k_assemble
     wide: tuple                 # of Wide
     dense: tuple                # of Dense: the wide fronts whose products are left to libraries
     solved: tuple               # batches of a solve: every front but the dense ones
@@ -154,7 +154,7 @@ class DeviceComplete:
         self.tree, self.dtype, self.is_strict, self.changes, self.undecided = tree, np.dtype(dtype), is_strict, 0, 0
         self._threshold, self._tiny, self._strict_threshold = rule[0], rule[1], strict_threshold
         self._panels, self._updates = xp.empty(tree.panel_scalars, dtype), xp.empty(tree.update_scalars, dtype)
-        self._late = xp.empty(0, dtype)                     # panels of fronts that columns were handed up to
+        self._late = xp.empty(0, dtype)                     # panels of fronts with delayed columns
         self._names, self._d, self._e = xp.empty(tree.n, np.int32), xp.empty(tree.n, dtype), xp.empty(tree.n, dtype)
         self._planned = xp.stack([tree.table[:, 0], tree.table[:, 1], tree.table[:, 5], tree.table[:, 6]], axis=1)
         self._planned_of = device.to_host(self._planned)
@@ -232,7 +232,7 @@ class DeviceComplete:
         return tuple(bool(found) for found in device.to_host(xp.stack([small, doubtful])))
 
     def _settle(self):
-        """Set pivots to zero that rounding cannot tell from zero, see small_pivots.hpp; returns the size of zero for another run, or 0."""
+        """Set pivots to zero that are zero in rounding, see small_pivots.hpp. Returns the size of zero for another run, or 0."""
         xp, tree, samples = device.xp(), self.tree, _core.pivot_samples
         Z, vectors = (xp.empty(samples * rows, self.dtype) for rows in (self._ends[1], tree.vector_rows))
         row_magnitude = xp.zeros(tree.n, self.dtype)
@@ -426,7 +426,7 @@ class DeviceComplete:
             self._dense_pivots[front.front] = device.scalar(self._pivots[front.front:front.front + 1])
         return self._dense_pivots[front.front]
 
-    # ---- what the factor knows ------------------------------------------------------------------------------------------
+    # ---- properties of the factor ---------------------------------------------------------------------------------------
 
     def nonzeros(self):
         """Of L, unit diagonal included."""

@@ -1,18 +1,17 @@
-"""Which pairs of rows a complete factorization needs, in which order, and what its factor will be.
+"""Choose the pairs of rows and the ordering of a complete L D L^T factorization, and analyze it.
 
-Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own. One
-that has not is handed up to the front of the first neighbour that comes later, which costs little: its column lies within that
-of the neighbour. It goes on from front to front only where that has no pivot either, so pairs of two such rows, found in the
-order of the single rows, are what a factor has to plan for, where most rows without a pivot are in them. Rows that the matching
-leaves out wait for all their neighbours: where they depend on others, elimination tells them from rounding only then.
+Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbor and then have a pivot of their own. Any other such
+row is delayed to the front of its first later neighbor. That costs little, because its column lies within that of the neighbor. It is
+delayed again only if it has no pivot in that front either. So pairs are planned only for two rows without a pivot in the order of the
+single rows, and only if most rows without a pivot are in such pairs. Rows that the matching leaves out are ordered behind all their
+neighbors, because a dependent row becomes distinguishable from rounding only then.
 
-Orderings are what an analysis spends its time on, so there are as few as a good factor allows: one of the rows, mostly. It serves
-pairs as well, each of which comes where the later of its rows does; an order of the pairs is made beside it, and the factor with
-fewer operations is taken. Where nearly every row needs its partner even in the order of its neighbours' number, the single rows
-are not ordered at all.
+Ordering takes most of the time of an analysis, so there are few orderings: usually one, that of the rows. It serves pairs as well: a pair
+takes the position of its later row. An ordering of the pairs is computed for comparison, and the factor with fewer operations is chosen.
+If nearly every row needs its partner even in the order of ascending degrees, the single rows are not ordered.
 
-The order of the rows asks for nothing that the matching finds: on several threads both are made at the same time, and the analysis
-of the rows in that order, which most factors take, while the rows without a pivot are told from the others.
+The ordering of the rows does not depend on the matching. On several threads both are computed at the same time; so are the analysis in
+that order and the search for rows without a pivot.
 """
 
 from __future__ import annotations
@@ -31,28 +30,28 @@ from meshsolve.order.ordering import Ordering
 from meshsolve.report import progress_to
 from meshsolve.sparse.matrix import Csr
 
-NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
-FEW = 0.05                      # ... are, or fewer: none is planned for
-MOST = 0.75                     # of the rows without a pivot are in pairs of two such rows: their graph is ordered beside the rows,
-HOPELESS = 4                    # unless the factor takes so many times as many operations as it may
-MOSTLY_ZERO = 0.6               # of the diagonal: pairs are likely to be the rule
-LARGE = 10_000                  # rows from which a matching takes longer than a thread to start
+NEARLY_ALL = 0.9                # share of rows in pairs from which only the graph of the pairs is ordered
+FEW = 0.05                      # share of rows in pairs up to which no pairs are planned
+MOST = 0.75                     # share of the rows without a pivot, in pairs of two such rows, up to which no pairs are planned
+HOPELESS = 4                    # operations, relative to the limit, from which the graph of the pairs is not ordered
+MOSTLY_ZERO = 0.6               # share of zeros on the diagonal from which most rows are likely to need pairs
+LARGE = 10_000                  # rows from which a matching takes longer than starting a thread
 
 
 @dataclass
 class Findings:
-    """What is known before pairs are planned.
+    """Results for the single rows, before pairs are planned.
 
     Attributes
     ----------
     ordering : Ordering
-        Of the single rows.
+        Ordering of the single rows.
     analysed : Symbolic, optional
         The analysis of the matrix in that order.
     weak : (n,) bool, optional
         Rows without a pivot of their own in that order.
     rescaled : tuple, optional
-        What :func:`rescale` makes of the matrix and the scaling of the matching for a complete factor.
+        Result of :func:`rescale` for a complete factor, with the scaling of the matching.
     """
 
     ordering: Ordering
@@ -61,41 +60,44 @@ class Findings:
     rescaled: tuple | None = None
 
 
-class _Beside:
-    """A function that runs while the ``with`` block does. Not in the pool, which the block is free to use: calls inside a call of
-    the pool run alone. It shows no progress: that belongs to the thread of the block. It is given this object, from which it gets
-    what the block hands over, once."""
+class _Background:
+    """A function that runs on a thread of its own during a ``with`` block, with this object as its argument.
+
+    The thread is not one of the pool, which the block may use: calls inside a call of the pool run on one thread. The function reports no
+    progress, because progress belongs to the thread of the block. The block sends it one value.
+    """
 
     def __init__(self, function):
         self._function, self._result, self._error = function, None, None
-        self._given_up, self._is_late, self._handed = False, False, queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run_beside, daemon=True)
+        self._cancelled, self._is_late, self._sent = False, False, queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run_on_thread, daemon=True)
 
-    def hand_over(self, value):
-        self._handed.put(value)
+    def send(self, value):
+        """Send a value to the function."""
+        self._sent.put(value)
 
-    def is_waited_for(self):
-        """Whether the block has handed its value over."""
-        return not self._handed.empty()
+    def has_value(self):
+        """True if the block has sent its value."""
+        return not self._sent.empty()
 
-    def handed_over(self):
-        """That value, once it is there."""
-        value = self._handed.get()
-        self._hear()
+    def receive(self):
+        """Wait for the value of the block, and return it."""
+        value = self._sent.get()
+        self._check_cancelled()
         return value
 
     def begin(self, phase):
-        self._hear()
+        self._check_cancelled()
 
     def count(self, done, total):
-        self._hear()
+        self._check_cancelled()
 
-    def _hear(self):
-        """Ctrl-C reaches the thread of the block alone: what runs here looks whether that has given up."""
-        if self._given_up:
+    def _check_cancelled(self):
+        """Stop the function if the block has been interrupted: Ctrl-C reaches only the thread of the block."""
+        if self._cancelled:
             raise KeyboardInterrupt
 
-    def _run_beside(self):
+    def _run_on_thread(self):
         with progress_to(self):
             self._run()
 
@@ -108,19 +110,19 @@ class _Beside:
     def __enter__(self):
         try:
             self._thread.start()
-        except RuntimeError:                            # the system gives no more threads: it runs when its result is asked for
+        except RuntimeError:                            # no more threads: result() runs the function
             self._is_late = True
-        except BaseException:                           # Ctrl-C, while it waits for the thread to begin
-            self._give_up()
+        except BaseException:                           # Ctrl-C while the thread is started
+            self._cancel()
             raise
         return self
 
     def __exit__(self, kind, error, trace):
         if error is not None:
-            self._give_up()
+            self._cancel()
 
     def result(self):
-        """What the function returns, or the error it raises; Ctrl-C ends it."""
+        """Wait for the function, and return its result or raise its error. Ctrl-C cancels it."""
         try:
             if self._is_late:
                 self._is_late = False
@@ -128,57 +130,62 @@ class _Beside:
             if self._thread.is_alive():
                 self._thread.join()
         except BaseException:
-            self._give_up()
+            self._cancel()
             raise
         if self._error is not None:
             raise self._error
         return self._result
 
-    def _give_up(self):
-        self._given_up = True
-        self.hand_over(None)
+    def _cancel(self):
+        self._cancelled = True
+        self.send(None)
         if self._thread.is_alive():
             self._thread.join()
 
 
 def matching_and_findings(M, paired, ordering, report, threads):
-    """The pairs of M; and what a second thread could find meanwhile, where an order of the rows is sure to be asked for.
+    """The pairs of M. On several threads the rows are ordered and analyzed meanwhile, if their ordering is certain to be needed.
 
     Returns
     -------
     (Pairs, Findings or None)
-        The seconds of the ``matching`` are those that ordering and analysis did not cover.
+        The seconds of the phase ``matching`` are those after ordering and analysis.
     """
     if threads > 1 and M.n >= LARGE and isinstance(ordering, str) and not (paired and _may_be_nearly_all(M, threads)):
-        with _Beside(lambda beside: _matched(M, paired, beside, threads)) as beside:
+        with _Background(lambda block: _matched(M, paired, block, threads)) as background:
             found = Findings(_order_of_rows(M, ordering, report, threads))
-            beside.hand_over(found.ordering.perm)
+            background.send(found.ordering.perm)
             found.analysed = analysis_of_rows(M, found.ordering, threads)
             report.merge(found.analysed.report)
         with report.phase("matching"):
-            matched, found.rescaled, found.weak = beside.result()
+            matched, found.rescaled, found.weak = background.result()
         return matched, found
     with report.phase("matching"):
         return symmetric_pairs(M, paired, threads), None
 
 
-def _matched(M, paired, beside, threads):
-    """(Pairs, what :func:`rescale` makes if there is time for it, weak rows) of M on the calling thread alone: the pool is the
-    ordering's, which is handed over."""
-    _core.keep_free_memory(M.nnz, 1)                # each thread has a heap of its own
+def _matched(M, paired, block, threads):
+    """(Pairs, result of :func:`rescale` or None, weak rows) of M, on the calling thread alone: the ordering uses the pool.
+
+    The matrix is rescaled only if the ordering has not been sent yet.
+    """
+    _core.keep_free_memory(M.nnz, 1)                # each thread has its own heap
     matched = replace(symmetric_pairs(M, paired), threads=threads)
-    rescaled = None if beside.is_waited_for() else rescale(M, M.data, matched.scale, True, 1)
-    return matched, rescaled, _weak(M, matched, beside.handed_over())
+    rescaled = None if block.has_value() else rescale(M, M.data, matched.scale, True, 1)
+    return matched, rescaled, _weak(M, matched, block.receive())
 
 
 def rescale(pattern, data, scale, complete, threads):
-    """(scale, scaled values, by how many powers of two the rows parted in the scaling given) of a matrix whose rows have entries near
-    1, or in a complete factor a length near 1 where they are dense."""
+    """(scale, scaled values, ratio of row sizes as a power of two) of a matrix.
+
+    The largest entry of each scaled row is near 1; for a complete factor, dense rows have a length near 1. The ratio is that in the given
+    scaling.
+    """
     return _core.ldlt_rescale(pattern.indptr, pattern.indices, data, scale, complete, threads)
 
 
 def _may_be_nearly_all(M, threads):
-    """Whether so many rows have no diagonal entry that the single rows will hardly be ordered."""
+    """True if so many diagonal entries are zero that the single rows will probably not be ordered."""
     return np.count_nonzero(M.diagonal_values(threads) == 0) >= MOSTLY_ZERO * M.n
 
 
@@ -187,7 +194,7 @@ def _order_of_rows(M, ordering, report, threads):
 
 
 def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, found=None):
-    """The plan of the complete factor.
+    """Plan the complete factor.
 
     Parameters
     ----------
@@ -196,10 +203,10 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, foun
         All pairs of the matching.
     ordering : str, or Ordering of the rows
     report : Report
-        Gets the seconds of orderings and analyses, and the facts of those that are taken.
+        Receives the seconds of all orderings and analyses, and the facts of the chosen ones.
     threads : int
     most_flops : float
-        A factor that takes more will not be made.
+        Largest number of operations of a factor that will be made.
     found : Findings, optional
 
     Returns
@@ -215,7 +222,7 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, foun
     pairs = matched.where(weak)
     if pairs.share <= max(FEW, MOST * weak.mean()):
         plan = _analysed(M, matched, matched.where(False), chosen, report, threads, found.analysed)
-        plan.likely_flops *= (1 + weak.mean()) ** 2         # rows handed up lengthen the columns where they come to
+        plan.likely_flops *= (1 + weak.mean()) ** 2         # delayed pivots lengthen columns
         return plan
     plan = _analysed(M, matched, pairs, Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
     if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops:
@@ -226,15 +233,15 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, foun
 
 
 def _weak(M, matched, perm):
-    """Rows without a pivot of their own in an order of the rows, as (n,) bool; none where there are few pairs in any order."""
+    """Rows without a pivot of their own in an order of the rows, as (n,) bool; none if there are few pairs in any order."""
     return weak_rows(M, matched.scale, perm) if matched.share > FEW else np.zeros(M.n, bool)
 
 
 def _analysed(M, matched, pairs, chosen, report, threads, analysed=None):
-    """The plan for these pairs in an order of their graph, of which there may be an analysis."""
+    """The plan for these pairs in an order of their graph; ``analysed`` is the analysis, if there is one."""
     if matched.rank < M.n:
         left_out = weak_rows(M, matched.scale, pairs.expand(chosen.perm)) & (matched.partner < 0)
-        chosen = replace(chosen, perm=pairs.behind_neighbours(chosen.perm, left_out), tree=None, elimination=None)
+        chosen = replace(chosen, perm=pairs.behind_neighbors(chosen.perm, left_out), tree=None, elimination=None)
         analysed = None
     plan = CompletePlan(M, pairs, chosen, threads, analysed)
     if analysed is None:

@@ -1,5 +1,5 @@
-// Pivots that may be zero: which of them rounding errors cannot tell from zero, and which have an uncertain sign. The arithmetic that
-// small_pivots.cpp and the CUDA kernels share.
+// Pivots that may be zero: which are zero in rounding, and which have an uncertain sign. The arithmetic that small_pivots.cpp and the
+// CUDA kernels share.
 //
 // Elimination computes L D L^T = A + E with |E| at most a few units of rounding times |L| |D| |L^T|. The pivot d_j is the quadratic form
 // z_j^T (A + E) z_j of the vector z_j that solves L^T z_j = e_j. With the magnitude g_i = sum_k L_ik^2 |D_kk| that was added up in row i,
@@ -77,8 +77,8 @@ struct Noise {
   }
 };
 
-// Sets a small pivot, or both of a small pair, to zero where rounding cannot tell it from zero. sum, other_sum: what was added up for it
-// and for its partner. Returns 1 where the sign of the pivot, or of one of the two, stays undecided, else 0.
+// Sets a small pivot, or both of a small pair, to zero if it is zero in rounding. sum, other_sum: estimated sums of the error of the pivot
+// and of its partner. Returns 1 if the sign of the pivot, or of one of the two, stays undecided, else 0.
 template <class T> MS_HD inline int settle_pivot(T* d, T* e, long long k, double sum, double other_sum) {
   constexpr double eps = PivotSizes<T>::eps;
   const double own = magnitude(d[k]) / (eps * sum);

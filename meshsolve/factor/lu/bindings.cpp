@@ -16,7 +16,7 @@ template <class T> Out<NumpyOf<T>> values(const std::vector<T>& v) {
   return to_numpy(std::vector<NumpyOf<T>>(begin, begin + v.size()));
 }
 
-// {name: array} of what kernels read of a plan.
+// {name: array} of the arrays of a plan that kernels read.
 nb::dict arrays_of(nb::handle_t<lu::FrontPlan> self) {
   const lu::FrontPlan& p = nb::cast<lu::FrontPlan&>(self);
   std::vector<int64_t> leading_p, leading_q;
@@ -73,7 +73,7 @@ void bind_factor(nb::module_& m, const char* name) {
         }
         return nb::make_tuple(result.boosted, result.largest_entry, result.largest_pivot_row);
       }, "data"_a, "threshold"_a, "tiny"_a, "boost"_a, "threads"_a, "undisturbed"_a = false,
-         "(boosted pivots, max |B|, max |U|)")
+         "(perturbed pivots, max |B|, max |U|)")
       .def("solve", [](const Factor& f, bool transposed, Block<const NumpyOf<S>> B, Block<NumpyOf<S>> X, int threads) {
         Released free;
         f.solve(transposed, native<S>(B), native<S>(X), extent(B, 1), threads);
@@ -148,9 +148,9 @@ void bind_front_plan(nb::module_& m) {
       .def_prop_ro("scalars", [](const FrontPlan& p) { return p.base.back(); })
       .def_prop_ro("count", [](const FrontPlan& p) { return p.tree.count(); })
       .def("work_scalars", [](const FrontPlan& p, int threads) { return fronts::work_scalars(p.tree, threads, fronts::squares); }, "threads"_a,
-           "What a numeric phase needs beside the fronts: update matrices and the entries of A.")
+           "Scalars of the workspace of a numeric phase: update matrices and the entries of A.")
       .def("outside", &outside<FrontPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).")
-      .def("arrays", [](nb::handle_t<FrontPlan> self) { return arrays_of(self); }, "What kernels read of the plan, by name.")
+      .def("arrays", [](nb::handle_t<FrontPlan> self) { return arrays_of(self); }, "The arrays that kernels read, by name.")
       .def("steps", [](const FrontPlan& p, bool transposed) {
         lu::FrontSteps steps = lu::front_steps(p, transposed);
         return nb::make_tuple(to_numpy(std::move(steps.forward)), to_numpy(std::move(steps.backward)));
@@ -172,7 +172,7 @@ void bind_column_plan(nb::module_& m) {
       }, "Entries of L and U of the diagonal blocks.")
       .def_prop_ro("flops", [](const ColumnPlan& p) { return p.flops; })
       .def("outside", &outside<ColumnPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).")
-      .def("arrays", [](nb::handle_t<ColumnPlan> self) { return arrays_of(self); }, "What kernels read of the plan, by name.")
+      .def("arrays", [](nb::handle_t<ColumnPlan> self) { return arrays_of(self); }, "The arrays that kernels read, by name.")
       .def("steps", [](const ColumnPlan& p, bool transposed) {
         auto s = released([&] { return lu::row_steps(p, transposed); });
         return nb::make_tuple(to_numpy(std::move(s.level_ptr)), to_numpy(std::move(s.ptr)), to_numpy(std::move(s.column)),

@@ -1,4 +1,4 @@
-"""The determinant of a matrix from its LU factors, as sign and logarithm: the number itself leaves the range of float64 soon."""
+"""The determinant of a matrix from its LU factors, as sign and logarithm, because the number itself often overflows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 
 def slogdet(pivots, scales, perms):
-    """(sign, logarithm of the modulus) of ``prod(pivots)`` / ``prod(scales)``, the sign turned by each odd permutation.
+    """(sign, logarithm of the absolute value) of ``prod(pivots) / prod(scales)``; each odd permutation changes the sign.
 
     Parameters
     ----------
@@ -19,20 +19,20 @@ def slogdet(pivots, scales, perms):
     Returns
     -------
     sign : float or complex
-        Of modulus 1, or 0.
+        Of absolute value 1, or 0.
     logabsdet : float
-        -inf where a pivot is 0.
+        -inf if a pivot is 0.
     """
-    moduli = np.abs(pivots)
-    if not moduli.all():
+    sizes = np.abs(pivots)
+    if not sizes.all():
         return pivots.dtype.type(0).item(), -np.inf
     odd = sum(is_odd(perm) for perm in perms) % 2
-    sign = np.prod(pivots / moduli) * (-1 if odd else 1)
-    return (sign / abs(sign)).item(), float(np.log(moduli).sum() - sum(np.log(scale).sum() for scale in scales))
+    sign = np.prod(pivots / sizes) * (-1 if odd else 1)
+    return (sign / abs(sign)).item(), float(np.log(sizes).sum() - sum(np.log(scale).sum() for scale in scales))
 
 
 def is_odd(perm):
-    """Whether an odd number of exchanges makes the (n,) permutation: a cycle of length k is made by k - 1."""
+    """True if the (n,) permutation is odd: a cycle of length k is k - 1 exchanges."""
     n = len(perm)
     cycles = connected_components(sp.csr_array((np.ones(n, np.int8), perm, np.arange(n + 1)), shape=(n, n)), directed=False,
                                   return_labels=False)

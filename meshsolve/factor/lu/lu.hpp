@@ -1,8 +1,8 @@
 // Sparse LU factorization with static pivots on two numeric engines: fronts (multifrontal) and columns (left-looking).
 //
-// What is factored is B = (R A C)[rows][:, columns]: scaled, large entries on the diagonal, block upper triangular, ordered.
-// Position k of B is row rows[k] and column columns[k] of A. Only the diagonal blocks of B are factored; entries above them
-// are kept as they are (`Outside`) and used in the solves.
+// The factored matrix is B = (R A C)[rows][:, columns]: scaled, large entries on the diagonal, block upper triangular, ordered.
+// Position k of B is row rows[k] and column columns[k] of A. Only the diagonal blocks of B are factored; the entries above them
+// (`Outside`) are stored as they are, for the solves.
 // Sources: Duff and Koster 2001 (static pivots); Davis and Natarajan 2010, "KLU" (block form); Duff and Reid 1984
 // (unsymmetric multifrontal on a symmetrized pattern); He et al. 2015, "GLU" (columns and levels).
 #pragma once
@@ -27,7 +27,7 @@ namespace ms::lu {
 
 template <class T> using Scalar = std::conditional_t<std::is_same_v<T, Complex>, Complex, double>;    // of A, b and x
 
-// Where the matrix stands: permutations, scalings, diagonal blocks.
+// Permutations, scalings and diagonal blocks of B.
 struct Frame {
   std::vector<int32_t> rows, columns;     // (n)
   std::vector<double> row_scale, col_scale;   // (n) in A's numbering
@@ -47,27 +47,27 @@ struct Outside {
 };
 
 struct Outcome {                          // of one factorization
-  int64_t boosted = 0;                    // pivots that were too small and replaced
+  int64_t boosted = 0;                    // perturbed pivots: too small, and replaced
   double largest_entry = 0, largest_pivot_row = 0;      // max |B|, max |U|
 };
 
 // ---- fronts ---------------------------------------------------------------------------------------------------------
 
-struct FrontPlan {                        // everything that depends on the pattern alone
+struct FrontPlan {                        // depends on the pattern alone
   Frame frame;
   fronts::AssemblyTree tree;              // of the symmetrized diagonal blocks, without entries
   std::vector<int32_t> block_front;       // (blocks + 1) first front of each block
   std::vector<int64_t> base;              // (fronts + 1) storage of a front: P, then Q (see native/dense/lu.hpp)
   std::vector<int64_t> entry_ptr;         // (fronts + 1) entries of A that a front assembles
-  Buffer<uint32_t> source, target;        // position in A's data; in the storage of the front
-  Buffer<double> scale;                   // what the entry is multiplied with
+  Buffer<uint32_t> source, target;        // position in A's data, and in the storage of the front
+  Buffer<double> scale;                   // factor of the entry
   Outside outside;
 
   int64_t leading_p(int32_t s) const { return fronts::leading_dimension(tree.height(s)); }
   int64_t leading_q(int32_t s) const { return fronts::leading_dimension(tree.updates(s)); }
 };
 
-// Where A's entries go: the position of each row and column, and the block of each position.
+// The position of each row and column of A, and the block of each position.
 struct Positions {
   std::vector<int32_t> row, column, block;
   explicit Positions(const Frame& frame);
@@ -75,7 +75,7 @@ struct Positions {
 
 FrontPlan front_plan(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, Frame frame);
 
-// L and U of B: U by rows, L by columns, without stored zeros; final[k] is the position to which exchanges moved row k.
+// L and U of B: U by rows, L by columns, without stored zeros; final_position[k] is where exchanges moved row k.
 template <class T>
 struct Triangles {
   std::vector<int64_t> l_ptr, u_ptr;
@@ -88,14 +88,14 @@ class FrontFactor {
  public:
   explicit FrontFactor(std::shared_ptr<const FrontPlan> plan) : plan_(std::move(plan)) {}
 
-  // Ax: values of A. Nothing is left of an earlier factor, also where this run is interrupted.
+  // Ax: values of A. Overwrites the earlier factor, even if interrupted.
   Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads);
 
   // X := A^-1 B, or A^-T B. Several threads of the caller may solve at once.
   void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
 
   Triangles<T> triangles() const;         // of the diagonal blocks
-  void load(const T* fronts, const T* outside, const int32_t* exchange);      // what a GPU has made, in the same places
+  void load(const T* fronts, const T* outside, const int32_t* exchange);      // a factor made on a GPU, in the same layout
   int64_t nbytes() const;
   const FrontPlan& plan() const { return *plan_; }
 
@@ -103,35 +103,35 @@ class FrontFactor {
   std::shared_ptr<const FrontPlan> plan_;
   Buffer<T> fronts_;                      // plan.base
   Buffer<T> outside_;                     // plan.outside
-  std::vector<int32_t> exchange_;         // (n) local row that changed places with pivot k of its front
+  std::vector<int32_t> exchange_;         // (n) local row that was exchanged with pivot k of its front
   mutable fronts::BlockMemory<T> blocks_; // update matrices; the first solve works in their memory
   mutable KeptSpace<fronts::SolveSpace<T>> space_;
 };
 
 // ---- columns --------------------------------------------------------------------------------------------------------
 
-struct ColumnPlan {                       // everything that depends on the pattern and the pivots alone
+struct ColumnPlan {                       // depends on the pattern and the pivots alone
   Frame frame;
   std::vector<int64_t> entry_ptr;         // (n + 1) entries of the diagonal blocks by columns:
   std::vector<int32_t> row;               //   position
   std::vector<uint32_t> source;           //   in A's data
-  std::vector<double> scale;              //   what the entry is multiplied with
+  std::vector<double> scale;              //   factor of the entry
   Outside outside;
   symbolic::Unsymmetric pattern;          // of L and U
   std::vector<int32_t> parent;            // (n) forest in which a column of U lies on the path from each of its rows to a root
-  std::vector<double> work;               // (n) cost of the subtree of a column, about in operations
+  std::vector<double> work;               // (n) estimated operations of the subtree of a column
   double flops = 0, total_work = 0;
 };
 ColumnPlan column_plan(const Pattern& A, Frame frame);
 
-// Pivot rows by partial pivoting: the diagonal stays pivot where it is at least `threshold` times the largest of its column.
-// rows[k] is the row of A for position k. Returns -1, or the first position whose column has no entry of `least` left, or n
-// where L gets more than `most` entries.
+// Pivot rows by partial pivoting: the diagonal stays pivot if it is at least `threshold` times the largest entry of its column.
+// rows[k] is the row of A for position k. Returns -1; or the first position whose column has no entry of at least `least`; or n if L gets
+// more than `most` entries.
 template <class T>
 int32_t pivot_rows(const ColumnPlan& plan, const Scalar<T>* Ax, double threshold, double least, int64_t most,
                    std::vector<int32_t>& rows);
 
-// Columns grouped into tasks: whole subtrees up to a share of the work, single columns above them.
+// Columns grouped into tasks: subtrees up to a share of the work, and single columns above them.
 struct ColumnTasks {
   int threads = 0;
   std::vector<int32_t> parent;            // (tasks) ascending, -1 for a root
@@ -149,7 +149,7 @@ struct SolveTasks {
   std::vector<int32_t> top;               // the columns above, ascending
   std::vector<int64_t> top_ptr;           // (top + 1) rows of L with these numbers:
   std::vector<int32_t> from;              //   column, ascending
-  std::vector<int64_t> entry;             //   place in L by columns
+  std::vector<int64_t> entry;             //   position in L by columns
   std::vector<int32_t> giving;            // columns of the block with entries in Outside
 };
 SolveTasks solve_tasks(const ColumnPlan& plan);
@@ -161,7 +161,7 @@ class ColumnFactor {
   Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads);       // as FrontFactor
   void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
   Triangles<T> triangles() const;
-  void load(const T* columns, const T* outside);      // what a GPU has made: U, pivot and L of one column after the other
+  void load(const T* columns, const T* outside);      // a factor made on a GPU: U, pivot and L of each column
   int64_t nbytes() const;
   const ColumnPlan& plan() const { return *plan_; }
 
@@ -183,8 +183,8 @@ class ColumnFactor {
 // ---- the GPU's steps -------------------------------------------------------------------------------------------------
 
 // A solve by columns as 2 n rows sorted by level: row place[k] is unknown k after the first triangle, row place[n + k] the
-// solution. Row r of Y becomes scale Y[r] - sum of its entries times Y[column]. An entry is number `source` of what is stored:
-// U, pivot and L of each column, then Outside, then -1; it is divided by the pivot of column `pivot` where that is not -1.
+// solution. Row r of Y becomes scale Y[r] - sum of its entries times Y[column]. An entry is element `source` of the stored numbers:
+// U, pivot and L of each column, then Outside, then -1. It is divided by the pivot of column `pivot` unless that is -1.
 struct RowSteps {
   std::vector<int64_t> level_ptr, ptr, source;
   std::vector<int32_t> column, pivot, place;

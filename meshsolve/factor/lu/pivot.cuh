@@ -1,4 +1,4 @@
-// The rule of static pivots on the GPU, and what a factorization counts. Twin of Pivoting (native/dense/lu.hpp) and Outcome.
+// The rule of static pivots on the GPU, and the counts of a factorization. Host counterparts: Pivoting (native/dense/lu.hpp) and Outcome.
 #pragma once
 #include "device/common.cuh"
 

@@ -17,7 +17,7 @@ from meshsolve.sparse.matrix import Csr
 
 __all__ = ["Matching", "Pairs", "block_triangular", "maximum_product", "symmetric_pairs", "weak_rows"]
 
-EXTREME = 500                   # exponents of two of the largest entry from which scalings of rows may leave the range
+EXTREME = 500                   # exponent of the largest entry, as a power of two, from which scalings of rows may overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Matching:
     Attributes
     ----------
     row_of : (n,) int32
-        Row matched with each column, -1 where there is none.
+        Row matched with each column, or -1.
     row_scale, col_scale : (n,) float64
         ``|row_scale[i] * A[i, j] * col_scale[j]| <= 1`` everywhere, and 1 on a matching of maximum product.
     rank : int
@@ -41,17 +41,16 @@ class Matching:
 
 
 def maximum_product(M, threads=1):
-    """The matching of a matrix whose matched entries have the largest product of magnitudes.
+    """Match rows with columns so that the product of the absolute values of the matched entries is largest.
 
-    Where the diagonal is at least a tenth of the matched entries after scaling, it takes their place: that keeps
-    symmetric patterns symmetric.
+    A diagonal entry replaces the matched entry if it is at least a tenth of it after scaling, which keeps symmetric patterns symmetric.
 
     Parameters
     ----------
     M : Csr with real or complex values
         Stored zeros do not count.
     threads : int
-        For logarithms and duals; the searches follow one another. Only the speed depends on it.
+        For logarithms and duals; searches run one after the other. Affects the speed only.
 
     Returns
     -------
@@ -59,7 +58,7 @@ def maximum_product(M, threads=1):
 
     Notes
     -----
-    O(nnz log n) for each row that a cheap start leaves unmatched. Source: Duff and Koster 2001, section 4. Code:
+    O(nnz log n) for each row that a cheap initial matching leaves out. Source: Duff and Koster 2001, section 4. Code:
     factor/matching/product.cpp.
     """
     return Matching(*_core.maximum_product(M.indptr, M.indices, _real(M.data), threads))
@@ -67,20 +66,20 @@ def maximum_product(M, threads=1):
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Rows of a symmetric matrix that may be eliminated alone, and those that belong together in 2x2 pivots.
+    """The rows of a symmetric matrix that form 2x2 pivots; the others may be eliminated alone.
 
     Attributes
     ----------
     scale : (n,) float64
         ``|scale[i] * A[i, j] * scale[j]| <= 1``.
     partner : (n,) int32
-        The other row of a pair, whose entry has scaled magnitude 1 where the structural rank is full, or -1.
+        The other row of a pair, or -1. Its entry has scaled absolute value 1 if the structural rank is full.
     rank : int
         Structural rank.
     matrix : Csr
-        The matrix, of which the pattern counts.
+        The matrix; only its pattern is used.
     threads : int
-        Only the speed depends on it.
+        Affects the speed only.
     """
 
     scale: np.ndarray
@@ -95,7 +94,7 @@ class Pairs:
 
     @property
     def graph(self):
-        """The graph in which each pair is one vertex, without diagonal, as a Csr; made when it is first asked for."""
+        """The graph in which each pair is one vertex, without diagonal, as a Csr; made on demand."""
         indptr, indices, first = self._compressed
         return Csr(len(first), indptr, indices)
 
@@ -106,7 +105,7 @@ class Pairs:
 
     @cached_property
     def share(self):
-        """Of the rows that are in pairs."""
+        """Share of the rows that are in pairs."""
         return np.count_nonzero(self.partner >= 0) / len(self.partner)
 
     def expand(self, vertices):
@@ -114,47 +113,49 @@ class Pairs:
         return _core.rows_of_vertices(self.first, np.ascontiguousarray(vertices, np.int32), self.partner)
 
     def contract(self, perm):
-        """A permutation of the rows as one of the vertices: each comes where the later of its rows does."""
+        """The permutation of the vertices for one of the rows: a vertex takes the position of its later row."""
         return _core.vertices_of_rows(self.first, np.ascontiguousarray(perm, np.int32), self.partner)
 
-    def behind_neighbours(self, vertices, late):
-        """The vertices in that order, but those whose first row is marked in the (n,) bool array ``late`` come just behind the
-        last of their neighbours, as (vertices,) int32."""
+    def behind_neighbors(self, vertices, late):
+        """The vertices in that order, with some moved behind their last neighbor, as (vertices,) int32.
+
+        The (n,) bool array ``late`` marks the first rows of the vertices that are moved.
+        """
         graph, count = self.graph, np.diff(self.graph.indptr)
         moved = late[self.first] & (count > 0)
         if not moved.any():
             return vertices
-        place = np.empty(graph.n)
-        place[vertices] = np.arange(graph.n)
-        neighbours = graph.indices[np.repeat(moved, count)]
-        last = np.maximum.reduceat(place[neighbours], np.cumsum(count[moved]) - count[moved])
-        place[moved] = np.maximum(place[moved], last + 0.5)
-        return np.argsort(place, kind="stable").astype(np.int32)
+        position = np.empty(graph.n)
+        position[vertices] = np.arange(graph.n)
+        neighbors = graph.indices[np.repeat(moved, count)]
+        last = np.maximum.reduceat(position[neighbors], np.cumsum(count[moved]) - count[moved])
+        position[moved] = np.maximum(position[moved], last + 0.5)
+        return np.argsort(position, kind="stable").astype(np.int32)
 
     def where(self, needed):
-        """The same with only those pairs of which both rows are marked in ``needed``, an (n,) bool array or one bool for all."""
+        """The same with only the pairs whose rows are both marked in ``needed``, an (n,) bool array or one bool for all."""
         joined = (self.partner >= 0) & needed
         joined &= joined[self.partner]
         partner = np.where(joined, self.partner, np.int32(-1))
         return self if np.array_equal(partner, self.partner) else replace(self, partner=partner)
 
     def pattern(self):
-        """The pattern in which both rows of a pair have the neighbours of either, as a Csr without diagonal."""
+        """The pattern in which both rows of a pair have the neighbors of either, as a Csr without diagonal."""
         indptr, indices, first = self._compressed
         return Csr(len(self.partner), *_core.expand_pairs(indptr, indices, first, self.partner, self.threads))
 
 
 def symmetric_pairs(M, paired=True, threads=1):
-    """Scaling and pairs of a symmetric matrix by a maximum product matching, symmetrized.
+    """Scale a symmetric matrix and pair its rows by a symmetrized maximum product matching.
 
     Parameters
     ----------
     M : Csr, both triangles
-        Stored zeros do not count in the matching.
+        Stored zeros are not matched.
     paired : bool
-        False: the scaling alone, every row stays alone.
+        False: compute only the scaling, without pairs.
     threads : int
-        As in :func:`maximum_product`, and for what follows; only the speed depends on it.
+        Affects the speed only.
 
     Returns
     -------
@@ -162,7 +163,7 @@ def symmetric_pairs(M, paired=True, threads=1):
 
     Notes
     -----
-    The cost of the matching, and O(nnz). Source: Duff and Pralet 2005, section 3; Hagemann and Schenk 2006, section 3. Code:
+    Cost: a matching, and O(nnz). Source: Duff and Pralet 2005, section 3; Hagemann and Schenk 2006, section 3. Code:
     factor/matching/symmetric.cpp.
     """
     values, power = _within_reach(_real(M.data))
@@ -174,22 +175,24 @@ def symmetric_pairs(M, paired=True, threads=1):
 
 
 def _real(values):
-    """Real numbers of the same moduli, which are what counts."""
+    """Real numbers of the same absolute values; a matching uses nothing else."""
     return values if values.dtype.kind == "f" else np.abs(values)
 
 
 def _within_reach(values):
-    """Numbers times a power of four, and half its exponent of two: where the largest is next to the ends of the range, so are the
-    scalings of rows, while those of columns are about 1."""
+    """(values times a power of four, half its exponent as a power of two).
+
+    If the largest entry is near the limits of float64, so are the scalings of rows, while those of columns are about 1.
+    """
     exponent = int(np.frexp(max(values.max(initial=0.0), -values.min(initial=0.0)))[1])
     power = 0 if abs(exponent) <= EXTREME else -exponent // 2
     return (np.ldexp(values, 2 * power) if power else values), power
 
 
 def weak_rows(M, scale, perm):
-    """Rows of a symmetric matrix without a pivot of their own in an order, as (n,) bool.
+    """Find the rows of a symmetric matrix without a pivot of their own in an order, as (n,) bool.
 
-    Their scaled diagonal entry is small, and no earlier neighbour with a pivot of its own fills it.
+    Their scaled diagonal entry is small, and no earlier neighbor with a pivot of its own fills it.
 
     Parameters
     ----------
@@ -202,7 +205,7 @@ def weak_rows(M, scale, perm):
 
 
 def block_triangular(M, row_of):
-    """Blocks of the block upper triangular form of the matrix whose row ``row_of[j]`` stands at position j.
+    """Find the blocks of the block upper triangular form of the matrix whose row at position j is ``row_of[j]``.
 
     Parameters
     ----------
@@ -213,7 +216,7 @@ def block_triangular(M, row_of):
     Returns
     -------
     block : (n,) int32
-        Number of the block of each column; the entry in row ``row_of[i]`` and column j is zero where ``block[i] > block[j]``.
+        Number of the block of each column. The entry in row ``row_of[i]`` and column j is zero if ``block[i] > block[j]``.
     count : int
 
     Notes
@@ -224,7 +227,7 @@ def block_triangular(M, row_of):
 
 
 def require_full_rank(M, matching):
-    """Raise SingularMatrixError, naming an empty row or column or else an unmatched row, where the rank is not full."""
+    """Raise SingularMatrixError if the rank is not full. It names an empty row or column, or else an unmatched row."""
     if matching.rank == M.n:
         return
     stored = M.data != 0
@@ -233,7 +236,7 @@ def require_full_rank(M, matching):
         empty = np.flatnonzero(np.bincount(used, minlength=M.n) == 0)
         if len(empty):
             raise SingularMatrixError(f"A is singular: {kind} {empty[0]} has no nonzero (structural rank {matching.rank} of "
-                                      f"{M.n}); a floating node, or an unknown without an equation?", int(empty[0]))
+                                      f"{M.n}). Likely causes: a floating node, or an unknown without an equation", int(empty[0]))
     row = int(np.setdiff1d(np.arange(M.n), matching.row_of)[0])
-    raise SingularMatrixError(f"A is structurally singular: its rank is at most {matching.rank} of {M.n}; no nonzero is left for "
-                              f"row {row} when the other rows have theirs", row)
+    raise SingularMatrixError(f"A is structurally singular: its rank is at most {matching.rank} of {M.n}. Row {row} shares its columns "
+                              "with other rows that need them", row)

@@ -1,7 +1,7 @@
-// A symmetric matrix with a few dense rows, as constraints on all unknowns have them. Each shortest path of a matching would go
-// through all of them, and with them through half of the other rows. So the rest is matched first, and then each dense row i with the
-// column j of its largest scaled entry whose row can have the column of a dense row, most often that of i: i and j exchange columns.
-// Cost: the matching of the rest, and O(nnz) beside it.
+// Matching of a symmetric matrix with a few dense rows, for example of constraints on all unknowns. Shortest paths would pass through
+// these rows, and so through half of the other rows. So the other rows are matched first. Then each dense row i is matched with the column
+// j of its largest scaled entry whose row can have the column of a dense row. This is usually that of i: i and j exchange columns.
+// Cost: a matching of the other rows, and O(nnz).
 #include <algorithm>
 #include <cmath>
 #include <utility>

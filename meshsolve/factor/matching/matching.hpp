@@ -10,13 +10,13 @@
 namespace ms::matching {
 
 struct Matching {
-  std::vector<int32_t> row_of;               // (n) row matched with each column, -1 where the matrix is structurally singular
+  std::vector<int32_t> row_of;               // (n) row matched with each column, or -1 if the matrix is structurally singular
   std::vector<double> row_scale, col_scale;  // (n) |r_i a_ij c_j| <= 1, and = 1 on the entries of a maximum product
   int32_t rank = 0;                          // structural rank: matched columns
 };
 
-// Maximum product of the moduli of the matched values; entries that are 0 do not count. Then the diagonal takes the place of
-// matched entries wherever it is nearly as large, because that keeps symmetric patterns symmetric.
+// Maximizes the product of the absolute values of the matched entries; zeros are not matched. Then diagonal entries that are nearly as
+// large replace matched entries, which keeps symmetric patterns symmetric.
 Matching maximum_product(const Pattern& A, const double* values, int threads);
 
 struct SymmetricMatching {
@@ -32,16 +32,16 @@ SymmetricMatching symmetric(const Pattern& A, const double* values, int threads)
 // More entries than this make a row dense, as in minimum degree orderings.
 inline double sparse_most(int64_t n) { return 16 + 10 * std::sqrt(static_cast<double>(n)); }
 
-// Rows that are dense, ascending; none where they are not few.
+// Dense rows, ascending; empty if they are not few.
 std::vector<int32_t> dense_rows(const Pattern& A);
 
-// A matching of a symmetric A, row_of and rank, and the scaling: of maximum product but for the dense rows, which are set aside first.
-// False where the other rows cannot be matched with each other, or a dense row not by one exchange.
+// A matching of a symmetric A, row_of and rank, and the scaling: of maximum product except for the dense rows, which are matched last.
+// False if the other rows cannot be matched with each other, or a dense row not by one exchange.
 bool match_around(const Pattern& A, const double* values, const std::vector<int32_t>& dense, int threads, Matching& matched,
                   std::vector<double>& scale);
 
-// Rows that have no pivot of their own when they are eliminated in the order perm: their scaled diagonal entry is small and no
-// neighbour that was eliminated before, with a pivot of its own, has put something there. 1 where that is so.
+// 1 for each row without a pivot of its own in the order perm: its scaled diagonal entry is small, and no earlier neighbor with a pivot
+// of its own fills it.
 std::vector<uint8_t> weak_rows(const Pattern& A, const double* values, const double* scale, const int32_t* perm);
 
 struct Compression {                         // the graph in which each pair is one vertex
@@ -53,11 +53,11 @@ Compression compress(const Pattern& A, const int32_t* partner, int threads);
 // The rows of vertices in their order, both rows of a pair side by side.
 std::vector<int32_t> rows_of_vertices(const int32_t* first, const int32_t* vertices, int64_t count, const int32_t* partner, int64_t n);
 
-// The vertices in the order of the rows perm, each where the later of its rows stands.
+// The vertices in the order of the rows perm; a vertex takes the position of its later row.
 std::vector<int32_t> vertices_of_rows(const int32_t* first, int64_t count, const int32_t* perm, const int32_t* partner, int64_t n);
 
-// The pattern of n rows, without diagonal, in which both rows of a pair have the neighbours of either: what the factor has to
-// hold once they are eliminated together.
+// The pattern of n rows, without diagonal, in which both rows of a pair have the neighbors of either, because a 2x2 pivot
+// fills them.
 OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* partner, int32_t n, int threads);
 
 // Strongly connected components of the matrix whose row row_of[j] stands at position j. block[j] numbers them so that

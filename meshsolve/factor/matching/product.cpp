@@ -263,7 +263,7 @@ class Search {
   const Pattern A_;
   const int threads_;
   RawVector<double> w_;                             // weights
-  std::vector<double> largest_, u_, v_;             // largest modulus of a row; duals of columns and rows
+  std::vector<double> largest_, u_, v_;             // largest absolute value of a row; duals of columns and rows
   std::vector<int32_t> row_of_, column_of_;
   std::vector<double> distance_;                    // of the search at hand: columns
   std::vector<int32_t> previous_, touched_, settled_, near_;

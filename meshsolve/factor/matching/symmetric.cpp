@@ -1,9 +1,9 @@
-// Symmetrized matching: which rows of a symmetric matrix may serve as pivots alone and which in pairs.
+// Symmetrized matching: the rows of a symmetric matrix that are 1x1 pivots, and the pairs of rows that are 2x2 pivots.
 // A maximum product matching sends row i to column p(i); its cycles are cut into pairs (i, p(i)), which become candidates of
 // 2x2 pivots, and |s_i a_ij s_j| <= 1 holds for s_i = sqrt(r_i c_i) with the scalings of the matching, where all rows are matched.
 // Source: Duff and Pralet 2005, "Strategies for scaling and pivoting for sparse symmetric indefinite problems", section 3;
 // Hagemann and Schenk 2006, "Weighted matchings for preconditioning symmetric indefinite linear systems", section 3.
-// Cost: the matching, and O(nnz) beside it.
+// Cost: a matching, and O(nnz).
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr double strong = 0.1;               // scaled diagonal entry from which a row is a pivot by itself
 constexpr int64_t grain = 1 << 13;           // rows or vertices that a thread takes at a time
-constexpr int equilibrations = 6;            // a row is off by the square root of what it was before each
+constexpr int equilibrations = 6;            // each step takes the square root of the deviation of a row from 1
 
 class Pairing {
  public:

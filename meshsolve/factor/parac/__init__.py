@@ -209,7 +209,7 @@ class HostBackend:
         """Number the vertices in breadth-first order if they are scattered; the core does so by itself."""
 
     def core(self, graph, perm, by_levels, samples, seed, dtype, threads):
-        """The factor in the order ``perm``, or by rounds if it is None."""
+        """The factor in the order ``perm``, or by rounds without one."""
         return _host_core(dtype)(graph, perm, by_levels, samples, seed, threads)
 
     def rows(self, M):

@@ -164,7 +164,7 @@ class _Rounds:
             self.scratch = xp.empty(5 * int(state[NEED_HEAVY] + state[NEED_HEAVY] // 2))
 
     def _next_epoch(self):
-        """The graph that is left, written anew: rows close together, each with room for the samples that wait and some more."""
+        """Write the remaining graph to new rows close together, each with space for the waiting samples and some more."""
         xp = device.xp()
         self.live = xp.flatnonzero(self.key[:-1] != np.uint64(2**64 - 1)).astype(xp.int32)
         count = self.vertex[self.live, USED] + self.vertex[self.live, INCOMING]

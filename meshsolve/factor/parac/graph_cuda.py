@@ -1,4 +1,4 @@
-"""The graph of a matrix that lies on the GPU, made there: launches of graph.cu; twin of `Graph` in parac.hpp."""
+"""The graph of a matrix on the GPU: launches of graph.cu. Host counterpart: `Graph` in parac.hpp."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from meshsolve.sparse.lists_cuda import compressed, exclusive_scan, find, keys_o
 from meshsolve.sparse.matrix import Csr
 
 K = device.kernels("factor/parac/graph.cu")
-BLOCK = 1024                            # threads of the one block that numbers vertices
+BLOCK = 1024                            # threads of the single thread block that numbers vertices
 NEAR_ENOUGH = 8192                      # near_enough of parac.hpp
 
 
 def symmetric(L):
-    """A symmetric matrix that lies on the GPU as :class:`Csr` of device arrays, with both triangles stored.
+    """A symmetric matrix on the GPU as :class:`Csr` of GPU arrays, with both triangles stored.
 
     Raises
     ------
@@ -31,21 +31,21 @@ def symmetric(L):
 
 
 def _both_triangles(M, keys):
-    """Half of M + M^T for the pattern of both, where some entry has no twin; what adds up to zero is left out, as scipy does."""
+    """(M + M^T) / 2, if some entry has no mirror entry. Sums of zero are left out, as in scipy."""
     xp, own = device.xp(), keys_of(M.indptr, M.indices)
     data = xp.concatenate([xp.zeros(1), M.data])
     values = 0.5 * (data[1 + find(own, keys)] + data[1 + find(own, transposed(keys))])
-    there = values != 0
-    return Csr(M.n, *compressed(M.n, keys[there]), values[there])
+    kept = values != 0
+    return Csr(M.n, *compressed(M.n, keys[kept]), values[kept])
 
 
 class Graph:
-    """What ``_core.ParacGraph`` is for a matrix on the host, with the same attributes; its arrays lie on the device.
+    """The graph of a matrix on the GPU, with the attributes of ``_core.ParacGraph``.
 
     Parameters
     ----------
-    M : Csr of device arrays
-        As :func:`symmetric` gives it.
+    M : Csr of GPU arrays
+        A result of :func:`symmetric`.
     """
 
     def __init__(self, M):
@@ -73,7 +73,7 @@ class Graph:
 
     @property
     def nnz(self):
-        """Both directions of every edge."""
+        """Number of edges, each counted in both directions."""
         return len(self._to)
 
     def arrays(self):
@@ -81,7 +81,7 @@ class Graph:
         return self._ptr, self._to, self._w, self._ground, self.origin
 
     def gather_neighbors(self, apart=NEAR_ENOUGH):
-        """Number the vertices of a scattered graph in breadth-first order: ``origin`` has their numbers in the matrix then."""
+        """Number the vertices of a scattered graph in breadth-first order; ``origin`` then holds their rows in the matrix."""
         if len(self.origin) or device.scalar(self._apart) <= apart * self.nnz:
             return
         xp, n = device.xp(), self._matrix.n
@@ -98,7 +98,7 @@ class Graph:
             self._ground = self._ground[met]
 
     def _gather_on_the_host(self, apart):
-        """A graph of very many levels or components: each is a step of the one block, and the CPU takes less time for them."""
+        """The same on the host, which is faster for many levels or components: each is a step of the single thread block."""
         M = self._matrix
         graph = _core.ParacGraph(*map(device.to_host, (M.indptr, M.indices, M.data)))
         graph.gather_neighbors(apart)

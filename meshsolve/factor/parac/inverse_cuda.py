@@ -1,7 +1,4 @@
-"""ParAC's factor on the GPU as an operator: the twin of `Inverse` in parac.hpp, with the same methods.
-
-Arrays of the caller may lie on either side; those on the GPU stay there.
-"""
+"""ParAC's factor on the GPU as an operator, with the methods of its host counterpart, `Inverse` in parac.hpp."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ from meshsolve.factor.parac import cuda, ordered_cuda
 from meshsolve.factor.trisolve import cuda as trisolve
 from meshsolve.sparse.lists_cuda import exclusive_scan, inverse, rows_of
 
-FEW = 16                                # components whose means are taken one by one
+FEW = 16                                # components up to which means are subtracted one by one
 
 
 class Inverse:
-    """The inverse of G D G^T; where D is 0, its pseudo-inverse."""
+    """The inverse of G D G^T, or the pseudo-inverse if an entry of D is 0."""
 
     def __init__(self, graph, perm, samples, seed, dtype):
         dtype = np.dtype(dtype)
@@ -27,7 +24,7 @@ class Inverse:
             self._label_components(self._columns)
 
     def _prepare(self, C):
-        """Numbers by level: those of the rounds' order are so already."""
+        """Renumber the columns by level; an order of rounds has that numbering already."""
         xp = device.xp()
         ptr, rows, values, D, perm, level = C.ptr, C.rows, C.values, C.D, C.perm, C.round
         if bool(device.scalar((xp.diff(level) < 0).any().reshape(1))):
@@ -43,7 +40,7 @@ class Inverse:
         self._lower = trisolve.UnitLower(ptr, rows, values, level_ptr, inverse_d, perm)
 
     def _label_components(self, C):
-        """Each component without a ground ends in a pivot of zero, and every other column leads there."""
+        """Label the components. In one without a ground, the path from each column ends at its only zero pivot."""
         xp, n = device.xp(), len(C.D)
         last = C.D == 0
         self.null_components = int(device.scalar(last.sum().reshape(1)))
@@ -51,13 +48,13 @@ class Inverse:
         leads = xp.arange(n, dtype=xp.int64)
         if len(C.rows):
             leads = xp.where(end, leads, C.rows[xp.minimum(C.ptr[:-1], len(C.rows) - 1)])
-        for _ in range(int(C.rounds).bit_length()):         # each step doubles the way that was gone
+        for _ in range(int(C.rounds).bit_length()):         # each step doubles the length of the paths
             leads = leads[leads]
         label = xp.where(last[leads], (xp.cumsum(last, dtype=xp.int64) - 1)[leads], -1)
         self._label = xp.empty(n, xp.int64)
         self._label[C.perm] = label
 
-    # ---- what ParacFactor asks --------------------------------------------------------------------------------------------
+    # ---- methods of the host counterpart ----------------------------------------------------------------------------------
 
     @property
     def nnz(self):
@@ -69,7 +66,7 @@ class Inverse:
 
     @property
     def nbytes(self):
-        """Bytes on the device."""
+        """Bytes on the GPU."""
         return self._lower.nbytes + sum(getattr(self._columns, name).nbytes for name in ("rows", "values", "ptr", "D", "perm"))
 
     def columns(self):
@@ -88,19 +85,19 @@ class Inverse:
             self.check()
 
     def apply_device(self, B):
-        """The same for a block on the device; the result is a new one, C contiguous. Waits for nothing."""
+        """The same for a block on the GPU; a new block, C contiguous. Does not wait for the GPU."""
         return self._lower.apply(device.xp().ascontiguousarray(B))
 
     def check(self):
-        """Raise where :meth:`apply_device` gave up, in a kernel whose rows wait for each other; waits for it."""
+        """Wait for the GPU, and raise if a kernel whose rows wait for each other has stalled."""
         self._lower.check()
 
     def project(self, flat, k):
-        """Component means out of a block of k columns on the host, in place."""
+        """Subtract the means of components from a block of k columns on the host, in place."""
         flat[:] = device.to_host(self.project_device(device.to_device(flat.reshape(-1, k)))).reshape(-1)
 
     def project_device(self, B):
-        """The block without its means over the components that have no ground."""
+        """Subtract the means over the components without a ground; a new block."""
         if self.null_components == 0:
             return B
         xp = device.xp()
@@ -113,9 +110,9 @@ class Inverse:
         return centered
 
     def _project_many(self, B):
-        """On the host, where sums by label have one order; twice in a solve."""
+        """On the host, where sums by label have a fixed order. Called twice per solve."""
         label, block = device.to_host(self._label) + 1, device.to_host(B)
         size = np.maximum(np.bincount(label, minlength=self.null_components + 1), 1)
         means = np.stack([np.bincount(label, column, len(size)) for column in block.T], 1) / size[:, None]
-        means[0] = 0                                        # of those with a ground
+        means[0] = 0                                        # components with a ground
         return device.to_device(block - means[label])

@@ -1,6 +1,7 @@
-"""ParAC in a given order on the GPU: the persistent kernel of ordered.cu. The host looks when it halts: the factor is whole,
-some workspace is full, or a share of the work is done. What is ready is queued anew then, so that a launch goes on where the last
-one ended.
+"""ParAC in a given order on the GPU: the persistent kernel of ordered.cu.
+
+The kernel halts when the factor is complete, a workspace is full, or a share of the work is done. The host then enlarges the workspace
+and queues the vertices that are ready again, so that the next launch continues where the last one ended.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from meshsolve.sparse.lists_cuda import exclusive_scan, inverse, total
 
 K = device.kernels("factor/parac/ordered.cu")
 BLOCK = 256
-BLOCKS_EACH = 3                         # of a multiprocessor
-LIGHT = 64                              # edges of a pivot that one warp eliminates
+BLOCKS_EACH = 3                         # thread blocks per multiprocessor
+LIGHT = 64                              # most edges of a pivot that one warp eliminates
 SHARED = BLOCK // 32 * (4 * LIGHT + 2) * 8          # bytes: struct Scratch for each warp
-SHARE = 1 << 20                         # vertices eliminated between two looks of the host, which may be interrupted there
-PATIENCE = 4_000_000                    # looks, of about a microsecond, in which nothing is eliminated: a stall, ...
-PATIENCE_AN_EDGE = 4                    # ... and so many more for each sample that a pivot may have: a block sorts them, twice
-SLABS = 1 << 22                         # edges for which there is scratch in global memory, in all slabs
+SHARE = 1 << 20                         # vertices eliminated per launch; the host can be interrupted between launches
+PATIENCE = 4_000_000                    # polls, of about a microsecond, without an elimination that count as a stall,
+PATIENCE_AN_EDGE = 4                    # and further polls for each sample of a pivot: a thread block sorts them twice
+SLABS = 1 << 22                         # edges for which all slabs of scratch in global memory have space
 LARGEST_TABLE, VACANT = 2**32 - 1, np.uint64(2**64 - 1)
 HALT, HEAD, TAIL, ELIMINATED, COLUMNS, TABLE, NEED_TABLE, NEED_SCRATCH, LOST = 0, 16, 32, 48, 64, 80, 96, 97, 98      # enum State
 COLUMNS_FULL, TABLE_FULL, SCRATCH_SMALL, STALLED = 4, 8, 16, 32                                           # enum Halt
@@ -34,7 +35,7 @@ def factor(graph, perm, samples, seed, dtype):
 
 
 class _Ordered:
-    """The state of the factorization, all by position in the order, and its driver."""
+    """The state of the factorization, by position in the order, and its driver."""
 
     def __init__(self, graph, perm, samples, seed):
         xp = device.xp()
@@ -56,8 +57,9 @@ class _Ordered:
         self._first_room(len(to), (len(to) // 2 + grounded) * samples)
 
     def _first_room(self, nnz, most_samples):
-        """Guesses: what is too small grows. An elimination puts in fewer samples than it takes out edges, so there are never more
-        of them than the graph has copies of edges, and on meshes half as many (the table takes three quarters of its slots)."""
+        """Allocate the workspace by estimates; arrays that are too small grow. An elimination adds fewer samples than it removes edges,
+        so there are at most as many as the graph has copies of edges, and on meshes half as many. The table is filled to three quarters.
+        """
         self._make_columns((nnz + self.n) * 5 // 4)
         self._make_table(most_samples + 64)
         self._make_slabs(1024)
@@ -78,13 +80,13 @@ class _Ordered:
         self.slabs, self.slab_taken = xp.empty(count * (4 * self.slab_room + 2)), xp.zeros(count, xp.int32)
 
     def run(self, dtype):
-        """Launch after launch until no vertex is left."""
+        """Launch the kernel until no vertex is left."""
         while True:
             self._queue_ready()
             self._launch()
             state = device.to_host(self.state).astype(np.int64)
             before, self.eliminated = self.eliminated, int(state[ELIMINATED])
-            if self.eliminated == self.n:                   # even if somebody lost hope beside the last pivot
+            if self.eliminated == self.n:                   # even if a thread block timed out at the last pivot
                 return self._collect(dtype, state)
             if state[HALT] & STALLED:
                 self._fail()
@@ -97,7 +99,7 @@ class _Ordered:
             'use device="cpu"')
 
     def _queue_ready(self):
-        """What waits for nothing and is not eliminated, by position; a ticket for each place in the queue."""
+        """Queue the vertices that wait for no other and are not eliminated, by position."""
         xp = device.xp()
         ready = xp.flatnonzero((self.waits == 0) & (self.column_length < 0))
         if len(ready) == 0:
@@ -118,7 +120,7 @@ class _Ordered:
                        np.int32(self.slab_room)))
 
     def _grow(self, state):
-        """Room for what halted the kernel, and half as much again; whether anything had been full."""
+        """Enlarge the workspace that halted the kernel. True if one was full."""
         if state[HALT] & COLUMNS_FULL:
             old, used = (self.column_row, self.column_value), min(int(state[COLUMNS]), len(self.column_row))
             self._make_columns(int(state[COLUMNS]) * 3 // 2)

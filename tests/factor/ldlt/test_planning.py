@@ -118,7 +118,7 @@ def test_the_rows_are_ordered_beside_the_matching_where_that_is_of_use(monkeypat
 
 
 def test_an_error_beside_is_raised_and_ctrl_c_ends_the_work_there():
-    with planning._Beside(lambda _: 1 / 0) as work:
+    with planning._Background(lambda _: 1 / 0) as work:
         pass
     with pytest.raises(ZeroDivisionError):
         work.result()
@@ -129,7 +129,7 @@ def test_an_error_beside_is_raised_and_ctrl_c_ends_the_work_there():
             order.nested_dissection(mesh, effort="quality", threads=1)
             begun.set()
 
-    with pytest.raises(KeyboardInterrupt), planning._Beside(endless) as work:
+    with pytest.raises(KeyboardInterrupt), planning._Background(endless) as work:
         begun.wait()
         raise KeyboardInterrupt
     assert not work._thread.is_alive()
@@ -144,13 +144,13 @@ def test_what_runs_beside_shows_no_progress_and_ends_alone():
         for _ in range(times):
             order.nested_dissection(mesh, effort="quality", threads=1)
 
-    with planning._Beside(lambda _: dissect(10)) as bystander:
+    with planning._Background(lambda _: dissect(10)) as bystander:
         with ms.showing_progress(lambda *args: told.append(threading.get_ident())):
-            with planning._Beside(lambda _: dissect(1)) as work:
+            with planning._Background(lambda _: dissect(1)) as work:
                 pass
             work.result()
             assert not told
-            with pytest.raises(KeyboardInterrupt), planning._Beside(lambda _: dissect(100)):
+            with pytest.raises(KeyboardInterrupt), planning._Background(lambda _: dissect(100)):
                 raise KeyboardInterrupt
         bystander.result()
 
@@ -169,10 +169,10 @@ def test_orders_of_rows_and_of_pairs(A):
 
 
 def test_what_the_block_hands_over_is_waited_for_and_ctrl_c_ends_the_waiting():
-    with planning._Beside(lambda beside: beside.handed_over() + 1) as work:
-        work.hand_over(6)
+    with planning._Background(lambda block: block.receive() + 1) as work:
+        work.send(6)
     assert work.result() == 7
-    with pytest.raises(KeyboardInterrupt), planning._Beside(lambda beside: beside.handed_over()) as work:
+    with pytest.raises(KeyboardInterrupt), planning._Background(lambda block: block.receive()) as work:
         raise KeyboardInterrupt
     assert not work._thread.is_alive()
 
@@ -183,8 +183,8 @@ def test_what_should_run_beside_runs_behind_where_the_system_gives_no_thread(mon
     A = ms.datasets.kkt(700, 300, seed=3)
     expected = ms.ildl(A, threads=1)
     monkeypatch.setattr(threading.Thread, "start", refused)
-    with planning._Beside(lambda beside: beside.handed_over() + 1) as work:
-        work.hand_over(6)
+    with planning._Background(lambda block: block.receive() + 1) as work:
+        work.send(6)
     assert work.result() == work.result() == 7
     monkeypatch.setattr(planning, "LARGE", 0)
     assert np.array_equal(ms.ildl(A, threads=2).perm, expected.perm)
@@ -214,17 +214,17 @@ def test_the_rows_are_analysed_once_beside_the_matching(monkeypatch):
 @pytest.mark.parametrize("in_time", [False, True])
 def test_a_matrix_is_scaled_beside_the_ordering_where_there_is_time(monkeypatch, in_time):
     M = as_symmetric(ms.datasets.stokes(16))
-    beside, perm = planning._Beside(None), np.arange(M.n, dtype=np.int32)
+    block, perm = planning._Background(None), np.arange(M.n, dtype=np.int32)
 
     def scaled_in_time(*given):
-        beside.hand_over(perm)
+        block.send(perm)
         return rescale(*given)
 
     rescale = planning.rescale
     monkeypatch.setattr(planning, "rescale", scaled_in_time)
     if not in_time:
-        beside.hand_over(perm)
-    matched, rescaled, weak = planning._matched(M, True, beside, 2)
+        block.send(perm)
+    matched, rescaled, weak = planning._matched(M, True, block, 2)
     assert (rescaled is not None) == in_time and np.array_equal(weak, planning._weak(M, matched, perm))
     if in_time:
         K = ms.ildl(M.to_scipy(), fill_level=None, threads=1)

@@ -230,3 +230,16 @@ def test_report_and_sizes():
     assert set(facts["seconds"]) >= {"order", "symbolic", "numeric", "solve"} and facts["ordering"] == "amd" and facts["blocks"] == 1
     assert 0 < facts["pivot_growth"] <= 10 and facts["backward_error"] < 1e-14 and facts["nnz_L"] == F.nnz and facts["bytes"] > 8 * F.nnz
     assert (F.L.nnz + F.U.nnz - 900) <= F.nnz * 1.3
+
+
+@pytest.mark.parametrize("n, density", [(13, 1.0), (50, 1.0), (203, 1.0), (300, 0.02)])
+@pytest.mark.parametrize("kind", ["double", "single", "complex"])
+def test_a_column_has_the_same_bits_alone_and_among_others(n, density, kind):
+    rng = np.random.default_rng(n)
+    A = sp.csr_array(sp.random_array((n, n), density=density, rng=rng) + n * sp.eye_array(n)) * (1 + 0.3j if kind == "complex" else 1)
+    F = ms.lu(A, engine="fronts", precision="single" if kind == "single" else "double")
+    for k in (2, 3, 4, 9):
+        B = rng.standard_normal((n, k))
+        for trans in "NTH":
+            X = F.solve(B, trans=trans)
+            assert all(np.array_equal(F.solve(B[:, c].copy(), trans=trans), X[:, c]) for c in range(k))

@@ -1,7 +1,7 @@
 // The columns engine: left-looking LU on the exact static pattern, column by column, independent subtrees in parallel.
-// Source: Gilbert and Peierls 1988; Davis and Natarajan 2010 ("KLU", refactorization). Time O(flops), no memory but one dense
-// column for each thread. A column needs the columns of L that its U names: they lie below it in a forest, so that one task
-// takes a whole subtree, and every sum has one order whatever the number of threads.
+// Source: Gilbert and Peierls 1988; Davis and Natarajan 2010 ("KLU", refactorization). Time O(flops); workspace of one dense column per
+// thread. A column needs the columns of L for the entries of its column of U. They lie below it in a forest, so that one task
+// takes a whole subtree, and every sum has a fixed order on any number of threads.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -194,7 +194,7 @@ void ColumnFactor<T>::allocate() {
   l_ = Buffer<T>(plan_->pattern.l_row.size());
   u_ = Buffer<T>(plan_->pattern.u_row.size());
   outside_ = Buffer<T>(plan_->outside.row.size());
-  pivot_ = Buffer<T>(plan_->frame.n());                // last: it tells whether all are there
+  pivot_ = Buffer<T>(plan_->frame.n());                // last: not empty once all are allocated
 }
 
 template <class T>

@@ -1,6 +1,6 @@
-// The order of the steps of a solve on the GPU, where all steps of one level run together.
-// One solve with several diagonal blocks is one graph: what stands above the blocks ties the backward part of one block to the
-// forward part of another. Levels are longest paths in that graph. O(n + nnz(L + U)) time.
+// The levels of the steps of a solve on the GPU; the steps of one level run together.
+// A solve with several diagonal blocks is one graph: entries above the blocks make the forward part of one block depend on the backward
+// part of another. Levels are longest paths in that graph. O(n + nnz(L + U)) time.
 #include <algorithm>
 #include <stdexcept>
 
@@ -10,7 +10,7 @@
 namespace ms::lu {
 namespace {
 
-// Rows of what is stored by columns.
+// The transpose of a pattern by columns.
 Transposed by_rows(const std::vector<int64_t>& ptr, const std::vector<int32_t>& row) {
   return Transposed({static_cast<int32_t>(ptr.size()) - 1, ptr.data(), row.data()});
 }

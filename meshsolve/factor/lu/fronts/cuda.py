@@ -178,7 +178,7 @@ def _launches(forward, backward, size):
 
 
 def _above(ptr, row, column, transposed):
-    """(ptr, unknown, position of the value) of the entries above the diagonal blocks, by rows or transposed; empty if there are none."""
+    """(ptr, unknown, position of the value) of the entries above the diagonal blocks, by rows, or by columns if transposed."""
     if len(row) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64)
     if transposed:

@@ -1,9 +1,9 @@
 // LU factorization of the fronts of one level of the assembly tree, with row exchanges inside pivot blocks.
 //
-// Twin of front.cpp; sources: Duff and Reid 1984; Schenk and Gaertner 2006. A front is stored as P (height x pivots) and Q
+// Host counterpart: front.cpp. Sources: Duff and Reid 1984; Schenk and Gaertner 2006. A front is stored as P (height x pivots) and Q
 // (updates x pivots, the rows of U beyond the pivots, transposed); its update matrix is -L21 U12. Two ways, by its size:
 //   k_factor     a warp or a block has P and Q in shared memory: assemble them, factor the pivot block, solve for the rows of L21
-//                and Q (a thread has a row and waits for nobody), write both, write the update matrix and add the children's
+//                and Q (one row per thread, without waiting), write both, write the update matrix and add the children's
 //                parts.
 //   by tiles     k_assemble by tiles of columns, then for each 32 pivots k_panel (a block factors the pivots' columns within the
 //                pivot block), k_rows (a thread solves for one row of L21, of Q, or one later pivot column) and k_subtract; at

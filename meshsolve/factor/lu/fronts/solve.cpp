@@ -1,6 +1,6 @@
-// Solves with the fronts engine: back substitution over the diagonal blocks, from the last one up, transposed from the first one down.
-// Inside a block forward with L (transposed: U^T) from the leaves by factor/fronts/solve.hpp, then backward with U (L^T): each front
-// reads the unknowns of its ancestors, parents first.
+// Solves with the fronts engine: block back substitution, from the last diagonal block to the first; with the transpose from the first to
+// the last. Inside a block the forward sweep with L (transposed: U^T) runs from the leaves, by factor/fronts/solve.hpp. In the backward
+// sweep with U (L^T) each front reads the unknowns of its ancestors, parents first.
 #include <algorithm>
 #include <optional>
 
@@ -15,10 +15,10 @@ namespace {
 using fronts::AssemblyTree;
 
 constexpr int64_t grain = 1 << 15;               // rows that a thread permutes and scales at a time
-constexpr int64_t most_fetched = 32;             // columns of a triangle that are asked for ahead of time
-constexpr int32_t fronts_ahead = 8;              // most fronts of circuits are small
+constexpr int64_t most_fetched = 32;             // columns of a triangle that are prefetched
+constexpr int32_t fronts_ahead = 8;              // prefetch distance in fronts: most fronts of circuits are small
 
-// Where the unknowns of a solve come from and go to.
+// Permutations and scalings of right-hand sides and solutions.
 struct Order {
   const std::vector<int32_t>&from, &to;
   const std::vector<double>&before, &after;      // scalings by position
@@ -47,7 +47,7 @@ struct Problem {
     return {w, u, P, ldp, P + w * ldp, fronts::leading_dimension(u)};
   }
 
-  // What a sweep reads of front s: the columns of L or the rows of U.
+  // Prefetches the part of front s that a sweep reads: the columns of L or the rows of U.
   void fetch_front(int32_t s, bool rows_of_u) const {
     if (!far || s < 0 || s >= tree.count()) return;
     const UpperFront<T> f = upper(s);
@@ -61,7 +61,7 @@ struct Problem {
     if (const int64_t r = exchange[tree.first(s) + j]; r != j) std::swap_ranges(own + j * S, own + (j + 1) * S, own + r * S);
   }
 
-  // ---- one front, S right-hand sides by rows; the rest of what fronts::Forward asks for ---------------------------------
+  // ---- one front, S right-hand sides by rows; with begin() part of the interface of Forward ------------------------------
 
   template <int64_t S>
   T* begin(int32_t s, T* Y) const {

@@ -1,6 +1,6 @@
 // Solves with the fronts of an LU factorization on the GPU, level by level.
 //
-// Twin of solve.cpp. Forward, children before parents: a front adds up what its children pass on, takes what unknowns of other
+// Host counterpart: solve.cpp. Forward, children before parents: a front adds up what its children pass on, takes what unknowns of other
 // diagonal blocks leave, solves with its 32 x 32 diagonal blocks (a warp holds one row a lane) and takes each block from all rows
 // below it. Backward, parents first: a front gathers the unknowns of its ancestors and takes their part by dot products along
 // stored columns. A x = b goes forward through L and backward through U; A^T x = b forward through U^T and backward through L^T.
