@@ -1,4 +1,5 @@
 // Fill-reducing orderings of symmetric patterns: nested dissection with its separator tree, and approximate minimum degree.
+//
 // perm[k] is the old index of the k-th new row: the matrix A[perm][:, perm] is factored.
 // Patterns are symmetric and without diagonal (sparse.matrix.symmetric_pattern). Minimum degree skips a diagonal that is stored.
 #pragma once

@@ -46,7 +46,9 @@ k_representative(int n, const long long* ptr, const int* idx, int longest, int* 
 }
 
 // Tests if a pattern is symmetric. Sets *unfit = 1 if a row does not ascend or is too long for one thread, if an index is out of
-// range, or if the transpose of an entry is missing. size[v + 1] = number of off-diagonal entries of row v; size[0] = 0.
+// range, or if the transpose of an entry is missing.
+//
+// size[v + 1] = number of off-diagonal entries of row v; size[0] = 0.
 extern "C" __global__ void __launch_bounds__(256)
 k_check_symmetric(int n, const long long* ptr, const int* idx, long long* size, long long* unfit) {
   if (grid_begin() == 0) size[0] = 0;

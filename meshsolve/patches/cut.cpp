@@ -10,8 +10,8 @@
 namespace ms::patches {
 namespace {
 
-// Cuts slices [begin, end) of `order` (the members of a cell) into pieces and marks their starts. tag[v] is the start of the
-// slice that contains v; -1 before the first cut.
+// Cuts slices [begin, end) of `order` (the members of a cell) into pieces and marks their starts.
+// The slice that contains v starts at tag[v], which is -1 before the first cut.
 struct Cutter {
   const Pattern& G;
   std::vector<int32_t>& order;

@@ -1,7 +1,7 @@
 // Parts of a graph by Lloyd's iteration in graph distance.
 //
-// Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), section 3.1: (a) all seeds grow together, one layer at a time; (b) the vertex
-// farthest from the boundary of each cell is its next seed; a cell beyond the limit gets additional seeds. In this code (a) first
+// Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), section 3.1. (a) All seeds grow together, one layer at a time. (b) The vertex
+// farthest from the boundary of each cell is its next seed. A cell beyond the limit gets additional seeds. In this code (a) first
 // partitions the graph into regions of about 16 cells. The rounds of (a) and (b) run within each region, which fits into the
 // cache and is an independent task. Cells that are still beyond the limit are cut by cut.cpp.
 // A vertex joins the lowest of the seeds that reach it in the same layer, so the result does not depend on the number of threads.

@@ -20,7 +20,7 @@ struct Search {
 
 // Continues a search: found[0, filled) are found, from `head` on not yet expanded. Returns the number of vertices found.
 //
-// rule.inside(w): w belongs to this thread block. rule.open(v, w): w may be found from v. rule.mark(v, w) marks w as found from
+// rule.inside(w): w belongs to this thread block; rule.open(v, w): w may be found from v. rule.mark(v, w) marks w as found from
 // v. rule.record(w, at, from): w is found[at], found from found[from]. All threads of the block must call it.
 template <class Rule> __device__ __forceinline__ int flood(const Search& S, int* found, int head, int filled, const Rule& rule) {
   while (head < filled) {

@@ -295,7 +295,7 @@ class Ordered {
   }
 
   // Sweeps over groups of `span` vertices and eliminates those that depend on no other group. If a vertex has no earlier neighbor
-  // outside its group in the matrix, it has none in the remaining graph either: an eliminated vertex of the group had no such
+  // outside its group in the matrix, it has none in the remaining graph either. The eliminated vertices of the group had no such
   // neighbor.
   void sweep_groups(int64_t span) {
     std::vector<std::vector<int32_t>> left((n_ + span - 1) / span);

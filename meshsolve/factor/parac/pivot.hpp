@@ -62,7 +62,7 @@ MS_HD inline long long draw(const double* suffix, long long i, long long d, doub
 }
 
 // Samples of edge i of a pivot whose edges are sorted by lighter(). Each of at most `most` copies draws one later edge j and
-// calls emit(i, j, w_i S_{i+1} / S_0 / copies, number of the draw); S is the suffix sum, `drawn` the number of the first draw.
+// calls emit(i, j, w_i S_{i+1} / S_0 / copies, number of the draw). S is the suffix sum, `drawn` the number of the first draw.
 // The last edge draws nothing. Returns the number of samples whose weight underflowed to zero.
 template <class Emit>
 MS_HD inline long long draw_later(const Edge* e, long long i, long long d, const double* suffix, unsigned long long stream,

@@ -4,8 +4,8 @@
 //
 // Every other vertex stores one neighbor with a smaller key, its blocker. It is tested again only when the blocker is eliminated
 // or its key has become larger: three or four tests per vertex. A round has two parallel steps:
-//   select     live vertices without a valid blocker search for a new one; those that find none are chosen
-//   eliminate  computes the columns of the chosen vertices; their samples are added to the rows of both ends, which get new keys
+//   select     Live vertices without a valid blocker search for a new one. Those that find none are chosen.
+//   eliminate  Computes the columns of the chosen vertices. Their samples are added to the rows of both ends, which get new keys.
 //
 // Rows are stored in vertex order, with capacity for two more edges, so a round sweeps through memory. A pivot updates each
 // neighbor once. A short row deletes the pivot at once; a long row deletes its dead entries when it is full, and then moves to
