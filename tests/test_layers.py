@@ -19,7 +19,7 @@ LAYERS = [                                  # from the top; a room may import ro
     ["factor"],
     ["factor.cholesky", "factor.lu", "factor.ildl", "factor.parac"],
     ["factor.ldlt", "factor.constrained", "factor.schur", "factor.trial"],
-    ["factor.base", "factor.refine"],
+    ["factor.base"],
     ["factor.sharing"],
     ["factor.fronts", "factor.trisolve"],
     ["factor.symbolic", "factor.matching"],

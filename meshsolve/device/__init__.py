@@ -1,42 +1,42 @@
-"""The seam to the GPU: everything that a CUDA path does outside numpy-like array expressions goes through here.
+"""The interface to the GPU: kernel launches, transfers, library calls and errors. Array expressions use :func:`xp` directly.
 
-An algorithm's CUDA path is Python that allocates arrays, launches kernels of the ``.cu`` file beside it and reads scalars
-back. It imports no CuPy: it asks this module, so that the same code runs on CuPy or, in the tests, on the kernel harness,
-where numpy arrays stand for device memory and g++ compiles the kernels (tests/kernel_harness/README.md).
+The CUDA path of an algorithm is Python code that allocates arrays, launches kernels of the ``.cu`` file next to it, and reads scalars.
+It imports this module instead of CuPy. So the same code runs on CuPy and, in the tests, on the kernel harness, where numpy arrays stand
+for GPU memory and g++ compiles the kernels (tests/kernel_harness/README.md).
 
 A CUDA path looks like this::
 
-    K = device.kernels("patches/query.cu")              # beside its algorithm; compiled at the first launch
+    K = device.kernels("patches/query.cu")              # compiled at the first launch
     with device.errors("patch queries"):
         xp = device.xp()                                # cupy, or numpy under the harness: scans, sorts, allocation
         count = xp.zeros(n, xp.int32)
         device.launch(K.k_count, num_patches, 256, 0, (rows, count, np.int32(n)))
-        total = device.scalar(count.sum().reshape(1))   # a scalar comes back; arrays stay
+        total = device.scalar(count.sum().reshape(1))   # copies one number to the host
 
 ``launch(kernel, grid, block, shared, args)``
-    The one launch seam. Arrays are device arrays of exactly the kernel's types; scalars are numpy scalars of the exact type
-    (``np.int32(n)``), a Python number is refused. Runs on the caller's current stream and device.
+    Launches a kernel on the caller's current stream and device. Arrays must have exactly the kernel's types. Scalars must be numpy
+    scalars of the exact type (``np.int32(n)``); a Python number is refused.
     Kernels for float64 and float32 have one source, in which the type is ``SCALAR``: ``K.of(dtype).k_factor``.
 ``prepared(kernel, grid, block, shared, args)``
-    A launch to be made many times, as a function of its last arguments.
+    A launch that is made many times, as a function of its last arguments.
 ``dense(op, *arrays)``
-    The seam of library calls for large fronts: ``potrf``, ``trsm``, ``syrk``, ``gemm`` by cuSOLVER and cuBLAS, in place on
-    column-major views with any leading dimension.
+    Library calls for large fronts: ``potrf``, ``trsm``, ``syrk``, ``gemm`` by cuSOLVER and cuBLAS, in place on column-major views
+    with any leading dimension.
 ``xp()``, ``to_device``, ``to_host``, ``holds``
-    The array module, transfers, and whether an array lies on the GPU already. Device-wide scans, stable sorts, ``unique`` and
-    ``searchsorted`` are CuPy's (CUB and Thrust underneath); block-wide ones are in common.cuh.
+    The array module, transfers, and a test if an array lies on the GPU. Device-wide scans, stable sorts, ``unique`` and
+    ``searchsorted`` are CuPy's (CUB and Thrust). Block-wide ones are in common.cuh.
 ``scalar``, ``scalar_later``
-    A number comes back; with the latter the host waits for what made it alone, and not before it asks.
+    Copy one number to the host. With the latter the host waits later, and only for the kernels that compute it.
 ``choose(device, size, *arrays)``
-    What an argument ``device="auto"|"cpu"|"cuda"`` means here: the one place that decides, and that says what is missing.
+    Resolves an argument ``device="auto"|"cpu"|"cuda"``. If there is no GPU, its error names the missing part.
 ``errors(what)``
-    Around a public entry: out of device memory, a lost context and a failed compilation become exceptions of meshsolve; what
-    was allocated inside goes with its last reference.
+    A context for public entries: out of GPU memory, a lost context and a failed compilation become exceptions of meshsolve. Arrays
+    allocated inside are released with their last reference.
 ``check_stall(flag, what)``
-    After a kernel whose blocks wait for each other (``Patience`` in common.cuh): an exception instead of an endless spin.
+    After a kernel whose thread blocks wait for each other (``Patience`` in common.cuh): raises if they waited in vain.
 
-CuPy keeps compiled kernels on disk (``~/.cupy/kernel_cache``, or ``CUPY_CACHE_DIR``), keyed by source, options and GPU; the
-source it is given ends with a digest of the headers.
+CuPy keeps compiled kernels on disk (``~/.cupy/kernel_cache``, or ``CUPY_CACHE_DIR``), keyed by source, options and GPU. The source
+ends with a digest of its headers.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMem
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 DLPACK_CUDA = 2                     # kDLCUDA
-MOST_ACROSS = 65535                 # blocks of a grid in its second and third dimension
-DEVICES = ("auto", "cpu", "cuda")   # what an argument ``device`` may be
+MOST_ACROSS = 65535                 # most thread blocks of a grid in its second and third dimension
+DEVICES = ("auto", "cpu", "cuda")   # values of an argument ``device``
 BLOCK = 256                         # threads of a block, unless a kernel needs another number
 SCALARS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}      # ``SCALAR`` in a .cu file, by dtype
-AUTO_SIZE = 100_000                 # rows or elements from which device="auto" takes a GPU that is there
+AUTO_SIZE = 100_000                 # rows or elements from which device="auto" uses an available GPU
 
 PYTHON_NUMBERS = frozenset((bool, int, float))
 
@@ -77,12 +77,12 @@ class Kernel:
 
     @functools.cached_property
     def path(self):
-        """Where the file is."""
+        """Path of the file."""
         return PACKAGE / self.file
 
 
 class kernels:
-    """The kernels of one ``.cu`` file as attributes; nothing is compiled before the first launch.
+    """The kernels of one ``.cu`` file as attributes, compiled at the first launch.
 
     A file whose kernels take ``SCALAR`` numbers is compiled once for each type: ``kernels(file).of(np.float32).k_factor``.
     """
@@ -101,7 +101,7 @@ class kernels:
         return self._of[dtype]
 
 
-# ---- the seam ---------------------------------------------------------------------------------------------------------
+# ---- launches and transfers -------------------------------------------------------------------------------------------
 
 
 def launch(kernel, grid, block, shared, args):
@@ -111,7 +111,7 @@ def launch(kernel, grid, block, shared, args):
     ----------
     kernel : Kernel
     grid, block : int or tuple of up to three ints
-        Blocks, and threads of a block. A grid of no blocks does nothing.
+        Thread blocks, and threads of a block. A grid without blocks does nothing.
     shared : int
         Bytes of dynamic shared memory, up to :func:`shared_limit`.
     args : sequence of device arrays and numpy scalars
@@ -119,7 +119,7 @@ def launch(kernel, grid, block, shared, args):
     Raises
     ------
     TypeError
-        A Python number among the arguments: its size is not the kernel's to guess.
+        A Python number among the arguments, which has no size in bytes.
     """
     prepared(kernel, grid, block, shared, args)()
 
@@ -130,8 +130,8 @@ def launch_1d(kernel, items, *args):
 
 
 def prepared(kernel, grid, block, shared, args):
-    """:func:`launch` as a function of the arguments that come after ``args``, device arrays: what is checked once takes the host
-    a fraction of the time."""
+    """Return :func:`launch` as a function of the device arrays that follow ``args``. Its checks are made once, which saves most of the
+    time of the host."""
     grid, block = (size if isinstance(size, tuple) else (size,) for size in (grid, block))
     for position, value in enumerate(args):
         if type(value) in PYTHON_NUMBERS:
@@ -148,10 +148,10 @@ def dense(op, *arrays, **options):
     """One dense library call in place, on column-major views of float64 or float32 (leading dimension from the strides).
 
     ``"potrf_size", a``
-        How many scalars ``work`` has to have for this ``a``.
+        Returns the number of scalars that ``work`` must have for this ``a``.
     ``"potrf", a, info, work``
-        The lower triangle of (n, n) ``a`` becomes its Cholesky factor, and ``info``, (1,) int32 on the device, 0, or k > 0 where
-        the k-th pivot is not positive.
+        The lower triangle of (n, n) ``a`` becomes its Cholesky factor. ``info``, (1,) int32 on the GPU, becomes 0, or k > 0 if the
+        k-th pivot is not positive.
     ``"trsm", l, b, side="R", trans="T"``
         b becomes b L^-T (or with ``side="L"`` L^-1 b or L^-T b) for the lower triangle of ``l``.
     ``"syrk", c, a``
@@ -163,38 +163,38 @@ def dense(op, *arrays, **options):
 
 
 def grid_for(items, block, most=1 << 16):
-    """Blocks for a loop over ``items`` in strides of the grid, one item a thread while there are at most ``most`` blocks."""
+    """Return the number of thread blocks for a grid-stride loop over ``items``: one item per thread, and at most ``most`` blocks."""
     return min(-(-int(items) // block), most)
 
 
 def xp():
-    """The array module of the device: ``cupy``, or what stands in for it."""
+    """Return the array module of the GPU: ``cupy``, or that of the kernel harness."""
     return backend().xp
 
 
 def to_device(array):
-    """A copy of a host array on the device; an array that lies there already is returned as it is."""
+    """Return a copy of a host array on the GPU; an array on the GPU is returned as it is."""
     return array if holds(array) else backend().to_device(array)
 
 
 def to_host(array):
-    """A numpy copy of a device array; a numpy array as it is."""
+    """Return a numpy copy of an array on the GPU; a numpy array is returned as it is."""
     return array if isinstance(array, np.ndarray) else backend().to_host(array)
 
 
 def csr(data, indices, indptr, shape):
-    """A sparse matrix on the device: a ``cupyx.scipy.sparse.csr_matrix``, which holds float64 where it is given integers."""
+    """Return a sparse matrix on the GPU, a ``cupyx.scipy.sparse.csr_matrix``; integers become float64."""
     return backend().csr(data, indices, indptr, shape)
 
 
 def holds(array):
-    """Whether an array lies on a GPU: it has ``__cuda_array_interface__``, it says so by DLPack, or it stands in for such."""
+    """Return True if an array lies on a GPU, by ``__cuda_array_interface__`` or DLPack, or is an array of the kernel harness."""
     stand_in = _stand_in.get()
     if stand_in is not None and stand_in.is_native(array):
         return True
     if isinstance(array, np.ndarray):
         return hasattr(array, "__cuda_array_interface__")
-    if "sparse" in str(getattr(array, "layout", "")):       # a sparse tensor: it offers both interfaces, and raises what it likes
+    if "sparse" in str(getattr(array, "layout", "")):       # a sparse tensor has both interfaces, which may raise any exception
         return False
     try:
         return hasattr(array, "__cuda_array_interface__") or (
@@ -204,19 +204,19 @@ def holds(array):
 
 
 def asarray(array):
-    """An array that lies on the GPU, of whatever library, as one of :func:`xp`; no copy."""
+    """Return an array on the GPU, of any library, as an array of :func:`xp`, without a copy."""
     module = xp()
     known = isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__")
     return module.asarray(array) if known else module.from_dlpack(array)
 
 
 def shared_limit():
-    """Most bytes of dynamic shared memory that a block may ask for."""
+    """Return the largest number of bytes of dynamic shared memory of a thread block."""
     return backend().shared_limit
 
 
 def multiprocessors():
-    """Multiprocessors of the device: a persistent kernel launches some blocks for each."""
+    """Return the number of multiprocessors of the GPU; a persistent kernel launches a few thread blocks for each."""
     return backend().multiprocessors
 
 
@@ -224,12 +224,12 @@ def multiprocessors():
 
 
 def backend():
-    """CuPy behind the seam, or what :func:`use` has put in its place.
+    """Return the CuPy backend, or the backend given to :func:`use`.
 
     Raises
     ------
     DeviceUnavailableError
-        No CuPy, no CUDA device, a driver that is too old, or no compiler; the message says what to install.
+        No CuPy, no CUDA device, a driver that is too old, or no compiler; the message has the command that installs them.
     """
     stand_in = _stand_in.get()
     if stand_in is not None:
@@ -241,13 +241,13 @@ def backend():
 
 
 def available():
-    """Whether there is a device to run on."""
+    """Return True if there is a GPU with a working CuPy."""
     return _stand_in.get() is not None or (_is_installed() and not isinstance(_cupy(), str))
 
 
 @contextlib.contextmanager
 def use(stand_in):
-    """Within this context the CUDA paths run on ``stand_in``: the kernel harness of the tests."""
+    """Return a context in which the CUDA paths run on the backend ``stand_in``, the kernel harness of the tests."""
     token = _stand_in.set(stand_in)
     try:
         yield stand_in
@@ -256,12 +256,12 @@ def use(stand_in):
 
 
 def choose(device, size=0, *arrays):
-    """``"cpu"`` or ``"cuda"`` for an argument ``device``.
+    """Return ``"cpu"`` or ``"cuda"`` for an argument ``device``.
 
     Parameters
     ----------
     device : {"auto", "cpu", "cuda"}
-        ``"auto"`` takes the GPU where one is found and either the input lies on it or ``size`` is at least ``AUTO_SIZE``.
+        ``"auto"`` uses a GPU if there is one, and the input lies on it or ``size`` is at least ``AUTO_SIZE``.
     size : int
         Rows or elements of the input.
     arrays
@@ -272,11 +272,11 @@ def choose(device, size=0, *arrays):
     InvalidInputError
         An unknown device.
     DeviceUnavailableError
-        ``"cuda"`` where there is none.
+        ``"cuda"``, and there is no GPU.
     """
     _check_known(device)
     if device == "auto":
-        worth_it = size >= AUTO_SIZE or any(map(holds, arrays))         # first: to look for a device is to start it
+        worth_it = size >= AUTO_SIZE or any(map(holds, arrays))         # first, because looking for a GPU initializes it
         return "cuda" if worth_it and available() else "cpu"
     if device == "cuda":
         backend()
@@ -284,14 +284,14 @@ def choose(device, size=0, *arrays):
 
 
 def on_cpu(device, what):
-    """Refuse a device that is unknown, and "cuda" for ``what`` runs on the CPU only."""
+    """Raise if the device is unknown, or is "cuda". ``what``: subject and verb of the message, as "orderings run"."""
     _check_known(device)
     if device == "cuda":
         raise DeviceUnavailableError(f'{what} on the CPU only in this version: use device="cpu"')
 
 
 def on_gpu(device, what):
-    """Refuse a device that is unknown, a missing GPU, and "cpu" for ``what`` runs on the GPU only."""
+    """Raise if the device is unknown, is "cpu", or is missing. ``what``: subject of the message."""
     _check_known(device)
     if device == "cpu":
         raise InvalidInputError(f'{what} needs device="cuda" or "auto"')
@@ -305,51 +305,51 @@ def _check_known(device):
 
 @functools.cache
 def _is_installed():
-    """Whether there is a CuPy at all: a first call on the CPU need not load what speaks to it."""
+    """Return True if CuPy is installed. So a first call on the CPU does not load the CuPy backend."""
     return "cupy" in sys.modules or importlib.util.find_spec("cupy") is not None
 
 
 @functools.cache
 def _cupy():
-    """CuPy behind the seam, or the reason why there is none."""
+    """Return the CuPy backend, or the reason why there is none."""
     from meshsolve.device.cuda import CuPy, reason_without
 
     reason = reason_without()
     return CuPy() if reason is None else reason
 
 
-# ---- what goes wrong --------------------------------------------------------------------------------------------------
+# ---- errors -----------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def errors(what):
-    """Turn what CuPy raises inside into exceptions of meshsolve that name ``what``."""
+    """Return a context that turns exceptions of CuPy into exceptions of meshsolve that name ``what``."""
     owner = backend()
     try:
         yield
-    except OutOfMemoryError:                                # that says of itself what is too large
+    except OutOfMemoryError:                                # raised by a check of meshsolve, with its own message
         raise
     except owner.memory_errors as e:
-        traceback.clear_frames(e.__traceback__)             # or the exception would keep their arrays alive
+        traceback.clear_frames(e.__traceback__)             # otherwise the exception would keep their arrays
         owner.release()
-        raise OutOfMemoryError(f"{what}: the GPU has not enough memory ({e}); use device=\"cpu\" or a smaller problem") from e
+        raise OutOfMemoryError(f"{what}: not enough GPU memory ({e}); use device=\"cpu\" or a smaller problem") from e
     except owner.device_errors as e:
-        raise DeviceUnavailableError(f"{what}: the GPU failed ({e}); device=\"cpu\" goes on without it") from e
+        raise DeviceUnavailableError(f"{what}: the GPU failed ({e}); use device=\"cpu\"") from e
 
 
 def check_stall(flag, what):
-    """Raise where a kernel has set its flag, an int32 array of one entry: its blocks waited for each other in vain."""
+    """Raise if a kernel has set its flag, an int32 array of one entry, because its thread blocks waited for each other in vain."""
     stalled = int(to_host(flag)[0])
     if stalled:
         raise DeviceUnavailableError(f"{what}: a kernel made no progress (code {stalled}) and gave up; use device=\"cpu\"")
 
 
 def scalar(array):
-    """The value of a device array of one entry: waits for the device."""
+    """Return the value of an array of one entry on the GPU; waits for the GPU."""
     return np.asarray(to_host(array)).reshape(-1)[0].item()
 
 
 def scalar_later(array):
-    """A function that gives the value of a device array of one entry: it waits for what is queued now, not for what follows."""
+    """Return a function that returns the value of an array of one entry on the GPU. It waits only for work that is queued now."""
     read = backend().to_host_later(array)
     return lambda: read().reshape(-1)[0].item()

@@ -1,4 +1,4 @@
-"""`device.dense` by cuBLAS and cuSOLVER: in place, on column-major views with any leading dimension, on the current stream."""
+"""The operations of `device.dense`, by cuBLAS and cuSOLVER on the current stream."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _cusolver(routine, a, *args):
 
 
 def _call(routine, like, *args):
-    """A cuBLAS routine with scalars on the host, whatever the handle was set to."""
+    """Call a cuBLAS routine with scalars on the host, and restore the pointer mode of the handle."""
     from cupy.cuda.device import get_cublas_handle
     from cupy_backends.cuda.libs import cublas
 
@@ -58,7 +58,7 @@ def _call(routine, like, *args):
 
 
 def _leading(array):
-    """Leading dimension of a column-major view, in elements."""
+    """Return the leading dimension of a column-major view, in elements."""
     if array.ndim != 2 or (array.shape[0] > 1 and array.strides[0] != array.itemsize):
         raise ValueError(f"a column-major view is needed, not strides {array.strides} of {array.dtype}")
     return max(1, array.shape[0], array.strides[1] // array.itemsize if array.shape[1] > 1 else 1)

@@ -1,4 +1,4 @@
-"""CuPy behind the seam of `meshsolve.device`: compilation by NVRTC, launches, cuBLAS and cuSOLVER. CuPy is imported here only."""
+"""The backend of `meshsolve.device` by CuPy: compilation by NVRTC, launches, transfers. Only this file and blas.py import CuPy."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ import re
 
 from meshsolve.device import PACKAGE
 
-OPTIONS = ("-std=c++17", "-lineinfo")                       # CuPy adds --device-as-default-execution-space: not twice
-WITHOUT_ASKING = 48 << 10                                   # bytes of shared memory of a block, the kernel's static ones included
+OPTIONS = ("-std=c++17", "-lineinfo")                       # CuPy adds --device-as-default-execution-space, which must not be given twice
+DEFAULT_SHARED = 48 << 10                                   # bytes of shared memory of a block, static ones included, without opt-in
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 INSTALL = "pip install '.[cuda12]' (or '.[cuda13]') in a clone of meshsolve brings it"
 
 
 def reason_without():
-    """Why there is no CUDA device to run on, or None. `import cupy` succeeds without a driver, and the driver without a compiler:
-    so a kernel is run."""
+    """Return the reason why CUDA code cannot run, or None. A kernel is run, because CuPy can be imported without a driver, and a driver
+    be found without a compiler."""
     try:
         import cupy
     except ImportError as e:
         return f'device="cuda" needs CuPy: {INSTALL} ({e})'
     try:
         found = cupy.cuda.is_available()
-    except Exception as e:                                  # a broken driver raises what it likes
+    except Exception as e:                                  # a broken driver raises any exception
         return f'device="cuda": CuPy finds no working CUDA driver ({e})'
     if not found:
-        return 'device="cuda": CuPy is there, but no CUDA device, or its driver is too old'
+        return 'device="cuda": CuPy is installed, but there is no CUDA device, or its driver is too old'
     try:
-        cupy.ones(2).sum().get()                            # NVRTC and the headers of CUDA are needed from the first kernel on
+        cupy.ones(2).sum().get()                            # the first kernel needs NVRTC and the headers of CUDA
     except Exception as e:
-        return f'device="cuda": CuPy finds a GPU but runs no kernel on it; where a library or a header is missing, {INSTALL} ({e})'
+        return f'device="cuda": CuPy finds a GPU but cannot run a kernel on it. If a library or a header is missing, {INSTALL} ({e})'
     return None
 
 
 class CuPy:
-    """The backend of a machine with a GPU; see the docstring of `meshsolve.device` for what each method means."""
+    """The backend of a machine with a GPU. The docstring of `meshsolve.device` describes the methods."""
 
     name = "cuda"
 
@@ -44,18 +44,18 @@ class CuPy:
         import cupy
 
         self.xp, self._attributes_of = cupy, {}
-        self.memory_errors = (MemoryError,)                 # CuPy's own is one; its sorts raise the bare class
+        self.memory_errors = (MemoryError,)                 # CuPy's own class derives from it; its sorts raise the base class
 
     @property
     def device_errors(self):
-        """What a driver, a compiler or a library raises; one that is not installed raises ImportError when it is first called."""
+        """Exceptions of the driver, the compiler and the libraries. A missing library raises ImportError at its first call."""
         cuda = self.xp.cuda
         return (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError, cuda.compiler.CompileException, ImportError,
                 *_library_errors())
 
     @property
     def shared_limit(self):
-        """Bytes of shared memory that a block of the current device may ask for."""
+        """Largest shared memory of a thread block of the current device, in bytes."""
         return self._attributes["MaxSharedMemoryPerBlockOptin"]
 
     @property
@@ -64,7 +64,7 @@ class CuPy:
 
     @property
     def _attributes(self):
-        """Of the current device, asked for once: CuPy asks the driver for each of more than a hundred, some over the bus."""
+        """Attributes of the current device, read once. CuPy queries the driver for more than a hundred, some over the bus."""
         current = self.xp.cuda.Device()
         if current.id not in self._attributes_of:
             self._attributes_of[current.id] = current.attributes
@@ -74,8 +74,8 @@ class CuPy:
         return _function(path, name, scalar)
 
     def launch(self, function, grid, block, shared, args):
-        if shared and shared + (own := function.shared_size_bytes) > WITHOUT_ASKING:
-            function.max_dynamic_shared_size_bytes = self.shared_limit - own        # not `shared`: another thread may need more
+        if shared and shared + (own := function.shared_size_bytes) > DEFAULT_SHARED:
+            function.max_dynamic_shared_size_bytes = self.shared_limit - own        # the maximum, as another thread may need more
         function(grid, block, tuple(args), shared_mem=shared)
 
     def to_device(self, array):
@@ -85,13 +85,13 @@ class CuPy:
         return self.xp.asnumpy(array)
 
     def to_host_later(self, array):
-        """A function that gives a numpy copy of the array as it is after what is queued now."""
+        """Return a function that returns a numpy copy of the array as it is after the work queued now."""
         queued = self.xp.cuda.Event(disable_timing=True)
         queued.record()
 
         def read():
             queued.synchronize()
-            with self.xp.cuda.Stream(non_blocking=True):    # the current stream may have got more to do
+            with self.xp.cuda.Stream(non_blocking=True):    # the current stream may have more work by then
                 return self.xp.asnumpy(array)
         return read
 
@@ -101,7 +101,7 @@ class CuPy:
         return csr_matrix((data.astype(float) if data.dtype.kind in "iu" else data, indices, indptr), shape=shape)
 
     def release(self):
-        """Hand the memory that CuPy's pool holds unused back to the driver."""
+        """Return unused memory of CuPy's pool to the driver."""
         self.xp.get_default_memory_pool().free_all_blocks()
 
     def dense(self, op, *arrays, **options):
@@ -111,7 +111,7 @@ class CuPy:
 
 
 def _library_errors():
-    """The exceptions of cuBLAS and cuSOLVER, as far as these are there."""
+    """Return the exceptions of the installed ones of cuBLAS and cuSOLVER."""
     found = []
     for library, name in (("cublas", "CUBLASError"), ("cusolver", "CUSOLVERError")):
         try:
@@ -125,7 +125,7 @@ def _library_errors():
 def _module(path, scalar):
     import cupy
 
-    # code, not path: a path would be taken for a compiled file
+    # code=, because CuPy takes a path for a compiled file
     return cupy.RawModule(code=source(path), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}", *scalar_option(scalar)))
 
 
@@ -135,8 +135,10 @@ def scalar_option(scalar):
 
 
 def source(path, package=PACKAGE):
-    """The text of a .cu file and a digest of the headers it includes, as a comment: CuPy finds compiled kernels by their text,
-    and would take those of an earlier version where only a header has changed."""
+    """Return the text of a .cu file, and a digest of its headers as a comment.
+
+    CuPy looks up compiled kernels by their text. Without the digest it would use old kernels after a change of a header.
+    """
     text, headers = path.read_text(), {}
     found = INCLUDE.findall(text)
     while found:

@@ -1,7 +1,7 @@
-"""Reductions of whole arrays on the device, by kernels of our own.
+"""Reductions of whole arrays on the GPU, by own kernels.
 
-CuPy's are CUB's where an nvcc compiles them; with the wheels alone they have one block of threads for each number that comes out,
-and take a nanosecond for each that goes in: milliseconds for the entries of a matrix.
+CuPy uses CUB if an nvcc is installed. With its wheels alone it uses one thread block per result, which takes a nanosecond per entry:
+milliseconds for the values of a matrix.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from meshsolve import device
 from meshsolve.device import BLOCK, launch_1d
 
 K = device.kernels("device/reductions.cu")
-PARTS = 256                                                 # blocks of the first pass over columns; one block has the second
+PARTS = 256                                                 # thread blocks of the first pass over columns; the second has one
 
 
 def flag_of(mask):
-    """(1,) int32 on the device: 1 where any entry of a bool array is true. Waits for nothing."""
+    """Return a (1,) int32 array on the GPU, 1 if any entry of a bool array is true. Does not wait."""
     flag = device.xp().zeros(1, np.int32)
     launch_1d(K.k_any, mask.size, np.int64(mask.size), mask, flag)
     return flag
 
 
 def is_any(mask):
-    """Whether any entry of a bool array on the device is true."""
+    """Return True if any entry of a bool array on the GPU is true."""
     return bool(device.scalar(flag_of(mask)))
 
 
 def max_of_columns(x):
-    """(k,) float64 on the device: the largest of each column of an (n, k) array there, n > 0; NaN where one is."""
+    """Return the largest entry of each column of an (n, k) array, n > 0, (k,) float64 on the GPU; NaN for a column with NaN."""
     return _of_columns(K.k_max_columns, x)
 
 
 def sum_of_columns(x):
-    """(k,) float64 on the device, the same bits in every run."""
+    """Return the sums of the columns, (k,) float64 on the GPU, with the same bits in every run."""
     return _of_columns(K.k_sum_columns, x)
 
 
 def max_of_rows(indptr, data):
-    """(n,) largest moduli of the rows of a matrix on the device, in compressed rows."""
+    """Return the largest absolute value in each row of a matrix in compressed rows, (n,) on the GPU."""
     n = len(indptr) - 1
     most = device.xp().empty(n, np.float64)
     launch_1d(K.k_max_rows, 32 * n, np.int32(n), indptr, data, most)

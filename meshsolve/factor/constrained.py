@@ -1,8 +1,8 @@
-"""Factors of matrices with fixed or pinned rows: the factor of the free rows, as one of the whole matrix.
+"""Factors of matrices with fixed or pinned rows: a factor of the free rows with the interface of a factor of the whole matrix.
 
-The solution is x with ``x[fixed] = values`` and (A x - b) zero in the free rows: rows and columns of the fixed unknowns are left out, and
-their coupling to the free ones goes to the right-hand side. With ``pin=True`` one row of each component is left out, and x has mean 0 on
-each.
+The solution x has ``x[fixed] = values``, and (A x - b) is zero in the free rows. Rows and columns of the fixed unknowns are left out, and
+their coupling to the free ones moves to the right-hand side. With ``pin=True`` one row of each component is left out, and x has mean 0 on
+each component.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ PERMUTATIONS = ("perm", "row_perm", "col_perm")
 
 
 class Constrained(Factor):
-    """A factor of the free rows as one of the whole matrix.
+    """A factor of the free rows with the interface of a factor of the whole matrix.
 
-    ``solve`` takes and returns all n rows, and ``F @ b`` solves with the value 0 in the fixed rows. What else the factor has, such as
-    ``L``, ``nnz``, ``rcond()`` and ``report``, is of the block of the free rows; ``perm``, ``row_perm`` and ``col_perm`` name rows and
+    ``solve`` takes and returns all n rows, and ``F @ b`` solves with the value 0 in the fixed rows. Other attributes, such as ``L``,
+    ``nnz``, ``rcond()`` and ``report``, belong to the block of the free rows. ``perm``, ``row_perm`` and ``col_perm`` have rows and
     columns of A. It can be pickled and copied.
 
     Attributes
@@ -39,7 +39,7 @@ class Constrained(Factor):
     free_factor : LUFactor, IldlFactor or ParacFactor
         The factor of the block, in the numbering of its rows.
     free : (m,) int32
-        The rows of A that it has, ascending.
+        The rows of A in the block, ascending.
     """
 
     forwarded: tuple[str, ...] = ()
@@ -65,33 +65,33 @@ class Constrained(Factor):
         if is_sparse(b):
             return solve_sparse(b, self.shape[0], lambda B: self._solve(B, None, fixed_values, solve_free, solve), out,
                                 at_once=fixed_values is not None)
-        there = where(b)
-        dtype = there.array(b, "b").dtype
+        home = where(b)
+        dtype = home.array(b, "b").dtype
         x = solve_whole(solve or self._constraint.solve, self.shape[0], b, fixed_values, solve_free, self.dtype.kind == "c")
-        narrow = x if x.dtype.kind == "c" and dtype.kind != "c" else as_narrow(x, dtype, out, there)
-        return deliver(narrow, x.shape, out, there)
+        narrow = x if x.dtype.kind == "c" and dtype.kind != "c" else as_narrow(x, dtype, out, home)
+        return deliver(narrow, x.shape, out, home)
 
 
 class Refactored(Constrained):
-    """A :class:`Constrained` factor that takes later matrices. A subclass has ``_checked(A)``, the whole matrix as a Csr."""
+    """A :class:`Constrained` factor with ``refactor``. A subclass has ``_checked(A)``, which returns the whole matrix as a Csr."""
 
     @changes
     def refactor(self, A: Matrix) -> Any:
-        """Factor another matrix inside the pattern of A; fixed rows stay, and with ``pin=True`` the components.
+        """Factor another matrix whose pattern is inside that of A. The fixed rows, or the components with ``pin=True``, stay.
 
         Parameters
         ----------
         A : (n, n) matrix of any kind
-            All rows of it. As for the ``refactor`` of :attr:`free_factor`.
+            With all its rows; otherwise as for the ``refactor`` of :attr:`free_factor`.
 
         Returns
         -------
-        This factor.
+        This factor
 
         Raises
         ------
         PatternMismatchError, SingularMatrixError, InvalidInputError, OutOfMemoryError, FactorInUseError
-            As for the ``refactor`` of :attr:`free_factor`, in the numbering of A. After any error the earlier factor is still there.
+            As for the ``refactor`` of :attr:`free_factor`, in the numbering of A. After any error the earlier factor is restored.
         NotLaplacianError
             With ``pin=True``: a row does not sum to 0.
         """
@@ -130,13 +130,13 @@ class ConstrainedLU(Refactored):
         trans, out
             As for ``free_factor.solve``.
         fixed_values : number, (len(fixed),) or (len(fixed), k), optional
-            Values of the fixed rows in the order of ``fixed``, real or complex; zeros by default. Of (n,) or (n, k) values those of
-            the fixed rows are taken.
+            Values of the fixed rows in the order of ``fixed``, real or complex; zeros by default. Of (n,) or (n, k) values only the
+            fixed rows are read.
 
         Returns
         -------
         x : array of b's shape
-            As of ``free_factor.solve``; complex for complex values.
+            As from ``free_factor.solve``; complex for complex values.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class ConstrainedPreconditioner(Constrained):
 
     @reads
     def solve(self, b: ArrayLike, out: Array | None = None, fixed_values: ArrayLike | None = None) -> Array:
-        """Solve A x = b in the free rows, nearly if the factor is incomplete.
+        """Solve A x = b in the free rows, approximately if the factor is incomplete.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class ConstrainedPreconditioner(Constrained):
 
         Returns
         -------
-        x : array of b's shape, where b lies
+        x : array of b's shape, in the place of b
 
         Raises
         ------
@@ -204,7 +204,7 @@ class ConstrainedPreconditioner(Constrained):
 
     @reads
     def _operate(self, b):
-        with without_warnings(MeshsolveWarning):            # an iteration's residuals may have means
+        with without_warnings(MeshsolveWarning):            # the residuals of an iteration may have means
             return self._solve(b, None, None, lambda B: self.free_factor @ B)
 
     def _adjoint(self):

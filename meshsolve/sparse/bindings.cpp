@@ -17,13 +17,13 @@ auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data, int t
 }
 
 auto sums_of(In<int64_t> indptr, In<double> data, std::optional<In<int32_t>> rows, int threads) {
-  std::vector<double> sums(rows ? rows->shape(0) : indptr.shape(0) - 1), moduli(sums.size());
+  std::vector<double> sums(rows ? rows->shape(0) : indptr.shape(0) - 1), magnitudes(sums.size());
   {
     Released free;
-    row_sums(indptr.data(), rows ? rows->data() : nullptr, static_cast<int64_t>(sums.size()), data.data(), sums.data(), moduli.data(),
+    row_sums(indptr.data(), rows ? rows->data() : nullptr, static_cast<int64_t>(sums.size()), data.data(), sums.data(), magnitudes.data(),
              threads);
   }
-  return std::make_tuple(to_numpy(std::move(sums)), to_numpy(std::move(moduli)));
+  return std::make_tuple(to_numpy(std::move(sums)), to_numpy(std::move(magnitudes)));
 }
 
 auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
@@ -67,7 +67,7 @@ auto centered(In<int32_t> component, In<double> size, InOut<double> block) {
   return to_numpy(released([&] { return center(n, k, of, size.data(), count, block.data()); }));
 }
 
-// What arrays.py asks of compressed rows.
+// Checks of compressed rows, for matrix.py and columns.py.
 void bind_checks(nb::module_& m) {
   using namespace nb::literals;
   m.def("check_csr", [](In<int64_t> indptr, In<int32_t> indices, int64_t n, int threads) {
@@ -89,9 +89,9 @@ void bind_checks(nb::module_& m) {
     return to_numpy(std::move(d));
   }, "indptr"_a, "indices"_a, "data"_a, "threads"_a, "(n,) the diagonal, 0 where nothing is stored.");
   m.def("row_sums", sums_of, "indptr"_a, "data"_a, "rows"_a = nb::none(),
-        "threads"_a = 1, "The sum of each row's values, or of those of some rows, and that of their moduli.");
+        "threads"_a = 1, "Sums of the values in each row, or in the given rows, and sums of their absolute values.");
   m.def("is_permutation", [](In<int32_t> perm) { return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0))); },
-        "perm"_a, "Whether perm holds each of 0..n-1 once.");
+        "perm"_a, "True if perm holds each of 0..n-1 once.");
   m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
     return same_pattern(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b));
   }, "indptr_a"_a, "indices_a"_a, "indptr_b"_a, "indices_b"_a);
@@ -99,10 +99,10 @@ void bind_checks(nb::module_& m) {
     Released free;
     const auto [a, b] = fingerprint(indices.data(), extent(indices));
     return std::make_tuple(a, b);
-  }, "indices"_a, "128 bits that tell one list of column indices from another.");
+  }, "indices"_a, "128-bit hash of a list of column indices.");
 }
 
-// Patterns and matrices made of others.
+// Patterns and matrices derived from others.
 void bind_patterns(nb::module_& m) {
   using namespace nb::literals;
   m.def("mirror_lower", mirrored, "indptr"_a, "indices"_a, "data"_a);
@@ -163,9 +163,9 @@ void bind_sparse(nb::module_& m) {
   bind_patterns(m);
   bind_products(m);
   m.def("components", components_of, "indptr"_a, "indices"_a, "data"_a,
-        "How many connected components a symmetric matrix has, and the (n,) number of each row's.");
+        "(number of connected components of a symmetric matrix, (n,) component of each row).");
   m.def("center", centered, "component"_a, "size"_a, "block"_a,
-        "Takes the means over components from a block, in place, and returns them.");
+        "Subtract the means over components from a block, in place, and return them.");
 }
 
 }  // namespace ms

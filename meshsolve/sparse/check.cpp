@@ -17,11 +17,10 @@ namespace ms {
 
 namespace {
 
-constexpr int64_t piece = 1 << 17;                      // entries or row pointers that a thread looks at
-constexpr int64_t some_rows = 1 << 14;                  // with their entries
+constexpr int64_t piece = 1 << 17;                      // entries or row pointers per task
+constexpr int64_t some_rows = 1 << 14;                  // rows per task
 
-// The usual answer by a sweep without branches: in range everywhere, and as many descents between neighbours as there
-// are at the starts of rows.
+// A sweep without branches for the usual case: all indices are in range, and adjacent indices descend only at the starts of rows.
 bool all_rows_ascend(const Pattern& A, int64_t stored, int threads) {
   std::atomic<bool> falls{false};
   for_range(threads, A.n, piece, [&](int64_t begin, int64_t end, int) {
@@ -89,7 +88,7 @@ std::vector<double> largest_of_rows(const Pattern& A, const double* x) {
   return most;
 }
 
-// 128 bits of two numbers: their product, or where there is none so wide two hashes.
+// 128 bits of two numbers: their product, or two hashes without a 128-bit type.
 inline std::array<uint64_t, 2> product(uint64_t a, uint64_t b) {
 #ifdef __SIZEOF_INT128__
   __extension__ typedef unsigned __int128 Wide;
@@ -106,7 +105,7 @@ inline uint64_t fold(uint64_t a, uint64_t b) {
   return low ^ high;
 }
 
-// Drawn once in a process: nobody can make a matrix whose halves differ and whose hashes do not.
+// Random keys, drawn once per process, so that no matrix can be constructed whose halves differ and whose hashes agree.
 struct Secret {
   uint64_t place, value;
   static const Secret& drawn() {
@@ -119,8 +118,9 @@ struct Secret {
   }
 };
 
-// The exclusive or of the hashes of {row, column} and value off the diagonal of rows [begin, end): entries with their twins give zero.
-uint64_t without_twins(const Pattern& A, const double* x, int64_t begin, int64_t end) {
+// Exclusive or of the hashes of ({row, column}, value) of the off-diagonal entries of rows [begin, end). An entry and its mirror entry
+// cancel.
+uint64_t unmatched(const Pattern& A, const double* x, int64_t begin, int64_t end) {
   const auto [place, what] = Secret::drawn();
   uint64_t alone = 0;
   for (int64_t i = begin; i < end; ++i) {
@@ -134,18 +134,18 @@ uint64_t without_twins(const Pattern& A, const double* x, int64_t begin, int64_t
   return alone;
 }
 
-// Whether the entries below and above the diagonal are the same, as 64-bit hashes tell it: one sweep, and no
-// search for twins, which lie anywhere where numbers are scattered. Halves that differ pass with a probability of about 2^-64.
+// True if the entries below and above the diagonal have the same 64-bit hashes. One sweep, without a search for mirror entries, which
+// may lie anywhere in memory. Halves that differ pass with a probability of about 2^-64.
 bool same_halves(const Pattern& A, const double* x, int threads) {
   std::atomic<uint64_t> alone{0};
-  for_range(threads, A.n, some_rows, [&](int64_t b, int64_t e, int) { alone ^= without_twins(A, x, b, e); });
+  for_range(threads, A.n, some_rows, [&](int64_t b, int64_t e, int) { alone ^= unmatched(A, x, b, e); });
   return alone == 0;
 }
 
 }  // namespace
 
-// Rows are visited in ascending order, so the twins (j, i) of the entries (i, j), j < i, of row j are met in the order in
-// which row j stores them: one moving position per row finds them all.
+// Rows are visited in ascending order. So the mirror entries (j, i), i > j, of a row j are needed in the order in which row j stores
+// them, and one moving position per row finds them all.
 Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   Symmetry s;
   if (same_halves(A, x, threads)) return s;
@@ -188,17 +188,17 @@ void diagonal(const Pattern& A, const double* x, double* d, int threads) {
   });
 }
 
-void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli, int threads) {
+void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* magnitudes, int threads) {
   for_range_backwards(threads, count, some_rows, [&](int64_t begin, int64_t end, int) {
     for (int64_t k = begin; k < end; ++k) {
       const int64_t i = rows ? rows[k] : k;
-      double sum = 0, modulus = 0;
+      double sum = 0, magnitude = 0;
       for (int64_t p = ptr[i]; p < ptr[i + 1]; ++p) {
         sum += x[p];
-        modulus += std::abs(x[p]);
+        magnitude += std::abs(x[p]);
       }
       sums[k] = sum;
-      moduli[k] = modulus;
+      magnitudes[k] = magnitude;
     }
   });
 }
@@ -309,8 +309,8 @@ bool same_pattern(const Pattern& A, const Pattern& B) {
   return A.n == B.n && std::equal(A.ptr, A.ptr + A.n + 1, B.ptr) && std::equal(A.idx, A.idx + A.nnz(), B.idx);
 }
 
-// The exclusive or of a product for each four indices, the last ones followed by zeros: each factor is two of them, mixed with a
-// key of their place.
+// Exclusive or of one product per four indices; the last ones are padded with zeros. A factor is two indices, mixed with a key of their
+// position.
 std::array<uint64_t, 2> fingerprint(const int32_t* idx, int64_t size) {
   constexpr uint64_t step[2] = {0x9E3779B97F4A7C15u, 0xD1B54A32D192ED03u};
   uint64_t key[2] = {mix64(static_cast<uint64_t>(size)), mix64(~static_cast<uint64_t>(size))}, all[2] = {0, 0};

@@ -1,4 +1,4 @@
-// Checks and repairs of compressed rows that arrays.py runs on everything a user hands over.
+// Checks of a user's matrix in compressed rows, and patterns derived from others. Called by matrix.py. Cost: O(n + nnz) each.
 #pragma once
 #include <array>
 
@@ -9,31 +9,32 @@ namespace ms {
 enum class RowState { valid, unsorted, invalid };
 struct RowCheck { RowState state; int64_t row; };
 
-// Are the pointers ascending from 0 to nnz, the indices in range, ascending and distinct in each row? Names the first bad row.
+// Checks that the pointers ascend from 0 to nnz, and the indices are in range, ascending and distinct in each row. Returns the first bad
+// row.
 RowCheck check_rows(const Pattern& A, int64_t stored, int threads);
 
 // Position of the first NaN or infinity, or -1.
 int64_t first_not_finite(const double* x, int64_t size, int threads = 1);
 
 struct Symmetry {
-  bool pattern = true;           // every entry has a stored twin
-  int32_t row = -1, column = -1; // where |A - A^T| is largest beside the largest entries of both rows, i and j
-  double gap = 0;                // how large it is there
-  double scale = 0;              // the smaller one of these largest entries: a penalty in one row is no excuse for another row
+  bool pattern = true;           // every entry has a stored mirror entry
+  int32_t row = -1, column = -1; // entry with the largest |A - A^T|, relative to the largest entries of rows i and j
+  double gap = 0;                // |A - A^T| of this entry
+  double scale = 0;              // smaller one of the two largest entries: a penalty in one row does not excuse another row
 };
 Symmetry symmetry(const Pattern& A, const double* x, int threads);
 
-// d[i]: the entry (i, i) of rows in ascending order, 0 where none is stored.
+// d[i] := entry (i, i), 0 if none is stored. Indices ascend in each row.
 void diagonal(const Pattern& A, const double* x, double* d, int threads);
 
-// The sum of the values in each of `count` rows, or in the first ones where `rows` is null, and that of their moduli.
-void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli, int threads);
+// Sums of the values and of their absolute values in each of `count` rows; in the first `count` rows if `rows` is null.
+void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* magnitudes, int threads);
 
-// Both triangles of the matrix whose lower triangle is stored in A; what lies above its diagonal is ignored.
-// source[p] is the position in A of the p-th entry of the result.
+// Both triangles of the symmetric matrix with the lower triangle of A. Entries above the diagonal of A are ignored.
+// source[p]: position in A of entry p of the result.
 OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source);
 
-// Is each of 0..n-1 there once?
+// True if perm holds each of 0..n-1 once.
 bool is_permutation(const int32_t* perm, int32_t n);
 
 // A without its diagonal.
@@ -47,12 +48,12 @@ OwnedPattern unite(const Pattern& A, const Pattern& B);
 
 bool same_pattern(const Pattern& A, const Pattern& B);
 
-// 128 bits that tell one list of indices from another, in one sweep at about the speed of memory. Lists that differ share
-// them with a probability of about 2^-64; whoever looks for two such lists can find them.
+// A 128-bit hash of a list of indices, in one sweep at about the speed of memory. Two different lists have the same hash with a
+// probability of about 2^-64. It is not cryptographic: such lists can be constructed.
 std::array<uint64_t, 2> fingerprint(const int32_t* idx, int64_t size);
 
-// Writes the values of B into the pattern A, zeros where B has none. Returns the position in B of the first entry that A
-// does not hold, or -1.
+// Writes the values of B in the pattern of A, with zeros where B has no entry. Returns the position in B of the first entry outside the
+// pattern of A, or -1.
 int64_t embed(const Pattern& A, const Pattern& B, const double* from, double* to);
 
 }  // namespace ms

@@ -1,6 +1,6 @@
-// Compressed sparse rows as every room of the C++ core sees them: row pointers are 64-bit (nnz(L) passes 2^31 long
-// before n does), indices 32-bit. `Pattern` borrows the caller's arrays; `OwnedPattern` holds its own.
-// arrays.py has checked what comes in: indices in range, ascending within a row, no duplicates.
+// Compressed sparse rows of the C++ core. Row pointers are 64-bit, because nnz(L) exceeds 2^31 long before n does; indices are 32-bit.
+// `Pattern` has pointers to the caller's arrays, `OwnedPattern` its own arrays.
+// Invariants, checked by matrix.py: indices in range, ascending within a row, no duplicates.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -73,7 +73,7 @@ void subtract_columns(const Pattern& A, const S* data, Strided<const S> x, Strid
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) r.at(A.idx[p], 0) -= data[p] * x.at(i, 0);
 }
 
-// max |v|; infinite where there is a NaN, with which every later comparison would be false.
+// max |v|; infinite for a NaN, as comparisons with NaN would be false.
 template <class S>
 double largest(int32_t n, Strided<S> v) {
   double most = 0;
@@ -84,7 +84,7 @@ double largest(int32_t n, Strided<S> v) {
   return most;
 }
 
-// norm x / r for finite sizes, infinite only where the quotient is.
+// norm x / r for finite sizes; infinite only if the quotient is.
 double relative(double norm, double x, double r) {
   int of_norm, of_x, of_r;
   const double quotient = std::frexp(norm, &of_norm) * std::frexp(x, &of_x) / std::frexp(r, &of_r);
@@ -119,7 +119,7 @@ void residual(const Pattern& A, const double* x, const double* B, const double* 
 
 double backward_error(double norm, double r, double x, double b) {
   if (!(r < infinite && x < infinite)) return infinite;
-  // norm is a sum of absolute values, which may have left the range
+  // norm is a sum of absolute values, which may overflow
   return r == 0 ? 0 : 1 / (relative(std::min(norm, std::numeric_limits<double>::max()), x, r) + b / r);
 }
 

@@ -4,9 +4,9 @@
 
 namespace ms::sparse {
 
-constexpr int longest = 1024;                               // entries above which a row is added up by the whole block
+constexpr int longest = 1024;                               // entries above which the whole thread block sums a row
 
-struct Rows {                                               // a matrix in compressed rows, or its magnitudes
+struct Rows {                                               // a matrix in compressed rows, or its absolute values
   const long long* Ap;
   const int* Ai;
   const double* Ax;
@@ -27,8 +27,8 @@ struct Rows {                                               // a matrix in compr
 
 using namespace ms;
 
-// R = B - A X for C-ordered (n, k) arrays; `magnitudes`: |A| in place of A. `lanes` threads have one entry. Those of long rows wait
-// until the block has done the others: so the host need not look for them.
+// R = B - A X for C-ordered (n, k) arrays; `magnitudes`: |A| in place of A. `lanes` threads compute one entry. Long rows follow when the
+// thread block has finished the others, so the host need not find them.
 extern "C" __global__ void __launch_bounds__(256)
 k_residual(int n, int k, int lanes, int magnitudes, const long long* Ap, const int* Ai, const double* Ax, const double* X,
            const double* B, double* R) {
@@ -89,7 +89,7 @@ k_multiply_long(const int* rows, int count, int k, const long long* ptr, const i
   }
 }
 
-// out = the diagonal of A, of which a row has one entry there or none. A thread has a row.
+// out = the diagonal of A; a row has at most one diagonal entry. One thread per row.
 extern "C" __global__ void __launch_bounds__(256)
 k_matrix_diagonal(int n, const long long* Ap, const int* Ai, const double* Ax, double* out) {
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {

@@ -19,8 +19,8 @@ void residual(const Pattern& A, const double* x, const double* B, const double* 
 template <class S>
 double measured_residual(const Pattern& A, const S* data, bool transposed, Strided<const S> x, Strided<const S> b, Strided<S> r, int64_t k);
 
-// ||r|| / (||A|| ||x|| + ||b||) from the sizes; infinite for a size that is NaN or infinite. Neither ||A|| ||x|| nor ||x|| / ||r|| must be
-// in the range of double. Source: Rigal and Gaches 1967.
+// ||r|| / (||A|| ||x|| + ||b||) from the norms; infinite for a norm that is NaN or infinite. ||A|| ||x|| and ||x|| / ||r|| may be
+// out of the range of double. Source: Rigal and Gaches 1967.
 double backward_error(double norm, double r, double x, double b);
 
 }  // namespace ms::sparse

@@ -1,6 +1,6 @@
-"""Sparse right-hand sides: solved as dense blocks of some columns at a time, and returned as sparse arrays.
+"""Sparse right-hand sides: solved in dense blocks of several columns, and returned as sparse arrays, as by CHOLMOD and ``spsolve``.
 
-As CHOLMOD's ``solve`` and scipy's ``spsolve`` do. Entries of a solution that are exactly 0 are not stored.
+Entries of a solution that are exactly 0 are not stored.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 from meshsolve.sparse.matrix import check_before_conversion
 
-BLOCK_BYTES = 2**26             # of the dense columns that are solved for together; one column may have more
-ENTRY_BYTES = 24                # of an entry of the solution, twice: its columns are joined at the end
+BLOCK_BYTES = 2**26             # largest dense block of columns, in bytes; a single column may be larger
+ENTRY_BYTES = 24                # memory of an entry of the solution, twice, as its columns are joined at the end
 
 
 def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = False) -> Any:
-    """The solution for a sparse b of n rows, as a sparse array of its shape.
+    """Return the solution for a sparse b of n rows, as a sparse array of its shape.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = Fa
     solve : callable
         Returns the solution for a dense (n, w) array.
     out : None
-        Refused where it is given.
+        Anything else is refused.
     at_once : bool
-        Whether all columns go into one call.
+        True: all columns are solved in one call.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = Fa
     InvalidInputError
         Wrong shape, an index out of range, or ``out`` was given.
     OutOfMemoryError
-        The dense columns, or the solution as far as its first columns show, need more memory than there is.
+        The dense columns, or the solution as estimated from its first columns, need more memory than there is.
     """
     if out is not None:
         raise InvalidInputError("out= is for a dense b: a sparse b has a sparse solution")
@@ -65,7 +65,7 @@ def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = Fa
 
 
 def solve_sparse_once(A: Any, b: Any, solve: Any) -> tuple[Any, Any]:
-    """(x, info) for a sparse b of what solves with all columns at once: x as of :func:`solve_sparse`, info as ``solve`` returns it."""
+    """Return (x, info) for a sparse b: x as from :func:`solve_sparse`, info from one call of ``solve`` with all columns."""
     found = []
 
     def solved(B):
@@ -78,7 +78,7 @@ def solve_sparse_once(A: Any, b: Any, solve: Any) -> tuple[Any, Any]:
 
 
 def _columns_of(b, n):
-    """A sparse b as a csc_array of n rows, the shape it came in, and whether it is a matrix of scipy."""
+    """Return a sparse b as a csc_array of n rows, its original shape, and True if it is a sparse matrix of scipy."""
     is_matrix = isinstance(b, sp.spmatrix)
     b = foreign.as_known(b, "b")
     if b.ndim not in (1, 2) or b.shape[0] != n:

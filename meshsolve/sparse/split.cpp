@@ -48,7 +48,7 @@ Split split(const Pattern& A, const double* x, const int32_t* free, int64_t coun
 }
 
 std::vector<int32_t> components(const Pattern& A, const double* x, int32_t* count) {
-  std::vector<int32_t> component(A.n, -1), found(A.n);       // breadth first: the rows that will be looked at are known ahead
+  std::vector<int32_t> component(A.n, -1), found(A.n);       // breadth first, so that the next rows are known and can be prefetched
   *count = 0;
   for (int32_t i = 0, at = 0, end = 0; i < A.n; ++i) {
     if (component[i] >= 0) continue;
@@ -68,7 +68,7 @@ std::vector<int32_t> components(const Pattern& A, const double* x, int32_t* coun
 }
 
 std::vector<double> center(int64_t n, int64_t k, const int32_t* component, const double* size, int64_t count, double* B) {
-  constexpr int64_t rows = 4096;        // whose sum is taken by itself: rounding grows with a sum
+  constexpr int64_t rows = 4096;        // rows per partial sum, which keeps rounding small
   std::vector<double> mean(count * k, 0.0), part(k);
   for (int64_t from = 0; from < n; from += rows) {
     const int64_t to = std::min(n, from + rows);

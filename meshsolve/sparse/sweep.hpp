@@ -27,7 +27,7 @@ void over_blocks(int64_t n, int64_t k, double* totals, int threads, F&& f) {
     for (int64_t c = 0; c < k; ++c) totals[c] += sums[b * k + c];
 }
 
-// f(K, stride, c) for columns c .. c + K of k: K is a constant, and the stride from row to row as well where these are all there are.
+// f(K, stride, c) for columns c .. c + K of k. K is a constant; so is the stride from row to row if K = k.
 template <class F>
 void over_columns(int64_t k, F&& f) {
   in_widths<8, 4, 3, 2, 1>(k, [&](auto K, int64_t c) {

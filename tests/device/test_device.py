@@ -93,7 +93,7 @@ def test_unknown_devices(given):
                                   lambda A, **options: ms.solve(A, np.ones(4), **options)])
 def test_every_factorization_refuses_what_is_no_name(call):
     for wrong in ({"device": np.array(["cpu", "cpu"])}, {"device": None}):
-        with pytest.raises(InvalidInputError, match="device must be one of"):
+        with pytest.raises(InvalidInputError, match="device (must|has to) be one of"):
             call(np.eye(4), **wrong)
 
 
@@ -153,7 +153,7 @@ class Failing(Harness):
 
 def test_out_of_memory_and_a_lost_device_are_exceptions():
     with device.use(Failing()) as failing:
-        with pytest.raises(OutOfMemoryError, match="patches: the GPU has not enough memory"), device.errors("patches"):
+        with pytest.raises(OutOfMemoryError, match="patches: not enough GPU memory"), device.errors("patches"):
             raise MemoryError("8 TB")
         assert failing.released
         with pytest.raises(DeviceUnavailableError, match="patches: the GPU failed .illegal address"), device.errors("patches"):
@@ -305,7 +305,7 @@ def test_the_driver_is_asked_for_the_attributes_of_a_device_once(pretended):
 
 def test_a_sort_of_cupys_that_finds_no_memory(pretended):
     """Thrust throws std::bad_alloc, which is no OutOfMemoryError of CuPy's."""
-    with device.use(pretended[0]), pytest.raises(OutOfMemoryError, match="patches: the GPU"), device.errors("patches"):
+    with device.use(pretended[0]), pytest.raises(OutOfMemoryError, match="patches: not enough GPU memory"), device.errors("patches"):
         raise MemoryError("std::bad_alloc")
 
 

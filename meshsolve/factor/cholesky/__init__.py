@@ -243,8 +243,8 @@ class CholeskyFactor(Definite, Factor):
         out : array like the result, optional
             Receives the result and is returned.
         fixed_values : number, (len(fixed),) or (len(fixed), k), optional
-            Values of the fixed rows in the order of ``fixed``, real or complex; zeros by default. Of (n,) or (n, k) values those of
-            the fixed rows are taken.
+            Values of the fixed rows in the order of ``fixed``, real or complex; zeros by default. Of (n,) or (n, k) values only the
+            fixed rows are read.
 
         Returns
         -------

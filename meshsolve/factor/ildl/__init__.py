@@ -24,7 +24,6 @@ from meshsolve.factor.ldlt.complete_cuda import CompleteCoreCuda
 from meshsolve.factor.ldlt.planning import Findings, complete_plan, matching_and_findings, rescale
 from meshsolve.factor.ldlt.residual import Residual
 from meshsolve.factor.matching import symmetric_pairs
-from meshsolve.factor.refine import refine
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.memory import PER_ROW
 from meshsolve.options import as_integer, as_number, counted, is_auto, one_of, storage_type, thread_count
@@ -33,6 +32,7 @@ from meshsolve.report import Report, warn
 from meshsolve.sparse.columns import lengths, read_only
 from meshsolve.sparse.matrix import Csr, as_symmetric
 from meshsolve.sparse.places import HOST, PLACES, place_for
+from meshsolve.sparse.refine import refine
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse
 
 __all__ = ["IldlFactor", "blocks", "ildl"]

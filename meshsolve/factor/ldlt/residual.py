@@ -6,11 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from meshsolve import _core, device
-from meshsolve.factor.refine import backward_error
-from meshsolve.sparse.columns import max_abs
+from meshsolve import _core
 from meshsolve.sparse.places import HOST, PLACES
 from meshsolve.sparse.product import residual
+from meshsolve.sparse.refine import normwise
 
 
 class Residual:
@@ -41,11 +40,12 @@ class Residual:
         return B, X, residual(indptr, indices, values, X, B, threads=self._threads)
 
     def __call__(self, x, b):
-        """(b - A x, its backward error), see :func:`meshsolve.factor.refine.backward_error`."""
+        """(b - A x, its backward error), see :func:`meshsolve.sparse.refine.normwise`."""
+        return normwise(self._residual, self.norm)(x, b)
+
+    def _residual(self, x, b):
         with np.errstate(all="ignore"):
-            r = self.scaled(x, b)[2] / self._arrays[3]
-        sizes = PLACES[self._place].xp.stack([max_abs(columns) for columns in (r, x, b)])
-        return r, backward_error(self.norm, *device.to_host(sizes))
+            return self.scaled(x, b)[2] / self._arrays[3]
 
     @cached_property
     def _arrays(self):

@@ -9,11 +9,11 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.factor.lu.columns.cuda import ColumnsCuda
 from meshsolve.factor.lu.fronts.cuda import FrontsCuda
 from meshsolve.factor.lu.host import HostBackend
-from meshsolve.factor.refine import backward_error
 from meshsolve.options import counted
 from meshsolve.sparse.cuda import Gather, as_csr_cuda
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import on_device
+from meshsolve.sparse.refine import normwise
 
 
 class CudaBackend(HostBackend):
@@ -61,13 +61,7 @@ class CudaBackend(HostBackend):
     def measure(self, transposed, data):
         indptr, indices, index = self._side(transposed)
         A = Csr(len(indptr) - 1, indptr, indices, data if index is None else data[index])
-        norm = A.norm1()
-
-        def of(x, b):
-            r = A.residual(x, b)
-            return r, backward_error(norm, *device.to_host(device.xp().stack([abs(v).max(axis=0) for v in (r, x, b)])))
-
-        return of
+        return normwise(A.residual, A.norm1())
 
     def _side(self, transposed):
         if transposed not in self._sides:

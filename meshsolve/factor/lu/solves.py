@@ -12,15 +12,14 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
-from meshsolve.factor.base import Factor, solve_complex, solve_near_one
+from meshsolve.factor.base import Factor, irregular, solve_complex, solve_near_one
 from meshsolve.factor.lu.analysis import STRICT, Pivots
-from meshsolve.factor.lu.backward import by_rows, componentwise, unit_solution
-from meshsolve.factor.refine import Refined, refine
 from meshsolve.factor.sharing import reads
 from meshsolve.factor.trial import try_known_solutions
 from meshsolve.options import one_of
 from meshsolve.report import warn
 from meshsolve.sparse.columns import max_abs
+from meshsolve.sparse.refine import Refined, by_rows, componentwise, refine
 from meshsolve.types import Array, ArrayLike, Trans
 
 RISK, GROWTH = 1e3, 1e8         # max |U| / max |B| above which a factor is probed, and above which the probe measures row by row
@@ -233,7 +232,8 @@ class MeasuredSolves(Factor):
             observed = now.observed
             if now.risk < RISK or transposed in observed.sides or observed.needs_refinement:
                 return
-            x = self._bring(unit_solution(self.row_scale if transposed else self.col_scale).astype(self._backend.scalar))
+            scale = self.row_scale if transposed else self.col_scale
+            x = self._bring((scale * irregular(len(scale)))[:, None].astype(self._backend.scalar))
             measure = self._backend.measure(transposed, now.data)
             b, _ = measure(-x, 0 * x)
             if not abs(b).max() < np.inf:                            # the scalings leave the range of float64

@@ -1,8 +1,8 @@
-"""The CUDA path of the symbolic factorization: launches of symbolic.cu, and sorts and prefix sums between them.
+"""Symbolic factorization on the GPU: launches of symbolic.cu, with sorts and prefix sums between them.
 
-Twin of the C++ core: the same integers in the same order. Keys are int64, row << 32 | column. Sequential passes of the core
-become tours of the tree by pointer doubling (Euler tours), subtree sums become differences of prefix sums in postorder, a lowest
-common ancestor is the largest parent between two nodes of a postorder.
+The results are those of the C++ core, the same integers in the same order. Keys are int64, row << 32 | column. Three ideas replace the
+sequential passes of the core. Traversals of the tree are Euler tours by pointer doubling. Subtree sums are differences of prefix sums in
+postorder. The lowest common ancestor of two nodes is the largest parent between them in a postorder.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from meshsolve.sparse.lists_cuda import MASK, bincount, exclusive_scan, inverse,
 from meshsolve.sparse.matrix import Csr
 
 K = device.kernels("factor/symbolic/symbolic.cu")
-BLOCK = 256
-NONE = np.iinfo(np.int32).max
-RUN = 32                                                    # as in symbolic.cu
-APART, PART, WHOLE = range(3)
+BLOCK = 256                                                 # threads of a block
+NONE = np.iinfo(np.int32).max                               # parent of a root in k_etree
+RUN = 32                                                    # nodes of a run, as in symbolic.cu
+NOT_MERGED, PARTLY_MERGED, FULLY_MERGED = range(3)          # how a supernode is merged into its parent, as in symbolic.cu
 
 
 class DeviceAnalysis(NamedTuple):
-    """What ``_core.restore_analysis`` takes, in its order, as device arrays."""
+    """The arguments of ``_core.restore_analysis``, in its order, as arrays on the GPU."""
 
     perm: object
     iperm: object
@@ -38,31 +38,31 @@ class DeviceAnalysis(NamedTuple):
 
 
 def etree(indptr, indices, perm=None):
-    """Elimination tree of A[perm][:, perm], (n,) int32 with -1 for a root; A is a symmetric pattern on the device."""
+    """Return the elimination tree of A[perm][:, perm], (n,) int32 with -1 for a root; A is a symmetric pattern on the GPU."""
     n = len(indptr) - 1
     perm = _arange(n) if perm is None else perm
     return _etree(_lower(indptr, indices, perm, inverse(perm)), n)
 
 
 def postorder(parent):
-    """A postorder of a forest with ``parent[j] > j`` or -1: ``order[k]`` is visited k-th."""
+    """Return a postorder of a forest with ``parent[j] > j`` or -1: ``order[k]`` is its k-th node."""
     return inverse(_tour(parent)[0])
 
 
 def colcount(indptr, indices):
-    """Nonzeros of each column of L, in the order of A."""
-    place, columns = _columns(indptr, indices, _arange(len(indptr) - 1))
-    return columns.colcount[place]
+    """Return the number of nonzeros of each column of L, in the order of A."""
+    position, columns = _columns(indptr, indices, _arange(len(indptr) - 1))
+    return columns.colcount[position]
 
 
 def analyze(indptr, indices, perm, relax=None):
-    """Elimination tree, column counts and relaxed supernodes of A[perm][:, perm]: the twin of ``_core.analyze``."""
+    """Return elimination tree, column counts and relaxed supernodes of A[perm][:, perm], as ``_core.analyze``."""
     with device.errors("the symbolic factorization"):
         return _relax(_columns(indptr, indices, perm)[1], _core.default_relaxation() if relax is None else relax)
 
 
 class Sizes(NamedTuple):
-    """What a factor will be: nonzeros, operations, bytes of its dense blocks in float64 and their row lists."""
+    """Sizes of a factor: nonzeros, operations, bytes of its dense blocks in float64 and of their row lists."""
 
     nnz: int
     flops: float
@@ -70,7 +70,7 @@ class Sizes(NamedTuple):
 
 
 def sizes(analysis):
-    """The :class:`Sizes` of an analysis: three numbers come back."""
+    """Return the :class:`Sizes` of an analysis; copies three numbers to the host."""
     xp, counts = device.xp(), analysis.colcount
     width, below = xp.diff(analysis.first).astype(np.int64), xp.diff(analysis.row_ptr)
     flops = (counts.astype(np.float64) ** 2).sum()
@@ -80,8 +80,7 @@ def sizes(analysis):
 
 
 class CudaAnalysis:
-    """An analysis that was made on the GPU and stays there; the host has it after the first use of :attr:`native`. Counterpart of
-    `HostAnalysis` in host.py, with the same attributes."""
+    """An analysis on the GPU, with the attributes of `HostAnalysis`. It is copied to the host at the first use of :attr:`native`."""
 
     boundary = 0                                                # Schur complements are formed on the host
 
@@ -98,17 +97,17 @@ class CudaAnalysis:
 
     @cached_property
     def matrix_pattern(self):
-        """On the host, copied once."""
+        """The pattern on the host, copied once."""
         return Csr(self.n, *map(device.to_host, (self.pattern_on_device.indptr, self.pattern_on_device.indices)))
 
     @cached_property
     def native(self):
-        """The analysis in the core, copied once."""
+        """The analysis in the C++ core, copied once."""
         return _core.restore_analysis(*map(device.to_host, self.analysis_on_device))
 
 
 def pattern_lca(indptr, indices, analysis):
-    """The pattern of L by columns, diagonal first: (indptr int64, indices int32). ``analysis`` as :func:`analyze` gives it."""
+    """Return the pattern of L by columns, diagonal first: (indptr int64, indices int32). ``analysis``: from :func:`analyze`."""
     xp, n = device.xp(), len(indptr) - 1
     with device.errors("the pattern of L"):
         size = _tour(analysis.parent)[1]
@@ -136,25 +135,25 @@ class _Columns(NamedTuple):
 
 
 def _columns(indptr, indices, perm):
-    """(place of each column of the given order, the postordered columns)."""
+    """Return (position of each column of the given order, the postordered columns)."""
     xp, n = device.xp(), len(indptr) - 1
     keys = _lower(indptr, indices, perm, inverse(perm))
     given = _etree(keys, n)
-    place, size = _tour(given)
-    order = inverse(place)
-    parent = _renamed(given[order], place)
-    keys = _sorted((place[keys >> 32].astype(np.int64) << 32) | place[keys & MASK])
+    position, size = _tour(given)
+    order = inverse(position)
+    parent = _renamed(given[order], position)
+    keys = _sorted((position[keys >> 32].astype(np.int64) << 32) | position[keys & MASK])
     size = size[order]
     leaves, change = _leaves(keys, parent, size)
     change += size == 1
     change -= bincount(parent, n).astype(np.int32)
     sums = exclusive_scan(change)
-    columns = (sums[1:] - sums[xp.arange(1, n + 1) - size]).astype(np.int32)        # of each subtree
-    return place, _Columns(perm[order], parent, columns, leaves)
+    columns = (sums[1:] - sums[xp.arange(1, n + 1) - size]).astype(np.int32)        # sums over subtrees
+    return position, _Columns(perm[order], parent, columns, leaves)
 
 
 def _lower(indptr, indices, perm, iperm):
-    """Keys of the strict lower triangle of A[perm][:, perm], by rows."""
+    """Return the keys of the strict lower triangle of A[perm][:, perm], by rows."""
     xp, n = device.xp(), len(perm)
     count, grid = xp.empty(n, np.int32), device.grid_for(n, BLOCK)
     device.launch(K.k_count_lower, grid, BLOCK, 0, (np.int32(n), indptr, indices, perm, iperm, count))
@@ -173,17 +172,17 @@ def _etree(keys, n):
 
 
 def _tour(parent):
-    """Place of each node in the postorder, and how many nodes its subtree has: int32."""
+    """Return the position of each node in the postorder, and the size of its subtree, int32."""
     xp, n = device.xp(), len(parent)
     child, ptr = children(parent)
     after, count = xp.full(2 * n + 1, 2 * n, np.int32), xp.zeros(2 * n + 1, np.int32)
     device.launch(K.k_tour, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), parent, child, ptr, after, count))
-    left = _sums_to_the_end(after, count)                   # leavings from here on
+    left = _sums_to_the_end(after, count)                   # number of nodes that are left after this step of the tour
     return n - left[1:2 * n:2], left[0:2 * n:2] - left[1:2 * n:2] + 1
 
 
 def children(parent):
-    """(child, ptr): the children of each node, ascending; those of node n are the roots."""
+    """Return (child, ptr): the children of each node, ascending. The children of node n are the roots."""
     xp, n = device.xp(), len(parent)
     owner = xp.where(parent < 0, n, parent)
     child = xp.argsort(owner, kind="stable").astype(np.int32)
@@ -191,7 +190,7 @@ def children(parent):
 
 
 def _sums_to_the_end(after, value):
-    """Sum of the values from each node of linked lists on; the last node points to itself and has the value 0."""
+    """Return the sum of the values from each node of linked lists to the end. The last node points to itself and has the value 0."""
     xp, n = device.xp(), len(after)
     other = xp.empty_like(after), xp.empty_like(value)
     for _ in range(int(n).bit_length()):
@@ -201,7 +200,7 @@ def _sums_to_the_end(after, value):
 
 
 def _leaves(keys, parent, size):
-    """The keys that are leaves of their row subtrees, and what they change in the sums that column counts are."""
+    """Return the keys that are leaves of their row subtrees, and their changes to the column counts, which are subtree sums."""
     xp, n = device.xp(), len(parent)
     first = (xp.arange(n) - size + 1).astype(np.int32)
     table, runs = _largest(parent)
@@ -212,7 +211,7 @@ def _leaves(keys, parent, size):
 
 
 def _largest(values):
-    """(table, runs) for range_max: level l holds the largest of 2^l runs of 32 values from each run on."""
+    """Return (table, runs) for range_max: level l has the maximum of 2^l runs of 32 values, from each run on."""
     xp, runs = device.xp(), -(-len(values) // RUN)
     padded = xp.full(runs * RUN, -1, np.int32)
     padded[:len(values)] = values
@@ -258,15 +257,15 @@ def _fundamental(parent, counts):
 
 
 def _relax(columns, rules):
-    """Joins fundamental supernodes, renumbers the columns so that joined ones are side by side, and lists the rows."""
+    """Merge fundamental supernodes, renumber the columns so that merged ones are adjacent, and compute the row lists."""
     xp, n = device.xp(), len(columns.parent)
     nodes = _fundamental(columns.parent, columns.colcount)
-    begin, kind, inside = _join(nodes, rules)
-    place = _places(nodes, begin, kind, inside, n)
+    begin, kind, inside = _merge(nodes, rules)
+    position = _positions(nodes, begin, kind, inside, n)
     block = _blocks(nodes, kind)
     up = _renamed(nodes.parent, block)
     node = nodes.of_column(n)
-    to = (place[node] + xp.arange(n) - nodes.first[node]).astype(np.int32)
+    to = (position[node] + xp.arange(n) - nodes.first[node]).astype(np.int32)
     old = inverse(to)
     perm = columns.perm[old]
 
@@ -282,8 +281,8 @@ def _relax(columns, rules):
                           xp.append(starts, n).astype(np.int32), _renamed(up[blocks], number), row_ptr, rows)
 
 
-def _join(nodes, rules):
-    """(first node of each subtree, how each node joins its parent, columns of its children that join: wholly, partly)."""
+def _merge(nodes, rules):
+    """Return (first node of each subtree, kind of each node, (columns of its fully merged children, of its partly merged ones))."""
     xp, s = device.xp(), nodes.count
     owner = xp.where(nodes.parent < 0, s, nodes.parent)
     child = xp.lexsort(xp.stack([nodes.below, owner])).astype(np.int32)          # ties stay in ascending order
@@ -296,37 +295,40 @@ def _join(nodes, rules):
     return begin, kind, (whole, part)
 
 
-def _places(nodes, begin, kind, inside, n):
-    """New first column of each node: before it come its children of kind whole, then the one of kind part, then the others."""
+def _positions(nodes, begin, kind, inside, n):
+    """Return the new first column of each node.
+
+    Before it come its children that are not merged, then the partly merged one, then the fully merged ones.
+    """
     xp, s = device.xp(), nodes.count
     width, columns = xp.diff(nodes.first), nodes.first[1:] - nodes.first[begin]
     child, ptr = children(nodes.parent)
     owner = xp.where(nodes.parent < 0, s, nodes.parent)
-    later = [_later_siblings(xp.where(kind == k, columns, 0), child, ptr, owner) for k in (APART, WHOLE)]
-    whole, part = (xp.append(part, 0)[owner] for part in inside)                 # of the parent
-    offset = xp.where(kind == WHOLE, later[1], xp.where(kind == PART, whole, whole + part + later[0])) + width
+    later = [_later_siblings(xp.where(kind == k, columns, 0), child, ptr, owner) for k in (NOT_MERGED, FULLY_MERGED)]
+    whole, part = (xp.append(part, 0)[owner] for part in inside)                 # those of the parent
+    offset = xp.where(kind == FULLY_MERGED, later[1], xp.where(kind == PARTLY_MERGED, whole, whole + part + later[0])) + width
     to_root = _sums_to_the_end(xp.append(owner, s).astype(np.int32), xp.append(offset, 0).astype(np.int32))
     return n - to_root[:s]
 
 
 def _later_siblings(columns, child, ptr, owner):
-    """Sum over the siblings after each node."""
+    """Return the sum over the siblings after each node."""
     sums = exclusive_scan(columns[child])
     position = inverse(child)
     return sums[ptr[owner + 1]] - sums[position + 1]
 
 
 def _blocks(nodes, kind):
-    """The root of what each node has joined."""
+    """Return the node into which each node is merged at the end."""
     xp = device.xp()
-    block = xp.where(kind == APART, _arange(nodes.count), nodes.parent)
+    block = xp.where(kind == NOT_MERGED, _arange(nodes.count), nodes.parent)
     for _ in range(nodes.count.bit_length()):
         block = block[block]
     return block
 
 
 def _row_lists(leaves, block_of, up, to, number, row_ptr):
-    """The rows of all lists, each ascending: every row joins the lists of the blocks on the paths of its leaves."""
+    """Return the rows of all lists, each ascending. A row belongs to the lists of the blocks on the paths from its leaves."""
     xp, m = device.xp(), len(leaves)
     size, grid = xp.zeros(m, np.int32), device.grid_for(m, BLOCK)
     args = np.int64(m), leaves, block_of, up, to, number
@@ -339,7 +341,7 @@ def _row_lists(leaves, block_of, up, to, number, row_ptr):
     return (_sorted(keys) & MASK).astype(np.int32)
 
 
-# ---- small parts ------------------------------------------------------------------------------------------------------
+# ---- helpers ----------------------------------------------------------------------------------------------------------
 
 
 def _arange(n):
@@ -347,13 +349,13 @@ def _arange(n):
 
 
 def _renamed(nodes, names):
-    """names[nodes] as int32; -1 stays."""
+    """Return names[nodes] as int32; -1 stays."""
     xp = device.xp()
     return xp.where(nodes < 0, np.int32(-1), names[xp.maximum(nodes, 0)]).astype(np.int32)
 
 
 def _rank(first, columns):
-    """The node of each column."""
+    """Return the node of each column."""
     return (device.xp().searchsorted(first, columns, side="right") - 1).astype(np.int32)
 
 

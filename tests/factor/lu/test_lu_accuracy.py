@@ -9,9 +9,9 @@ from lu_matrices import ENGINES, backward_error, mesh, random_matrix
 
 import meshsolve as ms
 from meshsolve import _core
-from meshsolve.factor.refine import backward_error as backward_error_of
 from meshsolve.sparse.matrix import as_csr
 from meshsolve.sparse.product import measured_residual
+from meshsolve.sparse.refine import backward_error as backward_error_of
 
 # ---- precisions and backward errors -----------------------------------------------------------------------------------
 
