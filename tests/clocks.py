@@ -1,12 +1,12 @@
-"""Clocks that a test controls, for code that ends what takes too long."""
+"""Clocks that a test controls, for code with timeouts."""
 
 import os
 
 
 class ClockOfHangs:
-    """Seconds that pass only while the process lives whose number is in ``file``: a hundred at each look.
+    """A clock that advances by 100 seconds per reading while the process whose id is in ``file`` is alive, and stands still otherwise.
 
-    A process writes its number there just before it hangs. So it is ended at once, and no other is, however slow the machine is.
+    A process writes its id into the file just before it hangs. So only this process reaches the timeout, at once, on any machine.
     """
 
     def __init__(self, file):

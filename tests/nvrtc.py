@@ -1,9 +1,9 @@
-"""Compiles the CUDA kernels with NVRTC, which needs no driver, and reads registers, stack and spills of each.
+"""Compile the CUDA kernels with NVRTC, which needs no driver, and read registers, stack and spills of each.
 
-    python tests/nvrtc.py            # a table
-    python tests/nvrtc.py --write    # the same, kept in tests/kernel_limits.json as the limits of test_kernels_compile.py
+    python tests/nvrtc.py            # print a table
+    python tests/nvrtc.py --write    # also write tests/kernel_limits.json, the limits of test_kernels_compile.py
 
-The wheel nvidia-cuda-nvrtc-cu12 brings the compiler; ptxas runs inside and says with --ptxas-options=-v what a kernel takes.
+The wheel nvidia-cuda-nvrtc-cu12 contains the compiler. Its ptxas prints the resources of a kernel with --ptxas-options=-v.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ import sys
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LIMITS = pathlib.Path(__file__).with_name("kernel_limits.json")
 ARCHITECTURES = (80, 90)
-# those of meshsolve/device/cuda.py, and what CuPy adds
+# the options of meshsolve/device/cuda.py and of CuPy
 OPTIONS = ["-std=c++17", "-lineinfo", "--device-as-default-execution-space", "-ftz=true", "--ptxas-options=-v", f"-I{PACKAGE}"]
 NUMBERS = {
     "registers": r"Used (\d+) registers",
@@ -29,13 +29,13 @@ NUMBERS = {
 
 
 def sources():
-    """Every .cu file of the package."""
+    """Return all .cu files of the package."""
     return sorted(PACKAGE.rglob("*.cu"))
 
 
 @functools.cache
 def library():
-    """libnvrtc of the installed wheel, or None."""
+    """Load libnvrtc of the installed wheel, or return None."""
     spec = importlib.util.find_spec("nvidia")
     folders = [pathlib.Path(folder) for folder in spec.submodule_search_locations] if spec else []
     found = [file for folder in folders for file in folder.glob("**/libnvrtc.so.12*") if ".alt." not in file.name]
@@ -54,7 +54,7 @@ def compile_kernels(file, architecture):
 
 
 def run(file, architecture, *more):
-    """What the compiler says of a .cu file, and the PTX that it makes of it; with ``more`` options."""
+    """Compile a .cu file with ``more`` options and return the compiler's log and the PTX."""
     nvrtc, program = library(), ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), file.read_bytes(), str(file).encode(), 0, None, None)
     options = [option.encode() for option in [*OPTIONS, *more, f"-arch=sm_{architecture}"]]
@@ -68,7 +68,7 @@ def run(file, architecture, *more):
 
 
 def text(size_of, get, program):
-    """A string of the compiler's."""
+    """Read a string of the compiler."""
     size = ctypes.c_size_t()
     size_of(program, ctypes.byref(size))
     characters = ctypes.create_string_buffer(size.value)
@@ -77,7 +77,7 @@ def text(size_of, get, program):
 
 
 def parse(log):
-    """The numbers of each kernel in what ptxas prints."""
+    """Parse the numbers of each kernel in the output of ptxas."""
     kernels, numbers = {}, None
     for line in log.splitlines():
         if entry := re.search(r"Compiling entry function '(\w+)'", line):
@@ -90,7 +90,7 @@ def parse(log):
 
 
 def report():
-    """{file: {kernel: {"sm_80": {registers, ...}}}} of the whole package."""
+    """Compile all files of the package: {file: {kernel: {"sm_80": {registers, ...}}}}."""
     table = {}
     for file in sources():
         of_file = table.setdefault(file.relative_to(PACKAGE).as_posix(), {})

@@ -1,4 +1,4 @@
-"""Arrays and matrices that lie on the device, as a caller has them: CuPy's, or what the kernel harness takes for such."""
+"""A caller's arrays and matrices on the device: CuPy's, or those of the kernel harness."""
 
 import contextlib
 
@@ -10,23 +10,23 @@ from kernel_harness.strict import Strict
 from meshsolve import device
 
 
-def there(array):
-    """An array that lies on the device, as a caller has it."""
+def to_cuda(array):
+    """Copy an array to the device, as a caller's array."""
     array = device.to_device(array)
     return array.view(OnDevice) if isinstance(device.backend(), Harness) and isinstance(array, np.ndarray) else array
 
 
-def back(array):
+def to_numpy(array):
     return np.asarray(device.to_host(array))
 
 
 class Sparse:
-    """As much of a cupyx.scipy.sparse matrix as intake looks at."""
+    """The attributes of a cupyx.scipy.sparse matrix that the input checks use."""
 
     def __init__(self, A):
         A = sp.csr_array(A)
         self.shape, self.nnz, self.has_canonical_format = A.shape, A.nnz, A.has_canonical_format
-        self.indptr, self.indices, self.data = there(A.indptr.astype(np.int32)), there(A.indices.astype(np.int32)), there(A.data)
+        self.indptr, self.indices, self.data = to_cuda(A.indptr.astype(np.int32)), to_cuda(A.indices.astype(np.int32)), to_cuda(A.data)
 
     def tocsr(self):
         return self
@@ -35,17 +35,17 @@ class Sparse:
         return self
 
     def sum_duplicates(self):
-        A = sp.csr_array((back(self.data), back(self.indices), back(self.indptr)), shape=self.shape)
+        A = sp.csr_array((to_numpy(self.data), to_numpy(self.indices), to_numpy(self.indptr)), shape=self.shape)
         A.sum_duplicates()
         self.__init__(A)
 
     def get(self):
-        return sp.csr_array((back(self.data), back(self.indices), back(self.indptr)), shape=self.shape)
+        return sp.csr_array((to_numpy(self.data), to_numpy(self.indices), to_numpy(self.indptr)), shape=self.shape)
 
 
 @contextlib.contextmanager
-def nothing_comes_back(monkeypatch, most=1):
-    """Within it no array of more than ``most`` numbers comes to the host."""
+def nothing_copied_to_host(monkeypatch, most=1):
+    """Check that no array of more than ``most`` numbers is copied to the host in the ``with`` block."""
     backend, sizes = device.backend(), []
     if isinstance(backend, Strict):
         backend.comes_back.clear()
@@ -56,4 +56,4 @@ def nothing_comes_back(monkeypatch, most=1):
             to_host = backend.to_host
             patch.setattr(backend, "to_host", lambda array: (sizes.append(array.size), to_host(array))[1])
             yield
-    assert max(sizes, default=0) <= most, "an array came back"
+    assert max(sizes, default=0) <= most, "an array was copied to the host"

@@ -1,8 +1,8 @@
-"""All tests that need a GPU, whatever becomes of it: ``python tests/on_gpu.py [PYTEST ARGUMENTS]``, by default ``-m gpu tests``.
+"""Run all tests that need a GPU, despite crashes: ``python tests/on_gpu.py [PYTEST ARGUMENTS]``, by default ``-m gpu tests``.
 
-After an illegal address every later call of a process fails, and a kernel that does not end is waited for for ever: one fault
-would hide what all other tests find. So pytest runs in a process of its own. One that has lost the device ends itself, one that is
-stuck in a test is killed, and the next goes on with the tests that have not begun. This file is also the plugin in that process.
+After an illegal address every later call of a process fails, and a kernel may never end. Either fault would hide the results of all
+other tests. Therefore pytest runs in a child process. A process that has lost the device exits, one that hangs in a test is killed, and
+another one continues with the remaining tests. This file is also the pytest plugin of that process.
 """
 
 import os
@@ -15,22 +15,22 @@ import time
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-BEGUN = "MESHSOLVE_TESTS_BEGUN"                             # names the file that lists the tests that have begun
-PATIENCE = 150                                              # seconds for a test; the first of a process compiles kernels
-STARTS = 60                                                 # seconds that loading and collecting may take
-NO_TESTS = 5                                                # pytest's status, as are:
-ENDED = (0, 1, 4, NO_TESTS)                                 # all passed, some failed, wrong usage
+BEGUN = "MESHSOLVE_TESTS_BEGUN"                             # environment variable: file that lists the started tests
+PATIENCE = 150                                              # timeout of a test, seconds; the first one compiles kernels
+STARTS = 60                                                 # timeout of import and collection, seconds
+NO_TESTS = 5                                                # pytest's status without tests
+ENDED = (0, 1, 4, NO_TESTS)                                 # pytest's status: all passed, some failed, wrong usage, no tests
 
 
 def main(arguments, patience=PATIENCE, clock=time.monotonic):
-    """Run pytest until no test is left; returns 0 where all passed."""
+    """Run pytest until no test is left. Returns 0 if all tests passed."""
     with tempfile.TemporaryDirectory() as folder:
         begun, worst = pathlib.Path(folder) / "begun", 0
         begun.touch()
         while True:
             before = tests_in(begun)
             status = run(arguments or ["-m", "gpu", str(HERE)], begun, patience, clock)
-            if before and status == NO_TESTS:               # none was left for this process
+            if before and status == NO_TESTS:               # the previous process ran the last test
                 return worst
             worst = max(worst, abs(status))
             if status in ENDED:
@@ -38,11 +38,11 @@ def main(arguments, patience=PATIENCE, clock=time.monotonic):
             if len(tests_in(begun)) == len(before):
                 print(f"pytest ended with status {status} before any test")
                 return worst
-            print(f"\n==== the device was lost in {tests_in(begun)[-1]}: the other tests go on in a new process", flush=True)
+            print(f"\n==== the device was lost in {tests_in(begun)[-1]}: the other tests continue in a new process", flush=True)
 
 
 def run(arguments, begun, patience, clock):
-    """The status of one process of pytest, negative where it was killed."""
+    """Run one process of pytest and return its status, negative if it was killed."""
     command = [sys.executable, "-m", "pytest", "-p", "on_gpu", "-p", "no:cacheprovider", "--continue-on-collection-errors",
                "-o", f"faulthandler_timeout={patience}", *arguments]
     path = os.pathsep.join(filter(None, (str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH"))))
@@ -51,7 +51,7 @@ def run(arguments, begun, patience, clock):
     try:
         while child.poll() is None:
             if begun.stat().st_size != size:
-                size, end = begun.stat().st_size, clock() + patience + 10      # by then its stack has been written
+                size, end = begun.stat().st_size, clock() + patience + 10      # faulthandler prints the stack before that
             if clock() > end:
                 child.kill()
             time.sleep(0.1)
@@ -62,7 +62,7 @@ def run(arguments, begun, patience, clock):
 
 
 def tests_in(begun):
-    """The tests that have begun, in their order."""
+    """Return the started tests, in order."""
     return begun.read_text().splitlines()
 
 
@@ -89,11 +89,11 @@ def pytest_runtest_makereport(item):
 
 
 def is_lost():
-    """Whether the process can use its device no more."""
+    """True if the process can no longer use its device."""
     try:
         if "cupy" in sys.modules:
             sys.modules["cupy"].cuda.runtime.deviceSynchronize()
-    except Exception:                                       # whatever is left of the driver raises
+    except Exception:                                       # any type, depending on the fault
         return True
     return False
 

@@ -1,4 +1,4 @@
-"""Small symmetric indefinite matrices, each nasty in its own way."""
+"""Small symmetric indefinite matrices with different difficulties."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -7,14 +7,14 @@ import meshsolve as ms
 
 
 def symmetric(n, density, seed, diagonal=0.5):
-    """Random entries, about a share ``diagonal`` of the diagonal stored."""
+    """Random entries; a fraction ``diagonal`` of the diagonal is stored."""
     rng = np.random.default_rng(seed)
     A = sp.random_array((n, n), density=density, rng=rng, data_sampler=lambda size: rng.standard_normal(size))
     return sp.csr_array(A + A.T + sp.diags_array(np.where(rng.random(n) < diagonal, rng.standard_normal(n), 0.0)))
 
 
 def rank_deficient(seed=0):
-    """[[I, B^T], [B, 0]] whose B has 3 rows too many: rank 35 of 38."""
+    """[[I, B^T], [B, 0]] with 3 dependent rows in B: rank 35 of 38."""
     rng = np.random.default_rng(seed)
     B = sp.random_array((10, 20), density=0.3, rng=rng) + sp.eye_array(10, 20)
     B = sp.vstack([B, B[[0]] + B[[3]], 2 * B[[4]], B[[7]] - B[[8]]])
@@ -28,7 +28,7 @@ def graded(n=60, decades=14):
 
 
 def regular():
-    """Name -> matrix of full rank."""
+    """Matrices of full rank by name."""
     swap = sp.csr_array([[0.0, 1], [1, 0]])
     return {
         "one": sp.csr_array([[-3.0]]),
@@ -54,16 +54,16 @@ def _arrow(n):
 
 
 def eigenvalue_signs(A):
-    """(positive, negative, zero) eigenvalues of the scaled matrix, dense."""
+    """Numbers of positive, negative and zero eigenvalues, computed densely."""
     w = np.linalg.eigvalsh(A.toarray())
     small = 1e-11 * abs(w).max()
     return int((w > small).sum()), int((w < -small).sum()), int((abs(w) <= small).sum())
 
 
 def spoiled(n=70):
-    """(matrix, rows with the values for it that no elimination survives): one front in the order of the rows, zeros stored.
+    """A dense pattern (one front in natural order), and (row, values) pairs whose elimination fails at that row.
 
-    In turn: NaN in a column that is zero elsewhere; behind 40 pivots; a diagonal entry that overflows, in column 52.
+    The values have NaN in a column of zeros, NaN after 40 pivots, or a diagonal entry that overflows in column 52.
     """
     A = sp.csr_array(np.ones((n, n)))
     hidden, late, large = np.zeros((n, n)), np.diag(np.linspace(1, 2, n)), np.diag(np.linspace(1, 2, n))
@@ -76,7 +76,7 @@ def spoiled(n=70):
 
 
 def dependent(n, m, seed):
-    """n rows of many sizes with m constraints and m / 2 combinations of them, which no pattern tells from others."""
+    """A badly scaled saddle point with n rows, m constraints and m / 2 linear combinations of them: numerically singular."""
     rng = np.random.default_rng(seed)
     lead = rng.choice(n, m, replace=False)
     near = np.clip(np.repeat(lead, 4) + rng.integers(-60, 61, 4 * m), 0, n - 1)

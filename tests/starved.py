@@ -1,6 +1,7 @@
-"""Python in a child process where the C++ core runs out of memory: from starve(least, most, k) on it gets no blocks of so many
-bytes after the first k; from starve_aligned() on none of those that it asks for as ``aligned_block``; until feed(). refused() says
-whether any was. After no_threads() the pool gets no further thread.
+"""Run Python in a child process in which allocations of the C++ core fail.
+
+After starve(least, most, k), allocations of ``least`` to ``most`` bytes fail, except the first k. After starve_aligned() only those
+of ``aligned_block`` fail. feed() ends both. refused() returns whether an allocation failed. After no_threads(), thread creation fails.
 """
 
 import functools
@@ -70,12 +71,12 @@ starve, starve_aligned, feed, refused, no_threads = core.starve, core.starve_ali
 starve.argtypes = starve_aligned.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_long]
 """
 available = pytest.mark.skipif(platform.libc_ver()[0] != "glibc" or "LD_PRELOAD" in os.environ,
-                               reason="takes the place of functions of the GNU C library")
+                               reason="replaces functions of the GNU C library")
 
 
 @functools.cache
 def library():
-    """The path of the library that comes before the C library's."""
+    """Build the preloaded library and return its path."""
     folder = tempfile.mkdtemp()
     built = os.path.join(folder, "starved.so")
     subprocess.run(["g++", "-shared", "-fPIC", "-O1", "-x", "c++", "-", "-o", built, "-ldl"], input=SOURCE, text=True, check=True)
@@ -83,7 +84,7 @@ def library():
 
 
 def python(code, timeout=600):
-    """What the code prints; an end that does not come is an error."""
+    """Run the code and return its output; a failure or a timeout is an error."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "LD_PRELOAD": library()}
     done = subprocess.run([sys.executable, "-c", PREPARED + code], capture_output=True, text=True, timeout=timeout, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr

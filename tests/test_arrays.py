@@ -1,4 +1,4 @@
-"""Intake: what users hand over, checked and converted without touching it."""
+"""Input checks: matrices and arrays are checked and converted, and the caller's data are not changed."""
 
 import os
 import pathlib
@@ -65,7 +65,7 @@ def test_unsorted_and_duplicated_entries_are_put_in_order(n, seed, twice):
 @pytest.mark.parametrize("n, at", [(10_000, at) for at in (0, 1, 2, 4094, 4095, 4096, 4097, 8191, 8192, 9998)]
                          + [(600_000, at) for at in (0, 262_142, 262_143, 262_144, 262_145, 524_287, 524_288, 599_998)])
 def test_what_is_wrong_is_seen_wherever_it_lies(n, at):
-    """Whichever of several threads looks there."""
+    """Whichever of several threads reads that row."""
     def check(indptr, indices):
         found = _core.check_csr(indptr, indices, n, 1)
         assert _core.check_csr(indptr, indices, n, 3) == found
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_seen_wherever_it_lies(n, at):
         wrong[at] = value
         assert check(indptr, wrong) == (state, row)
     starts = np.concatenate([np.zeros(1, np.int64), np.full(n, at + 1)])
-    starts[-1] = n                                                     # a row that ends there, and one that starts anew
+    starts[-1] = n                                                     # the end of a row and the start of the next
     assert check(starts, np.concatenate([indices[n - at - 1:], indices[:n - at - 1]])) == ("valid", -1)
     starts[-2] = n + 1
     assert check(starts, indices)[0] == "invalid"
@@ -106,7 +106,7 @@ def test_the_diagonal_is_that_of_scipy(threads):
 
 @pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
 def test_pointers_beyond_the_entries_are_refused(form):
-    """scipy converts without looking, and would read beyond its arrays."""
+    """scipy converts without a check and would read beyond its arrays."""
     for at, value in ((-1, 4), (-1, 100), (0, 1), (1, 3), (1, -1)):
         A = sp.eye_array(3).asformat(form)
         A.indptr[at] = value
@@ -161,12 +161,12 @@ def test_large_entries_elsewhere_do_not_hide_an_unsymmetric_pair(penalty):
         assert np.linalg.norm((T @ x - b)[1:-1]) < 1e-12 and abs(x[1] - 1) < 1e-3
     S = sp.lil_array(sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(40, 40)))
     S[0, 0] = penalty
-    S[0, 1] *= 1 + 1e-12                                              # rounding beside its row and its column
+    S[0, 1] *= 1 + 1e-12                                              # rounding error relative to its row and column
     assert matrix.as_symmetric(S).nnz == S.nnz
 
 
 def test_values_that_hash_to_nothing_are_seen():
-    """-4.1e85 has the bits of a constant that was once a factor of the hash, and whose entries counted for nothing."""
+    """The bits of -4.1e85 equal a former factor of the hash, for which its entries did not count."""
     value = np.uint64(0xD1B54A32D192ED03).view(np.float64)
     with pytest.raises(ms.NotSymmetricError):
         matrix.as_symmetric(sp.csr_array(np.diag(np.ones(60)) + np.triu(np.full((60, 60), value), 1)))
@@ -216,7 +216,7 @@ def test_symmetry_has_no_unit(size):
 
 
 @pytest.mark.parametrize("threads", ["2", b"2", 2.0, True, 0, [2], np.ones(2, int)])
-def test_numbers_of_threads_that_are_none(threads):
+def test_invalid_numbers_of_threads(threads):
     with pytest.raises(ms.InvalidInputError, match="threads must be a positive integer"):
         options.thread_count(threads)
 
@@ -264,7 +264,7 @@ def test_embed_and_unite(n, seed):
     (ms.datasets.icosphere(1), "got Mesh: cotan_laplacian or graph_laplacian makes one of a mesh"), ({0: [1], 1: [0]}, "got dict"),
     (range(4), "got range"), (3.5, "got float"), (iter([[1.0]]), "got list_iterator")])
 def test_what_is_no_matrix_is_named(thing, said):
-    """numpy makes arrays of objects, or of the keys of a graph, from these."""
+    """numpy makes object arrays, or arrays of a graph's keys, from these."""
     for verb in (ms.cholesky, ms.lu, ms.ildl, ms.analyze):
         with pytest.raises(ms.InvalidInputError, match=said):
             verb(thing)
@@ -286,7 +286,7 @@ def test_errors_say_what_to_give_instead():
 
 
 def test_factors_have_indices_of_32_bits_where_they_fit():
-    """SuperLU and others take no more; scipy widens the indices too where the pointers have 64."""
+    """SuperLU and others need 32-bit indices; scipy widens the indices if the pointers have 64 bits."""
     A, L = ms.datasets.grid2d(5, 4, boundary="dirichlet"), ms.datasets.grid2d(5, 4)
     blocks = sp.csr_array(sp.block_array([[A, sp.eye_array(20)], [None, A]]))
     made = [ms.cholesky(A).L, ms.cholesky(A).selected_inverse(), ms.cholesky(L, pin=True).L, ms.cholesky(L, pin=True).selected_inverse(),
@@ -296,12 +296,12 @@ def test_factors_have_indices_of_32_bits_where_they_fit():
 
 
 def test_arrays_reach_the_core_at_the_first_attempt():
-    """nanobind asks numpy for a DLPack capsule of a version; 2.0 refused the argument, and a Ctrl-C that came then was lost with it."""
+    """nanobind requests a DLPack capsule of a version; numpy 2.0 refused the argument, and a simultaneous Ctrl-C was lost."""
     assert "dltensor_versioned" in repr(np.zeros(3).__dlpack__(max_version=(1, 0)))
 
 
 def test_what_is_written_for_numpy_catches_what_has_no_factor():
-    """numpy.linalg.cholesky and solve raise LinAlgError, which loops of Newton's method look for."""
+    """numpy.linalg.cholesky and solve raise LinAlgError, which Newton loops catch."""
     A = ms.datasets.grid2d(4, 3)
     for factor in (ms.cholesky, ms.lu, lambda L: ms.cholesky(L - 2 * np.eye(12))):
         with pytest.raises(np.linalg.LinAlgError):
@@ -354,14 +354,14 @@ def test_lengths_of_columns(columns, order):
 
 
 @pytest.mark.parametrize("columns", [1, 3, 40])
-def test_the_largest_modulus_may_be_that_of_a_negative_number(columns):
+def test_the_largest_absolute_value_may_be_of_a_negative_number(columns):
     x = np.random.default_rng(columns).standard_normal((9, columns))
     for block in (x, -x, -abs(x), abs(x), x + 1j * x[::-1], np.asfortranarray(x), x[:0]):
         assert np.array_equal(max_abs(block), abs(block).max(axis=0, initial=0))
 
 
 def test_lengths_are_not_left_to_the_threads_of_blas():
-    """Which sums in another order on each number of them, and made each column of a pinned solve wait for a thread of its own."""
+    """BLAS sums in an order that depends on the number of threads, and started a thread for each column of a pinned solve."""
     code = "import numpy as np; from meshsolve.sparse.columns import lengths; x = np.random.default_rng(0).standard_normal(200_001)" \
            "; print(lengths(x[:, None])[0].hex())"
     told = [subprocess.run([sys.executable, "-c", code], env={**os.environ, "OPENBLAS_NUM_THREADS": threads}, capture_output=True,
@@ -385,7 +385,7 @@ def test_dlpack_input():
     assert np.array_equal(ms.cholesky(A).solve(Tensor(b)), ms.cholesky(A).solve(b))
 
 
-def test_row_sums_and_moduli():
+def test_row_sums_and_absolute_values():
     A = sp.random_array((50, 50), density=0.1, rng=np.random.default_rng(0), data_sampler=np.random.default_rng(1).standard_normal).tocsr()
     M = matrix.as_csr(A)
     sums, moduli = _core.row_sums(M.indptr, M.data)
@@ -395,12 +395,12 @@ def test_row_sums_and_moduli():
 @pytest.mark.parametrize("make", [ms.cholesky, ms.analyze, ms.lu, ms.ildl, ms.parac, ms.factorized])
 @pytest.mark.parametrize("shape", [(), (2, 2)])
 def test_dates_are_no_numbers(make, shape):
-    """numpy gives no view of their memory."""
+    """numpy cannot make a view of their memory."""
     with pytest.raises(ms.InvalidInputError):
         make(np.full(shape, "NaT", "datetime64[s]"))
 
 
-def test_zeros_are_kept_where_one_lacks_its_twin():
+def test_zeros_without_a_mirror_entry_are_kept():
     """scipy's sum of a matrix and its transpose would drop them, and overflow."""
     P = ms.datasets.grid2d(4, 4)
     A = sp.csr_array(P.copy())
@@ -429,7 +429,7 @@ def test_counts_have_the_right_form_of_their_noun():
 
 
 def test_counts_in_messages_go_with_their_nouns():
-    """A count that may be 1 before a plural noun is written by options.counted."""
+    """Counts before a noun are formatted by options.counted, because they may be 1."""
     nouns = "components|steps|faces|vertices|edges|rows|entries|iterations|patches|nodes|nonzeros|loops|triangles|corners|pivots"
     root = pathlib.Path(ms.__file__).parent
     wrong = [f"{path.relative_to(root)}: {match[0]}" for path in root.rglob("*.py") if "circuit" not in path.parts and path.parent.name != "mesh"

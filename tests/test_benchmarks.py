@@ -1,4 +1,4 @@
-"""The benchmark programs: measuring, problems, tables; and every peer that is installed solves a small system right."""
+"""The benchmark programs: measurements, problems, tables; and every installed peer solves a small system correctly."""
 
 import contextlib
 import json
@@ -80,7 +80,7 @@ def test_solver_solves_and_refactors(name, system):
 
 @pytest.mark.parametrize("name", ["pardiso-given", "cholmod-given"])
 def test_given_permutation_is_used(name):
-    """The fill of a reversed arrow matrix: 2n - 1 entries with the hub last, n(n + 1)/2 with the hub first."""
+    """The fill of an arrow matrix: 2n - 1 entries with the dense row last, n(n + 1)/2 with the dense row first."""
     n = 60
     A = sp.lil_array((n, n))
     A[0, :], A[:, 0] = 1.0, 1.0
@@ -96,7 +96,7 @@ def test_given_permutation_is_used(name):
         peer.factor(M)
         counted.append(peer.facts()["nnz_L"])
         peer.close()
-    assert counted[0] < n * (n + 1) // 2 <= counted[1]               # PARDISO counts its padding as well
+    assert counted[0] < n * (n + 1) // 2 <= counted[1]               # PARDISO also counts padding
 
 
 @pytest.mark.parametrize("name", ORDERINGS)
@@ -174,7 +174,7 @@ def test_interleave_takes_turns(monkeypatch):
 PEAK = """
 import numpy as np
 from benchmarks import measure
-big = np.ones(1 << 24)                           # 128 MiB that are gone before the measurement: they must not hide the peak
+big = np.ones(1 << 24)                           # 128 MiB freed before the measurement must not hide the peak
 del big
 memory = measure.PeakMemory()
 block = np.ones(1 << 23)
@@ -184,7 +184,7 @@ print(memory.grown() if memory.reset else "")
 
 
 def test_peak_memory_sees_what_was_freed():
-    """In a process of its own, as the benchmarks measure: a heap that other tests left has room for the block already."""
+    """In a separate process, as in the benchmarks: the heap of other tests already has space for the block."""
     done = subprocess.run([sys.executable, "-c", PEAK], cwd=ROOT, capture_output=True, text=True, check=True)
     if not done.stdout.strip():
         pytest.skip("the system does not let the high-water mark be reset")
@@ -260,7 +260,7 @@ def test_problem_names(monkeypatch, tmp_path):
 
 
 def test_graphs_and_matrices_are_problems(monkeypatch, tmp_path):
-    """Of a graph the largest component, made definite; of matrices what they are."""
+    """A graph gives its largest component, shifted to be definite; a matrix is used unchanged."""
     (tmp_path / "graphs").mkdir()
     (tmp_path / "spd").mkdir()
     star = sp.coo_array((np.ones(5), ([1, 2, 3, 4, 6], [0, 0, 0, 0, 5])), shape=(7, 7))
@@ -307,7 +307,7 @@ def test_page_and_picture_from_a_result_file(tmp_path):
 
 
 def test_without_files_every_newest_run_is_taken(tmp_path, monkeypatch):
-    """One for each benchmark and list of threads: a run on two threads does not hide the one on one thread."""
+    """One per benchmark and number of threads: a run on two threads does not hide the run on one thread."""
     monkeypatch.setattr(plot, "RESULTS", tmp_path)
     for name, bench, threads, date in (("a", "glu", [1], "2030-01-01"), ("b", "glu", [1, 2], "2030-01-02"), ("c", "glu", [1], "2029-01-01"),
                                        ("d", "cholesky", [1], "2030-01-01"), ("e", "ildl_guide", [1], "2031-01-01")):
@@ -318,7 +318,7 @@ def test_without_files_every_newest_run_is_taken(tmp_path, monkeypatch):
 
 
 def test_the_tables_of_the_documents_are_made_from_the_result_files(capsys):
-    """Fails where a number was edited by hand, or a new result file was not put into the page."""
+    """Fails if a number was edited by hand, or if a page was not updated to a new result file."""
     if not any(plot.RESULTS.glob("*.json")):
         pytest.skip("a source distribution has no result files")
     plot.main([])
@@ -342,7 +342,7 @@ def test_what_the_documents_say_of_avx2_is_in_its_result_file():
 
 def test_table_of_threads():
     rows = [_row("a", 60_000, "meshsolve-given", 3.0), _row("a", 60_000, "meshsolve-given", 2.0) | {"threads": 2},
-            _row("b", 70_000, "meshsolve-given", 3.0)]                        # the run was cut off before two threads
+            _row("b", 70_000, "meshsolve-given", 3.0)]                        # the run ended before two threads
     for row in rows:
         row["seconds"]["wall"]["solve again"] = {"median": 1.0}
     text = tables.markdown(_run("cholesky", rows))
@@ -524,7 +524,7 @@ def test_gpu_bars_compare_the_largest_mesh():
     values = [bar["value"] for bar in gpu.bars(rows)]
     assert values == [40, 5.4 / 5, 1, 3] and [bar["passed"] for bar in gpu.bars(rows)] == [True, True, True, False]
     assert [bar["value"] for bar in gpu.bars([row for row in rows if row["solver"] != "meshsolve cuda"])] == 4 * [None]
-    found = gpu.bars([row for row in rows if (row["solver"], row["n"]) != ("metis alone", 4_000_000)])       # too slow there
+    found = gpu.bars([row for row in rows if (row["solver"], row["n"]) != ("metis alone", 4_000_000)])       # too slow at that size
     assert [bar["value"] for bar in found] == [20, 5.4 / 5, 1, 3]
     assert "1,000,000 vertices" in found[0]["what"] and "4,000,000 vertices" in found[2]["what"]
 

@@ -1,4 +1,4 @@
-"""Saddle points from meshes: inertia, what they minimize, solutions."""
+"""Saddle-point systems of meshes: inertia, minimized energies, solutions."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import meshsolve as ms
 
 
 def flat(n=9):
-    """A grid of n x n vertices in the plane, slightly shaken."""
+    """A grid of n x n vertices in the plane with small random displacements."""
     x, y = np.meshgrid(np.arange(n), np.arange(n))
     rng = np.random.default_rng(0)
     points = np.stack([x.ravel(), y.ravel(), np.zeros(n * n)], axis=1) + np.r_[0.2, 0.2, 0] * rng.uniform(-1, 1, (n * n, 3))

@@ -192,7 +192,7 @@ def test_make_data_writes_the_scan(tmp_path):
     assert np.array_equal(load_mesh(tmp_path / "scan.ply").vertices, ds.scan_like(2000).vertices)
 
 
-# ---- files of others ------------------------------------------------------------------------------------------------------
+# ---- matrix files ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", [".mtx", ".mtx.gz", ".npz"])
@@ -215,7 +215,7 @@ def test_load_matrix(tmp_path, suffix):
 
 @pytest.mark.parametrize("which, value", [("indptr", 10**6), ("indptr", -1), ("indices", 10**8), ("indices", -5)])
 def test_a_sparse_npz_with_damaged_indices_is_refused(tmp_path, which, value):
-    """scipy follows them where they lead: the interpreter crashed."""
+    """scipy does not check the indices, and the interpreter crashed."""
     sp.save_npz(tmp_path / "A.npz", sp.csr_array(ds.grid2d(8, 6)))
     held = dict(np.load(tmp_path / "A.npz"))
     held[which][5] = value

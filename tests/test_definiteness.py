@@ -1,4 +1,4 @@
-"""How ``solve`` and ``factorized`` find out that a symmetric matrix is not positive definite, and what that costs."""
+"""How ``solve`` and ``factorized`` detect that a symmetric matrix is not positive definite, and the cost."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ N = GRID.shape[0]
 
 
 def late(n=N):
-    """Positive sum and diagonal, but the last row that is eliminated has a negative pivot."""
+    """Positive sum and diagonal, but the last pivot is negative."""
     A = sp.lil_array(GRID + sp.eye_array(n))
     A[0, n - 1] = A[n - 1, 0] = 40.0
     return sp.csr_array(A)
@@ -57,7 +57,7 @@ def test_what_is_seen_is_not_tried(monkeypatch, name):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_what_was_analysed_for_cholesky_serves_ldl(monkeypatch, threads):
-    """The rows are ordered and analysed once, and the factor is that of their order."""
+    """The matrix is ordered and analyzed once, and the factor uses that ordering."""
     A = late()
     b = A @ np.arange(1.0, N + 1)
     alone = ms.ildl(A, fill_level=None, threads=threads)
@@ -81,7 +81,7 @@ def test_what_was_analysed_for_cholesky_serves_ldl(monkeypatch, threads):
 
 
 def test_the_time_of_an_analysis_is_told_once():
-    """Escalation takes it over for the factor that it begins with and for the complete one: its seconds counted twice."""
+    """Escalation shares the analysis between the incomplete and the complete factor, whose time was counted twice."""
     M = as_symmetric(late())
     sym = analyzed(System(M), "auto", 0, 1)
     spent = sym.report.seconds["order"]
@@ -91,7 +91,7 @@ def test_the_time_of_an_analysis_is_told_once():
 
 
 def test_an_indefinite_matrix_that_does_not_fit_is_refused_whoever_found_it_out(monkeypatch):
-    """By its rows alone, before anything is made."""
+    """Refused by the number of rows, before any computation."""
     A = sp.diags_array(np.where(np.arange(400_000) % 2, 1.0, -1.0)).tocsr()
     monkeypatch.setattr(memory, "available_memory", lambda: 100 * A.shape[0])
     for method in ("auto", "ildl"):

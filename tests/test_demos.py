@@ -1,4 +1,4 @@
-"""The demos run, and give what they say."""
+"""The demos run and give the stated results."""
 
 import importlib.util
 import os
@@ -62,7 +62,7 @@ def test_effective_resistance(tmp_path, capsys, monkeypatch):
 
 
 def test_files_of_graphs_keep_their_weights(tmp_path, capsys):
-    """Of a matrix of weights, a Laplacian, or one triangle; the largest component alone has eigenvectors that tell something."""
+    """Files with a weight matrix, a Laplacian, or one triangle; only the largest component is used."""
     L = ms.datasets.grid2d(9, 8).tolil()
     for i, j, w in ((0, 1, 3.0), (5, 13, 0.25)):
         L[i, j] = L[j, i] = -w
@@ -80,7 +80,7 @@ def test_files_of_graphs_keep_their_weights(tmp_path, capsys):
 
 
 def ball_with_more():
-    """A sphere, a smaller one beside it, and vertices of no face before and behind."""
+    """A sphere, a smaller sphere next to it, and unreferenced vertices at the beginning and the end."""
     ball, small = ms.datasets.icosphere(3), ms.datasets.icosphere(1)
     x = np.concatenate([[[9.0, 9, 9]], ball.vertices, small.vertices / 4 + [0, 0, 3], [[8.0, 8, 8]]])
     return ms.Mesh(x, np.concatenate([ball.faces + 1, small.faces + 1 + len(ball.vertices)])), ball
@@ -88,11 +88,11 @@ def ball_with_more():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["smooth_scan", "landmarks", "laplacian_editing", "poisson_editing", "geodesics"])
-def test_vertices_of_no_face_and_several_pieces_are_no_trouble(name, tmp_path, capsys):
+def test_unreferenced_vertices_and_several_components(name, tmp_path, capsys):
     mesh, ball = ball_with_more()
     result = run(name, tmp_path, mesh)
     out = capsys.readouterr().out
-    if name == "geodesics":                                             # from vertex 0, which is in no face
+    if name == "geodesics":                                             # from vertex 0, which is unreferenced
         assert result[0] == 0 and np.isinf(result[1:]).all()
         distance = load(name).HeatMethod(mesh).distance([1, len(mesh.vertices) - 5])
         assert np.isfinite(distance[1:-1]).all() and distance[1:643].max() > 2.8 and np.isinf(distance[[0, -1]]).all()
@@ -104,7 +104,7 @@ def test_vertices_of_no_face_and_several_pieces_are_no_trouble(name, tmp_path, c
     assert np.isfinite(result.vertices).all() and (left == 2 or np.array_equal(result.faces, ball.faces))
 
 
-def test_what_cannot_be_read_or_flattened_is_said_in_a_line(tmp_path):
+def test_errors_are_one_line(tmp_path):
     suffix = {"ir_drop": "sp", "spectral_embedding": "mtx", "effective_resistance": "mtx"}
     for name in sorted({path.stem for path in DEMOS.glob("*.py")}):
         with pytest.raises(ms.InvalidInputError, match="none.*no such file"):
@@ -116,15 +116,15 @@ def test_what_cannot_be_read_or_flattened_is_said_in_a_line(tmp_path):
         with pytest.raises(SystemExit, match="one boundary"):
             demo.boundary_loop(mesh)
     square = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.0]]
-    for faces in ([[0, 1, 2], [1, 3, 2]], [[0, 1, 2], [1, 2, 3]]):                         # oriented alike, and not
+    for faces in ([[0, 1, 2], [1, 3, 2]], [[0, 1, 2], [1, 2, 3]]):                         # consistent and inconsistent orientation
         assert demo.boundary_loop(ms.Mesh(square, faces)).tolist() == [0, 1, 3, 2]
-    for faces in ([[0, 1, 2], [0, 3, 4], [1, 2, 3]], [[0, 1, 2], [0, 1, 3], [0, 1, 4]]):  # a vertex met twice; three faces at an edge
+    for faces in ([[0, 1, 2], [0, 3, 4], [1, 2, 3]], [[0, 1, 2], [0, 1, 3], [0, 1, 4]]):  # a vertex visited twice; three faces at an edge
         with pytest.raises(SystemExit, match="one boundary"):
             demo.boundary_loop(ms.Mesh(np.zeros((5, 3)), faces))
 
 
 def run(name, tmp_path, mesh):
-    """main() of a demo on a mesh file, and its picture."""
+    """Run main() of a demo on a mesh file, and check its picture."""
     mesh.save(tmp_path / "mesh.ply")
     result = load(name).main([str(tmp_path / "mesh.ply"), "-o", str(tmp_path / "demo.png")])
     assert (tmp_path / "demo.png").stat().st_size > 1000
@@ -161,7 +161,7 @@ def test_geodesics(tmp_path):
 
 
 def grid(nx, ny, size=(1.0, 1.0)):
-    """(nx x ny) vertices of a flat rectangle with sides of ``size``, two triangles to a cell."""
+    """A flat rectangle of nx x ny vertices with sides ``size`` and two triangles per cell."""
     x, y = np.meshgrid(np.linspace(0, size[0], nx), np.linspace(0, size[1], ny), indexing="ij")
     i = (np.arange(nx - 1)[:, None] * ny + np.arange(ny - 1)).ravel()
     faces = np.concatenate([np.c_[i, i + ny, i + 1], np.c_[i + 1, i + ny, i + ny + 1]])
@@ -169,7 +169,7 @@ def grid(nx, ny, size=(1.0, 1.0)):
 
 
 def delaunay(n, seed, stretch=(1.0, 1.0)):
-    """A Delaunay triangulation of random points, stretched afterwards."""
+    """A stretched Delaunay triangulation of random points."""
     points = np.random.default_rng(seed).uniform(size=(n, 2))
     return ms.Mesh(np.c_[points * stretch, np.zeros(n)], Delaunay(points).simplices)
 
@@ -219,7 +219,7 @@ def test_heat_that_reaches_nowhere_is_refused(monkeypatch):
 
 
 def test_pieces_of_different_sizes_keep_their_own_scale():
-    """One in millimetres, another in metres, one at a point, one with three faces at an edge, one sheet with a zero-length edge."""
+    """Components in millimeters and meters, at one point, with three faces at an edge, and with a zero-length edge."""
     small, large = delaunay(300, 4, (1e-3, 1e-3)), delaunay(300, 5, (1e3, 1e3))
     other = [[5.0, 5, 5]] * 3 + [[0.0, 0, 9], [1, 0, 9], [0, 1, 9], [0, -1, 9], [0, 0, 10], [7, 7, 7], [7, 7, 7], [8, 7, 7]]
     faces = np.array([[0, 1, 2], [3, 4, 5], [3, 4, 6], [3, 4, 7], [8, 9, 10]]) + 600
@@ -234,7 +234,7 @@ def test_pieces_of_different_sizes_keep_their_own_scale():
 
 
 def with_caps(mesh):
-    """The mesh with twenty of its faces cut in two from the middle of a side, which has a face without area on its other hand."""
+    """Split twenty faces at the middle of a side, with a zero-area face on the other side of it."""
     cut = np.arange(20) * (len(mesh.faces) // 20)
     a, b, c = mesh.faces[cut].T
     new = len(mesh.vertices) + np.arange(20)
@@ -242,7 +242,7 @@ def with_caps(mesh):
     return ms.Mesh(np.concatenate([mesh.vertices, (mesh.vertices[a] + mesh.vertices[b]) / 2]), faces)
 
 
-def test_faces_without_area_are_no_trouble():
+def test_faces_with_zero_area():
     sphere = ms.datasets.icosphere(3)
     capped, n = with_caps(sphere), len(sphere.vertices)
     assert len(capped.vertices) == n + 20 and capped.is_manifold and (face_areas(capped) < 1e-15).sum() == 20
@@ -294,7 +294,7 @@ def test_poisson_editing(tmp_path):
     editor = demo.PoissonEditor(mesh, handle, anchor)
     assert np.allclose(editor.edit().vertices, mesh.vertices, atol=1e-10)
     share = editor.factor.solve(np.zeros(len(mesh.vertices)), fixed_values=np.r_[0 * handle + 1.0, 0.0 * anchor])
-    moved = editor.edit(offset=[0.5, 1, 0]).vertices - mesh.vertices            # without a turn it is the harmonic field
+    moved = editor.edit(offset=[0.5, 1, 0]).vertices - mesh.vertices            # without rotation it is the harmonic field
     assert np.allclose(moved, share[:, None] * [0.5, 1, 0], atol=1e-10)
 
     def stretch(bent):
@@ -308,7 +308,7 @@ def test_poisson_editing(tmp_path):
     assert np.allclose((bent.vertices - bent.vertices[handle].mean(axis=0))[handle] @ [[0, -1, 0], [1, 0, 0], [0, 0, 1]],
                        (mesh.vertices - mesh.vertices[handle].mean(axis=0))[handle])
     unturned = demo.PoissonEditor(mesh, handle, anchor)
-    unturned.share[:] = 0                                                       # triangles that do not turn are sheared instead
+    unturned.share[:] = 0                                                       # triangles that do not rotate are sheared
     angle, length = np.pi / 2, np.ptp(mesh.vertices[:, 0])
     sheared = unturned.edit([0, 0, angle], length * np.array([1 / angle - 1, 1 / angle, 0]))
     assert np.allclose(sheared.vertices[handle], bent.vertices[handle]) and stretch(bent) < 0.6 * stretch(sheared)
@@ -317,7 +317,7 @@ def test_poisson_editing(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.stem for path in DEMOS.glob("*.py")))
 def test_a_demo_runs_when_it_is_copied_alone(name, tmp_path):
-    """Into an empty folder: it imports nothing from the folder that it comes from, and its first lines name the call."""
+    """A copy in an empty folder: it imports nothing from demos/, and its docstring has the command."""
     text = (DEMOS / f"{name}.py").read_text()
     assert f"    python {name}.py [" in text
     (tmp_path / f"{name}.py").write_text(text)
@@ -329,7 +329,7 @@ def test_a_demo_runs_when_it_is_copied_alone(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_from_a_shell_a_demo_ends_in_one_line(tmp_path):
+def test_errors_of_a_demo_in_a_shell_are_one_line(tmp_path):
     for arguments, says in ((["--source", "-99999"], "error: "), (["-o", str(tmp_path / "none" / "a.png")], "error: "),
                             ([str(tmp_path / "none.obj")], "no such file")):
         done = subprocess.run([sys.executable, DEMOS / "geodesics.py", *arguments], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Docstrings say what they should: every public function has one that names its parameters, and every example runs."""
+"""Docstrings: every public function has one that names its parameters, and every example runs."""
 
 import doctest
 import importlib
@@ -30,7 +30,7 @@ def modules():
 
 
 def public():
-    """Everything that a user reaches as ms.x or ms.room.x, and the methods of public classes."""
+    """All public names ms.x and ms.package.x, and the methods of public classes."""
     rooms = [ms, ms.operators, ms.order, ms.apps, ms.apps.circuit, ms.datasets, ms.torch]
     seen = {}
     for module in rooms:
@@ -54,7 +54,7 @@ def test_public_names_are_documented(name):
     assert text, f"{name} has no docstring"
     if inspect.isclass(thing):
         text += inspect.getdoc(thing.__init__) or ""
-        if issubclass(thing, (BaseException, Factor)):                  # nobody but the verbs makes a factor
+        if issubclass(thing, (BaseException, Factor)):                  # factors are made by functions only
             return
     try:
         parameters = [p for p in inspect.signature(thing).parameters if p not in ("self", "cls", "args", "kwargs")]
@@ -74,7 +74,7 @@ def test_examples_run(module):
 @pytest.mark.parametrize("thing", [ms.Mesh, ms.PatchMesh, ms.PatchMesh.quotient_graph, ms.PatchMesh.query, ms.datasets.load_matrix,
                                    ms.cholesky, ms.lu, ms.ildl, ms.order.nested_dissection, ms.order.update], ids=lambda t: t.__name__)
 def test_examples_name_what_they_import(thing):
-    """So that they run where they are pasted: names of the module that they stand in are not known there."""
+    """Examples must run when pasted elsewhere, where names of their module are undefined."""
     (example,) = doctest.DocTestFinder(recurse=False).find(thing, thing.__name__, globs={})
     assert example.examples and doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).run(example).failed == 0
 
@@ -90,7 +90,7 @@ def test_readme_examples_run(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("document", [pytest.param(d, id=d.name, marks=[pytest.mark.slow] if d.name in ("pytorch.md", "flows.md") else []) for d in DOCUMENTS])
 def test_documents_run_from_top_to_bottom(document, tmp_path, monkeypatch):
-    """The blocks of one document are one program."""
+    """The code blocks of a document form one program."""
     if document.name == "pytorch.md":
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
@@ -122,7 +122,7 @@ def test_the_recipe_for_eigenvalues_does_not_depend_on_the_unit(smallest, scale)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ms, "cholesky", counted)
         values, _ = smallest(ball.with_vertices(scale * ball.vertices), 9)
-    assert np.sort(values)[:8] * scale**2 == pytest.approx(np.array([0] + 3 * [2] + 4 * [6.0]), abs=0.1)       # ARPACK may miss a copy
+    assert np.sort(values)[:8] * scale**2 == pytest.approx(np.array([0] + 3 * [2] + 4 * [6.0]), abs=0.1)       # ARPACK may miss a multiple eigenvalue
     assert len(solves) < 1000                           # about 80 at any scale
 
 
@@ -166,7 +166,7 @@ def commands(document):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """A folder with what the commands of the pages are about."""
+    """A folder with the files used by the commands of the pages."""
     monkeypatch.chdir(tmp_path)
     sphere = ms.datasets.icosphere(3)
     ms.Mesh(sphere.vertices * (1 + 0.02 * np.sin(40 * sphere.vertices[:, :1])), sphere.faces).save("scan.ply")
@@ -180,7 +180,7 @@ def files(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("document", [d for d in [README, *DOCUMENTS] if list(commands(d))], ids=lambda d: d.name)
 def test_commands_in_documents_run(document, files, capsys):
-    """As printed, from the top; the viewer, which tests/apps/viewer opens, is only parsed."""
+    """Commands run in the order of the page; the viewer is only parsed, since tests/apps/viewer opens it."""
     for arguments in commands(document):
         if arguments[0] == "view":
             cli.arguments.parser().parse_args(arguments)
@@ -191,16 +191,16 @@ def test_commands_in_documents_run(document, files, capsys):
 
 
 def phrases():
-    """The rows of the table "you have, take": what one has, and the code that the second column shows."""
+    """The rows of the table "you have, take": the first column, and the code in the second one."""
     rows = re.findall(r"^\| (.+?) \| (.+) \| (?:\[.*\)|below) \|$", (ROOT / "docs" / "choose.md").read_text(), re.M)
     return {have: re.findall(r"`(.+?)`", take) for have, take in rows}
 
 
 @pytest.fixture
 def names():
-    """What the table speaks of."""
+    """The objects named in the table."""
     A = ms.datasets.grid2d(14, 11, boundary="dirichlet")
-    b = np.arange(154.0) - 76.5                                         # sums to 0, as for a Laplacian it has to
+    b = np.arange(154.0) - 76.5                                         # sums to 0, as needed for a Laplacian
     return {"ms": ms, "A": A, "A2": 2 * A, "b": b, "B": np.stack([b, -b], axis=1), "L": ms.datasets.grid2d(14, 11), "rows": [0, 9],
             "x": np.empty(154), "mesh": ms.datasets.icosphere(2), "F": ms.cholesky(A), "J": sp.vstack([A, A]), "r": np.ones(308),
             "eigsh": spla.eigsh, "C": np.eye(154, 1)}

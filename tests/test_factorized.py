@@ -34,7 +34,7 @@ def test_a_singular_matrix_whose_pivots_are_positive_by_rounding_is_refused():
 
 
 def test_what_is_badly_conditioned_or_badly_scaled_but_regular_is_taken_without_a_word():
-    vandermonde = np.vander(np.linspace(1.0, 2.0, 8), increasing=True)             # of condition 1e9
+    vandermonde = np.vander(np.linspace(1.0, 2.0, 8), increasing=True)             # condition number 1e9
     scaled = np.random.default_rng(3).standard_normal((60, 60)) * 10.0 ** np.linspace(-20, 20, 60)
     for A in (vandermonde, scaled, scaled.T.copy(), 1e-300 * vandermonde):
         with warnings.catch_warnings():

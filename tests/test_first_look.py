@@ -1,4 +1,4 @@
-"""What a user sees first: how soon the library is there, the names that are offered, and what prints for a result."""
+"""First impressions: import time, tab completion, and the printed form of results."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ LATE = ("scipy.ndimage", "scipy.io", "scipy.spatial", "scipy.optimize", "scipy.s
 
 
 def test_import_waits_for_nothing_that_it_may_not_need():
-    """numpy, scipy.sparse and its linalg are needed (nine tenths of the time); all else is imported where it is used."""
+    """numpy, scipy.sparse and its linalg are needed (90 % of the time); everything else is imported on use."""
     code = f"import sys, meshsolve.cli; print([name for name in {LATE} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -31,7 +31,7 @@ def test_completion_offers_what_is_public_and_nothing_else(module):
     assert all(getattr(module, name) is not None for name in module.__all__)
 
 
-@pytest.mark.parametrize("make, told", [
+@pytest.mark.parametrize("make, shown", [
     (lambda: ms.cholesky(A), ["CholeskyFactor(n=72, nnz=", "dtype=float64", "ordering='amd'", "device='cpu'"]),
     (lambda: ms.lu(A + 1j * sp.eye_array(72)), ["LUFactor(n=72", "complex128", "engine="]),
     (lambda: ms.ildl(ms.datasets.kkt(30, 12)), ["IldlFactor(n=42", "mode='complete'"]),
@@ -47,9 +47,9 @@ def test_completion_offers_what_is_public_and_nothing_else(module):
     (lambda: ms.cg(A, np.ones((72, 0)))[1], ["Info(method='cg'", "relative_residual=0"]),
     (lambda: ms.torch.Solver(), ["Solver(method='auto', analyses=0, factorizations=0)"]),
 ], ids=lambda case: "" if callable(case) else case[0].split("(")[0])
-def test_results_print_in_one_line(make, told):
+def test_results_print_in_one_line(make, shown):
     text = repr(make())
-    assert all(part in text for part in told), text
+    assert all(part in text for part in shown), text
     assert "\n" not in text and len(text) < 160
 
 

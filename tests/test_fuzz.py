@@ -1,4 +1,4 @@
-"""Garbage into every public argument: an answer or a MeshsolveError, never a crash, never another exception."""
+"""Garbage in every public argument: a result or a MeshsolveError, never a crash or another exception."""
 
 import math
 import warnings
@@ -64,7 +64,7 @@ B0, X0 = ONES * np.arange(N), F.solve(ONES * np.arange(N))
 
 
 def survives(call):
-    """Run the call; anything but an answer or a MeshsolveError fails. Values out of range may make numpy warn."""
+    """Run the call, which must return or raise a MeshsolveError. Numpy may warn of values out of range."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -85,7 +85,7 @@ def test_things_and_arrays(tmp_path_factory, monkeypatch_cwd, name, thing):
 
 @pytest.fixture(scope="module")
 def monkeypatch_cwd(tmp_path_factory):
-    """Texts are file names to some functions: they land in a folder that vanishes."""
+    """Some functions treat strings as file names, so tests run in a temporary folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("fuzz"))
         yield
@@ -115,7 +115,7 @@ def test_corrupted_sparse_arrays(form, data):
             array = array[:data.draw(st.integers(0, len(array)))] if data.draw(st.booleans()) else np.append(array, array)
         try:
             setattr(M, name, array)
-        except (ValueError, TypeError):             # scipy looks itself
+        except (ValueError, TypeError):             # scipy checks too
             return
     for function in (ms.cholesky, ms.analyze, F.refactor, ms.order.amd, ms.order.nested_dissection, ms.graph_laplacian, ms.PatchMesh,
                      lambda x: ms.graph_laplacian(x, weights="values")):

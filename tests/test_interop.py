@@ -1,4 +1,4 @@
-"""Other people's matrices, meshes and arrays in; factors that stand in for scipy's and travel between processes."""
+"""Matrices, meshes and arrays of other libraries; factors in place of scipy's, and in other processes."""
 
 import copy
 import multiprocessing
@@ -131,7 +131,7 @@ def test_arrays_of_other_libraries(foreign):
     assert np.array_equal(fixed.solve(b, fixed_values=foreign(B[:2])), held.solve(B, fixed_values=B[:2]))
 
 
-def test_a_tensor_that_wants_gradients_is_not_cut_off_silently():
+def test_a_tensor_that_requires_gradients_is_refused():
     b = torch_array(B).requires_grad_()
     with pytest.raises(ms.InvalidInputError, match="gradient"):
         ms.cholesky(SPD).solve(b)
@@ -146,7 +146,7 @@ class Cells:
 
 
 class Foreign:
-    """What meshio.Mesh looks like."""
+    """An object like meshio.Mesh."""
 
     def __init__(self, points, cells):
         self.points, self.cells = points, [Cells(*cell) for cell in cells]
@@ -216,7 +216,7 @@ def test_factors_travel(name, through):
     G = through(F)
     assert G is not F and type(G) is type(F) and np.array_equal(G.solve(b), x)
     facts = [{name: fact for name, fact in factor.report.facts.items() if name != "bytes"} for factor in (F, G)]
-    assert G.nnz == F.nnz and facts[0] == facts[1] and G.dtype == F.dtype          # bytes: which thread had which block counts
+    assert G.nnz == F.nnz and facts[0] == facts[1] and G.dtype == F.dtype          # bytes depend on the assignment of blocks to threads
     if hasattr(F, "refactor"):
         again = 2 * A if name != "lu columns" else sp.csr_array(3 * A)
         assert np.array_equal(G.refactor(again).solve(b), F.refactor(again).solve(b))
@@ -236,14 +236,14 @@ def test_a_copy_refactors_for_itself(name, through):
     b, given = right_hand_side(name, F.shape[0]), {"fixed_values": [1.0, -2.0]} if name == "fixed" else {}
     x, facts = F.solve(b, **given), dict(F.report.facts)
     G = through(F)
-    for times in (2, 3):                                # what the first one overwrites may be spare
+    for times in (2, 3):                                # the first refactorization may use a spare buffer
         y = G.refactor(sp.csr_array(times * A)).solve(b, **given)
         assert np.array_equal(F.solve(b, **given), x) and F.report.facts == facts
     F.refactor(A * 5)
     assert np.array_equal(G.solve(b, **given), y)
 
 
-def test_a_factor_whose_pivots_were_chosen_anew_travels():
+def test_a_factor_with_new_pivots_travels():
     A = sp.csr_array(UNSYMMETRIC - sp.diags_array(UNSYMMETRIC.diagonal()) + 1e-17 * sp.eye_array(N))
     F = ms.lu(UNSYMMETRIC).refactor(A)
     assert F.report.facts["repivoted"]
@@ -282,7 +282,7 @@ def test_orderings_and_analyses_travel():
 
 
 def test_warnings_point_at_the_callers_line():
-    """Also from deep within: python shows each once a line, and it has to be the user's."""
+    """Python shows a warning once per line, so it must be attributed to the caller's line at any depth."""
     L = ms.datasets.grid2d(5, 5)
     path = sp.csr_array(np.diag([1.0, -1.0, 2.0]))
     calls = [lambda: ms.cholesky(L, pin=True).solve(np.ones(25)), lambda: ms.cg(L, np.ones(25)), lambda: ms.cg(path, np.ones(3)),

@@ -11,7 +11,7 @@ import pytest
 from meshsolve.factor.ldlt.fronts_cuda import STATIC
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.library() is None, reason="no NVRTC: pip install nvidia-cuda-nvrtc-cu12")
-SLACK = 8                           # registers by which versions of the compiler differ; stack and spills may not grow
+SLACK = 8                           # tolerance in registers for other compiler versions; none for stack and spills
 
 
 def limits():
@@ -40,7 +40,7 @@ def test_no_kernel_spills():
 
 
 def test_kernels_that_ask_for_all_shared_memory_leave_room_for_their_own():
-    """What a block gets at most is for its dynamic and its static shared memory together."""
+    """The limit per block is for dynamic and static shared memory together."""
     beside = {"factor/lu/fronts/fronts.cu": 0, "factor/ldlt/complete.cu": STATIC}
     for file, room in beside.items():
         panels = {name: machines for name, machines in limits()[file].items() if name.startswith("k_panel")}
@@ -63,7 +63,7 @@ def test_the_report_is_read_as_ptxas_writes_it():
 @needs_nvrtc
 @pytest.mark.parametrize("name", ["parac/ordered", "parac/rounds", "ildl/rows"])
 def test_factors_that_are_the_cpus_to_the_bit_add_as_it_does(name):
-    """A fused multiply-add in sums or samples would give other bits, and then other samples or pivots, than the CPU's arithmetic."""
+    """A fused multiply-add in sums or samples would change bits, and then samples or pivots, compared with the CPU."""
     ptx = nvrtc.run(nvrtc.PACKAGE / f"factor/{name}.cu", 90, "-DMESHSOLVE_UNFUSED")[1]
     assert "div.rn.f64" in ptx and "fma.rn.f64" not in ptx
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
-LAYERS = [                                  # from the top; a room may import rooms below its own line
+LAYERS = [                                  # from the top; a package may import packages of lower lines
     ["__init__", "__main__"],
     ["cli"],
     ["apps", "torch"],
@@ -36,11 +36,11 @@ LAYERS = [                                  # from the top; a room may import ro
     ["device"],
     ["errors", "types", "version", "native", "_core"],
 ]
-LEVEL = {room: len(LAYERS) - k for k, rooms in enumerate(LAYERS) for room in rooms}
+LEVEL = {package: len(LAYERS) - k for k, packages in enumerate(LAYERS) for package in packages}
 OPTIONAL = {"cupy", "cupyx", "polyscope", "nvmath", "torch"}
 
 
-def room(module):
+def package(module):
     parts = module.removeprefix("meshsolve").strip(".").split(".")
     for k in (2, 1):
         if ".".join(parts[:k]) in LEVEL:
@@ -69,18 +69,18 @@ def sources():
 def test_imports_point_downwards():
     upward = []
     for file, name, tree in sources():
-        here = room(name)
-        assert here is not None, f"{file}: give this room a layer"
+        own = package(name)
+        assert own is not None, f"{file}: give this package a layer"
         for target in imports(tree):
-            there = room(target)
-            assert there is not None, f"{file} imports {target}, which has no layer"
-            if there != here and LEVEL[there] >= LEVEL[here]:
-                upward.append(f"{file.name}: {here} imports {there}")
+            target_package = package(target)
+            assert target_package is not None, f"{file} imports {target}, which has no layer"
+            if target_package != own and LEVEL[target_package] >= LEVEL[own]:
+                upward.append(f"{file.name}: {own} imports {target_package}")
     assert not upward, upward
 
 
 def test_the_rule_itself_finds_an_upward_import():
-    assert LEVEL[room("meshsolve.order")] < LEVEL[room("meshsolve.api")]
+    assert LEVEL[package("meshsolve.order")] < LEVEL[package("meshsolve.api")]
     assert list(imports(ast.parse("from meshsolve.api import cholesky"))) == ["meshsolve.api"]
     assert list(imports(ast.parse("from meshsolve import order"))) == ["meshsolve.order"]
 

@@ -130,7 +130,7 @@ except MemoryError as e:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and fixed places of Linux")
 def test_a_buffer_that_was_never_made_gives_nothing_back():
-    """Unmapping it would take what lies at the lowest addresses: the interpreter itself, where it is not relocatable."""
+    """Unmapping address 0 could unmap the interpreter itself, if it is not relocatable."""
     done = subprocess.run([sys.executable, "-c", NO_ROOM], capture_output=True, text=True)
     if done.returncode == 77:
         pytest.skip("low addresses cannot be mapped here")
@@ -159,9 +159,9 @@ _core.keep_free_memory(10**7, 2)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc and limits of Linux")
 def test_room_for_phases_is_made_once_and_no_more_than_is_used():
-    """32 bytes an entry, from 8 MB to 32 MB together, in huge pages where the heap will go on. No room for them is no error."""
+    """32 bytes per entry, from 8 MB to 32 MB in total, in huge pages at the end of the heap. Failure to reserve them is no error."""
     done = subprocess.run([sys.executable, "-c", ROOM_FOR_PHASES], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     mapped, resident = np.array([int(pages) * 4096 for pages in done.stdout.split()]).reshape(3, 2).T
-    assert mapped.sum() < 2**27                      # half of it addresses that the second thread's heap may take
+    assert mapped.sum() < 2**27                      # half of it is address space of the second thread's heap
     assert resident[0] < 2**20 and resident[1] <= 32 * 400_000 + 2**21 and resident.sum() <= 2**25 + 2**20

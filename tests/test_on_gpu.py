@@ -1,4 +1,4 @@
-"""Tests on a GPU go on after one that loses the device, that kills its process, or that does not end."""
+"""Tests on a GPU continue after a test that loses the device, kills its process, or does not end."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""What a release consists of: one version, and a configuration of wheels that says what the package says."""
+"""A release has one version, and the configuration of wheels agrees with the package."""
 
 import pathlib
 import re
@@ -32,7 +32,7 @@ def test_wheels_are_built_for_every_python_that_is_supported():
 
 @pytest.mark.parametrize("file", ["native/memory/buffer.cpp", "native/threads/parallel.cpp", "native/dense/dense.cpp"])
 def test_what_one_system_alone_has_is_guarded(file):
-    """Headers of POSIX, glibc and x86 are included behind a condition, here and nowhere else."""
+    """Headers of POSIX, glibc and x86 are included under a condition, and only in these files."""
     text, depth = (ROOT / "meshsolve" / file).read_text(), 0
     for line in text.splitlines():
         depth += line.startswith("#if") - line.startswith("#endif")
@@ -50,13 +50,13 @@ def test_no_other_file_includes_what_one_system_alone_has():
 
 
 def workflow(name):
-    """A workflow as GitHub reads it; the key ``on`` is True to YAML 1.1."""
+    """A parsed workflow; YAML 1.1 reads the key ``on`` as True."""
     yaml = pytest.importorskip("yaml", reason="comes with MkDocs: pip install .[docs]")
     return yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
 
 
 def commands(name):
-    """Every line that a workflow hands to a shell."""
+    """Every shell command of a workflow."""
     steps = [step for job in workflow(name)["jobs"].values() for step in job["steps"]]
     return [line.strip() for step in steps for line in step.get("run", "").splitlines()]
 
@@ -69,8 +69,8 @@ def test_every_workflow_is_looked_at():
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_what_a_workflow_names_is_there(name):
-    """Scripts and files exist, and so do extras of the package; rights are given to single jobs, runs take each other's place."""
+def test_files_of_a_workflow_exist(name):
+    """Scripts, files and extras exist; permissions are set per job, and a new run cancels an older one."""
     flow, found = workflow(name), 0
     for line in commands(name):
         words = shlex.split(line.replace("\\", "/"))

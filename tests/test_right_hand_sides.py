@@ -1,4 +1,4 @@
-"""Every solver takes every kind of right-hand side, and every kind of matrix, and answers as for plain arrays."""
+"""Every solver accepts every kind of right-hand side and matrix, with the same results as for plain arrays."""
 
 import sys
 import warnings
@@ -39,7 +39,7 @@ SOLVERS = {
 
 
 class Tagged(np.ndarray):
-    """A subclass that must not leak into the arithmetic."""
+    """A subclass that must not be used in the arithmetic."""
 
 
 def read_only(b):
@@ -155,7 +155,7 @@ def test_solve_is_not_judged_by_what_float32_rounds_away(A):
 
 
 def test_solve_warns_where_rounding_keeps_the_residual_large():
-    A = np.diag([1e-12, 1.0]) + 1e-7 * np.array([[0, 1.0], [1.0, 0]])       # the pivot of row 0 cancels almost wholly
+    A = np.diag([1e-12, 1.0]) + 1e-7 * np.array([[0, 1.0], [1.0, 0]])       # the pivot of row 0 cancels almost completely
     A[0, 0] = 1e-14 * (1 + 1e-9)
     with pytest.warns(ms.ConvergenceWarning, match="above rtol = 1e-10: A is singular, badly scaled"):
         x, info = ms.solve(A, [1.0, 0.3], "cholesky", rtol=1e-10)
@@ -188,7 +188,7 @@ def test_solve_tells_plain_numbers_of_a_block(method):
 
 
 def obtuse(seed, stretch):
-    """A mesh whose cotangent Laplacian has negative weights, so that no graph stands for it, and a vertex of no face."""
+    """A mesh whose cotangent Laplacian has negative weights, so it is not a graph Laplacian, with an unreferenced vertex."""
     ball = ms.datasets.icosphere(2)
     vertices = np.vstack([ball.vertices * [1, 1, stretch] + 0.02 * np.random.default_rng(seed).standard_normal(ball.vertices.shape), [[9, 9, 9]]])
     return ms.Mesh(vertices, ball.faces)
@@ -227,7 +227,7 @@ def test_rows_that_sum_to_zero_need_not_be_definite():
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-160, 1e160, 1e200, 1e300])
 def test_any_unit_of_measure(scale):
-    """Squares of b leave the range of float64: every x was called a solution."""
+    """Squares of b overflow or underflow in float64, and every x was accepted as a solution."""
     x = np.linspace(1, 2, N)
     zero = x - x.mean()
     for M in (None, ms.parac(scale * LAPLACIAN)):

@@ -1,4 +1,4 @@
-"""The scripts of a clone, with a Python that notes what it is asked to install and to run in place of the one in .venv."""
+"""The scripts of a clone, with a fake Python in .venv that records what it is called to install and run."""
 import os
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ echo >> {notes}
 
 @pytest.fixture
 def clone(tmp_path):
-    """A folder with the scripts alone, and a .venv whose commands write their arguments into `notes`."""
+    """A folder with only the scripts, and a .venv whose commands write their arguments to `notes`."""
     folder = tmp_path / "clone"
     shutil.copytree(ROOT / "scripts", folder / "scripts")
     shutil.copy(ROOT / "pyproject.toml", folder)
@@ -32,7 +32,7 @@ def clone(tmp_path):
 
 
 def run(clone, script, *arguments, cwd):
-    environment = os.environ | {"PATH": f"{clone / '.venv/bin'}:{os.environ['PATH']}"}     # no packages of the system either
+    environment = os.environ | {"PATH": f"{clone / '.venv/bin'}:{os.environ['PATH']}"}     # without system packages
     done = subprocess.run(["bash", clone / "scripts" / script, *arguments], cwd=cwd, env=environment, capture_output=True, text=True)
     notes = clone.parent / "notes"
     return done, notes.read_text().splitlines() if notes.exists() else []

@@ -34,7 +34,7 @@ def test_the_site_builds(site):
 
 
 def named(path):
-    """(object, module) that a dotted path names, a function rather than the module of the same name."""
+    """(object, module) of a dotted path; a function is preferred to a module of the same name."""
     parts = path.split(".")
     for k in range(len(parts) - 1, 0, -1):
         module = sys.modules.get(".".join(parts[:k]))
@@ -46,7 +46,7 @@ def named(path):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["solvers", "meshes", "orderings", "applications", "datasets", "errors"])
 def test_the_reference_shows_functions_with_the_defaults_of_their_signatures(site, page):
-    """Of cg, whose module has the same name, it showed the module; of parameters that share a line, the default of one."""
+    """The page of cg showed the module of the same name, and only one default of parameters that share a line."""
     text = (site / "reference" / page / "index.html").read_text()
     pieces = re.split(r'id="(meshsolve[\w.]*)" class="doc doc-heading"', text)
     shown = dict(zip(pieces[1::2], pieces[2::2], strict=True))
@@ -58,13 +58,13 @@ def test_the_reference_shows_functions_with_the_defaults_of_their_signatures(sit
             continue
         try:
             signature = inspect.signature(thing)
-        except ValueError:                                  # of a class without one
+        except ValueError:                                  # a class without a signature
             continue
         if inspect.isfunction(thing):
             assert f"<span class=\"nf\">{thing.__name__}</span>" in piece, f"{path} is shown without its signature"
         for name, default in re.findall(r'<b><code>([\w*]+)</code></b>\s*\(.*?(?:default:\s*<code>(.*?)</code>\s*)?\)\s*–', piece, re.S):
             known = signature.parameters.get(name)
-            if known is None:                               # an attribute of a class
+            if known is None:                               # a class attribute
                 continue
             checked += 1
             if known.default is inspect.Parameter.empty:
@@ -95,11 +95,11 @@ def test_every_public_name_is_in_the_reference():
 
     text = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
     rooms = {"operators": ms.operators, "order": ms.order, "apps": ms.apps, "datasets": ms.datasets, "apps.circuit": ms.apps.circuit}
-    elsewhere = {"__version__", "Ordering", "order.resolve", *rooms}       # Ordering is there as order.Ordering
+    elsewhere = {"__version__", "Ordering", "order.resolve", *rooms}       # Ordering is documented as order.Ordering
     names = {n for n in ms.__all__ if not n.endswith(("Error", "Warning"))}
     names |= {f"{room}.{n}" for room, module in rooms.items() if room != "datasets" for n in module.__all__ if n not in ms.__all__}
     def entries(name):
-        """As the reference may name it: a function that has the name of its module by the module's path."""
+        """Its name in the reference: a function with the name of its module is listed under the module's path."""
         thing = functools.reduce(getattr, name.split("."), ms)
         return f"meshsolve.{name}", f"{getattr(thing, '__module__', '')}.{getattr(thing, '__name__', '')}"
 
@@ -110,7 +110,7 @@ def test_every_public_name_is_in_the_reference():
 
 @pytest.mark.slow
 def test_pictures_can_be_made(tmp_path):
-    """Those of the algorithms; test_demos.py draws those of the demos, tests/apps/viewer opens the windows."""
+    """Pictures of algorithms; test_demos.py draws those of the demos, tests/apps/viewer those of the viewer."""
     spec = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "pictures.py")
     pictures = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(pictures)
@@ -130,7 +130,7 @@ ALGORITHMS = re.findall(r"(\w+\.md)", (ROOT / "mkdocs.yml").read_text().partitio
 @pytest.mark.parametrize("page", ALGORITHMS)
 def test_each_algorithm_has_its_picture_sources_and_limits(page):
     text = (ROOT / "docs" / page).read_text()
-    if page == "gpu.md":                                               # the algorithms are those of the other pages
+    if page == "gpu.md":                                               # its algorithms are on other pages
         assert "What was checked, and what was not" in text
         return
     assert re.search(r"!\[.{10,}\]\(\S+\.png\)", text), "no picture"

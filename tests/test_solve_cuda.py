@@ -1,4 +1,4 @@
-"""ms.solve with device="cuda": the solutions of the host, on the side of b; on stand-ins for CuPy, and on a GPU with -m gpu."""
+"""ms.solve with device="cuda": the host's solutions in the memory of b; on the kernel harness, and on a GPU with -m gpu."""
 
 import warnings
 
@@ -15,7 +15,7 @@ from meshsolve.krylov import diagonal
 
 
 def there(A):
-    """An array or a matrix on the GPU, as a caller has it."""
+    """A caller's array or matrix on the GPU."""
     if not sp.issparse(A):
         return device.to_device(A)
     A = sp.csr_array(A)
@@ -68,7 +68,7 @@ def test_iterations_with_the_diagonal_and_with_a_factor_share_the_matrix(gpu, mo
     assert info.method == "parac" and sizes.count(A.nnz) == 2           # indices and values
 
 
-def test_auto_uses_the_gpu_if_an_input_lies_there(gpu):
+def test_auto_uses_the_gpu_if_an_input_is_on_it(gpu):
     A = spd(grid(9, 8))
     b = np.ones(72)
     for matrix, rhs in ((there(A), b), (A, there(b))):
@@ -77,7 +77,7 @@ def test_auto_uses_the_gpu_if_an_input_lies_there(gpu):
 
 
 def test_a_graph_without_separators_is_not_ordered_on_the_gpu(gpu, monkeypatch):
-    """Nor on the host: its operations are estimated, and iterations take less time."""
+    """Nor on the host: its operations are estimated, and iterations are faster."""
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 6000, (2, 12_000))
     half = sp.coo_array((np.ones(12_000), ends), shape=(6000, 6000))
@@ -88,7 +88,7 @@ def test_a_graph_without_separators_is_not_ordered_on_the_gpu(gpu, monkeypatch):
 
 
 def count_as_large(monkeypatch, iteration):
-    """Small factors count as large, and an iteration as ``iteration`` operations per entry."""
+    """Count small factors as large, and an iteration as ``iteration`` operations per entry."""
     for name in ("LARGE_FACTOR", "WORTH_A_TRIAL", "SMALL"):
         monkeypatch.setattr(solving, name, 1e-9)
     monkeypatch.setattr(diagonal, "ITERATION", iteration)

@@ -8,16 +8,16 @@ import pytest
 TESTS = pathlib.Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "meshsolve"
 FOLDERS = [file.parent.relative_to(PACKAGE) for file in PACKAGE.rglob("__init__.py")]
-PACKAGES = sorted(folder.as_posix() for folder in FOLDERS if 1 <= len(folder.parts) <= 2)       # parts of these are tested through them
+PACKAGES = sorted(folder.as_posix() for folder in FOLDERS if 1 <= len(folder.parts) <= 2)       # deeper packages count for their parent
 
 
 def is_slow(node):
-    """True for a statement of a module or a decorator that names the marker."""
+    """True for a statement or decorator that uses the marker slow."""
     return any(isinstance(part, ast.Attribute) and part.attr == "slow" for part in ast.walk(node))
 
 
 def quick_tests(tree):
-    """Names of the test functions of a module that no marker takes out of the quick tier."""
+    """Names of the test functions of a module in the quick tier."""
     if any(is_slow(node) for node in tree.body if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "pytestmark"):
         return []
     return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
@@ -25,7 +25,7 @@ def quick_tests(tree):
 
 
 def imported(tree):
-    """Modules that a file imports, with a name for each thing that is imported from one."""
+    """Full names of all imports of a file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -34,7 +34,7 @@ def imported(tree):
 
 
 def reached(file):
-    """Packages that a test file with a quick test belongs to: its folder's, and those that it imports from."""
+    """Packages reached by the quick tests of a file: that of its folder, and those that it imports from."""
     tree = ast.parse(file.read_text())
     if not quick_tests(tree):
         return set()

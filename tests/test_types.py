@@ -1,4 +1,4 @@
-"""Types: every public function says what it takes and gives, a checker finds no fault, and users see the types."""
+"""Types: public functions are annotated, mypy is clean, and users see the types."""
 
 import inspect
 import pathlib
@@ -28,7 +28,7 @@ def test_public_functions_are_annotated(name):
 
 @pytest.mark.parametrize("constructed", [ms.Mesh, ms.PatchMesh, ms.Ordering, ms.torch.Solver], ids=lambda c: c.__name__)
 def test_constructors_are_annotated(constructed):
-    """Or a call is an error under mypy --strict."""
+    """Without annotations a call is an error under mypy --strict."""
     assert all(p.annotation is not p.empty for p in inspect.signature(constructed).parameters.values())
 
 
@@ -79,6 +79,6 @@ def test_users_see_types_and_wrong_words(tmp_path):
     assert all(f in revealed[2] for f in factors) and revealed[4] == "meshsolve.krylov.info.Info"
     assert revealed[5] == "meshsolve.apps.circuit.results.OperatingPoint"
     assert "ndarray" in revealed[6] and revealed[7:] == ["tuple[int, int]", "dict[str, float]", "dict[str, float]"]
-    faults = [line for line in done.stdout.splitlines() if ": error:" in line and file.name in line]     # not those of a checkout
+    faults = [line for line in done.stdout.splitlines() if ": error:" in line and file.name in line]     # without errors in a checkout
     words = ["precision", "kind", "system", "presision"]
     assert len(faults) == 4 and all(word in line for word, line in zip(words, faults)), done.stdout

@@ -1,4 +1,4 @@
-"""Small symmetric positive definite matrices, each nasty in its own way, and what tests ask of a solution."""
+"""Small symmetric positive definite matrices with different difficulties, and the backward error of a solution."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +28,7 @@ def star(n):
 
 
 def truss(m):
-    """Stiffness of m x m joints with bars along sides and diagonals, (2 m^2, 2 m^2), free to shift and to turn; and the joints."""
+    """Stiffness matrix (2 m^2, 2 m^2) of m x m joints with bars along sides and diagonals, with free rigid-body modes; and the joints."""
     joints, at = np.argwhere(np.ones((m, m))), np.arange(m * m).reshape(m, m)
     pairs = ((at[1:], at[:-1]), (at[:, 1:], at[:, :-1]), (at[1:, 1:], at[:-1, :-1]), (at[1:, :-1], at[:-1, 1:]))
     ends = np.concatenate([np.stack([a.ravel(), b.ravel()], 1) for a, b in pairs])
@@ -40,7 +40,7 @@ def truss(m):
 
 
 def zoo():
-    """Name -> symmetric positive definite csr_array."""
+    """Symmetric positive definite csr_arrays by name."""
     two = sp.block_diag([grid(5, 4), grid(3, 7)])
     dense_row = sp.csr_array(grid(12, 12) + star(144))
     return {

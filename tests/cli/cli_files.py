@@ -1,4 +1,4 @@
-"""What the tests of the command line ask of files."""
+"""Helpers of the command line tests for files."""
 
 import scipy.io
 

@@ -1,4 +1,4 @@
-"""The command line in this process, and a folder of small problems to call it on."""
+"""Fixtures: the command line in this process, and a folder of small problems."""
 
 import numpy as np
 import pytest

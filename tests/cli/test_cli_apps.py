@@ -1,4 +1,4 @@
-"""The command line, mcf, smooth and circuit: the results of the functions, in files of every format."""
+"""The commands mcf, smooth and circuit: the results of the functions, in files of every format."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The command line, what goes wrong: exit codes, one line an error, files that are written together or not at all; help."""
+"""Errors of the command line: exit codes, one line per error, all outputs or none; help."""
 
 import gzip
 import pathlib
@@ -25,7 +25,7 @@ def test_wrong_usage_is_2(run, folder, monkeypatch, argv):
     before = listing(folder)
     code, text, err = run(*argv)
     assert (code, text) == (2, "") and listing(folder) == before
-    if argv:                                            # one line that says what is wrong, one that says where help is
+    if argv:                                            # one line with the error, one with the command for help
         command = argv[0] if argv[0] in ("mcf", "smooth", "order", "circuit", "solve", "view", "info") else ""
         first, second = err.splitlines()
         assert first.startswith("meshsolve: error: ") and second in {f"try: meshsolve {command}".strip() + " --help", "try: meshsolve --help"}
@@ -33,14 +33,14 @@ def test_wrong_usage_is_2(run, folder, monkeypatch, argv):
         assert "usage: meshsolve" in err
 
 
-def test_standard_input_is_told_from_a_file(run, folder, monkeypatch):
+def test_standard_input_is_not_a_file(run, folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert "standard input and output are not supported, only files; write ./- for a file named -" in run("order", "A.mtx", "--perm", "-")[2]
     assert run("order", "A.mtx", "--perm", "./-", "--quiet") == (0, "", "") and pathlib.Path("-").exists()
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "soon", "inf"])
-def test_a_wrong_time_step_is_told_what_would_do(run, given):
+def test_the_message_of_a_wrong_time_step(run, given):
     assert "must be auto or a number above 0" in run("mcf", "ball.obj", "-o", "x.obj", "--dt", given)[2]
 
 
@@ -148,7 +148,7 @@ def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, argv, w
 @pytest.mark.slow
 @pytest.mark.parametrize("failure, words", [(OSError(28, "No space left on device"), "No space left"), (KeyboardInterrupt(), "interrupted"),
                                             (MemoryError(), "not enough memory"), (ZeroDivisionError("oh"), "ZeroDivisionError: oh")])
-def test_outputs_come_together_or_not_at_all(run, folder, monkeypatch, failure, words):
+def test_all_outputs_are_written_or_none(run, folder, monkeypatch, failure, words):
     def fails(path, report):
         path.write_text("half")
         raise failure
@@ -170,7 +170,7 @@ def test_a_matrix_or_a_deck_is_never_overwritten(run, folder):
         assert code == 1 and "this is an input" in err and listing(folder) == before
 
 
-def test_a_report_does_not_take_the_place_of_the_mesh(run, folder):
+def test_a_report_does_not_replace_the_mesh(run, folder):
     before = listing(folder)
     for option, name in (("--report", "scan.ply"), ("--report", "out.obj")):
         code, _, err = run("smooth", folder / "scan.ply", "-o", folder / "out.obj", option, folder / name, "--quiet")
@@ -187,7 +187,7 @@ def test_warnings_are_one_line(run, folder):
     assert code == 0 and err.startswith(f"meshsolve: warning: {folder / 'ball.obj'}: the surface has collapsed") and err.count("\n") == 1
 
 
-def test_a_bad_setting_of_the_environment_is_said(run, folder, monkeypatch):
+def test_a_bad_environment_variable_is_reported(run, folder, monkeypatch):
     monkeypatch.setenv("MESHSOLVE_NUM_THREADS", "many")
     code, _, err = run("order", folder / "A.mtx")
     assert code == 1 and err.startswith("meshsolve: error: MESHSOLVE_NUM_THREADS")
@@ -198,7 +198,7 @@ def test_help(run, command):
     code, text, err = run(*filter(None, [command]), "--help")
     assert (code, err) == (0, "") and "usage: meshsolve" in text and len(text) > 300
     assert "Exit codes: 0 success; 2 wrong usage; 130 interrupted; 1 any other error" in " ".join(text.split())
-    assert not re.search(r"\s{2,}(default:|of (the )?\w+ \(default)", text)              # what an option is, not only its default
+    assert not re.search(r"\s{2,}(default:|of (the )?\w+ \(default)", text)              # help must describe an option, not only its default
 
 
 def test_version(run):

@@ -1,4 +1,4 @@
-"""The command line, order and info: permutations, statistics, and what is said of a file to a person and to a program."""
+"""The commands order and info: permutations, statistics, printed facts and JSON reports."""
 
 import json
 import re
@@ -97,8 +97,8 @@ def test_info_without_a_file(run):
 # ---- for programs -----------------------------------------------------------------------------------------------------
 
 
-def told(run, folder, *argv):
-    """What a command tells a program."""
+def reported(run, folder, *argv):
+    """Run a command and return its JSON report."""
     assert run(*argv, "--report", folder / "r.json")[0] == 0
     report = json.loads((folder / "r.json").read_text())
     assert all(re.fullmatch("[A-Za-z_]+", name) for name in report)
@@ -108,7 +108,7 @@ def told(run, folder, *argv):
 def test_info_of_a_mesh_for_programs(run, folder):
     mesh = ms.load_mesh(folder / "scan.ply")
     sym = ms.analyze(ms.graph_laplacian(mesh))
-    report = told(run, folder, "info", folder / "scan.ply")
+    report = reported(run, folder, "info", folder / "scan.ply")
     for name, value in {"kind": "mesh", "vertices": len(mesh.vertices), "edges": len(mesh.edges), "faces": len(mesh.faces), "manifold": True,
                         "components": 1, "vertices_in_no_face": 0, "edges_of_more_than_two_faces": 0, "faces_without_area": 0,
                         "method": "cholesky", "ordering": sym.report.as_dict()["ordering"], "nnz_L": sym.nnz, "flops": sym.flops, "bytes": sym.nbytes}.items():
@@ -116,7 +116,7 @@ def test_info_of_a_mesh_for_programs(run, folder):
     assert report["extent"] == pytest.approx(np.ptp(mesh.vertices, axis=0)) and report["area"] > 0 and report["mean_edge"] > 0
     assert report["euler_characteristic"] == len(mesh.vertices) - len(mesh.edges) + len(mesh.faces)
     ms.Mesh(np.eye(5)[:, :3], [[0, 1, 2], [0, 1, 3], [1, 0, 2]]).save(folder / "odd.obj")
-    report = told(run, folder, "info", folder / "odd.obj")
+    report = reported(run, folder, "info", folder / "odd.obj")
     assert report["vertices_in_no_face"] == 1 and report["manifold"] is False and report["edges_of_more_than_two_faces"] == 1
     assert report["boundary_edges"] == 2
 
@@ -130,7 +130,7 @@ def test_info_of_a_mesh_for_programs(run, folder):
 def test_info_of_a_matrix_for_programs(run, folder, name, expected):
     scipy.io.mmwrite(folder / "C.mtx", sp.coo_array(np.diag([1.0, 2.0, 1j])))
     scipy.io.mmwrite(folder / "D.mtx", sp.coo_array(np.diag([1.0, -1.0, 1.0])))
-    report = told(run, folder, "info", folder / name)
+    report = reported(run, folder, "info", folder / name)
     assert {key: report[key] for key in expected} == expected and ("condition_number" in report) == (name == "A.npz")
 
 
@@ -143,16 +143,16 @@ def test_info_of_a_matrix_whose_condition_is_no_number(run, folder):
 
 def test_info_of_what_is_not_known_is_null_for_programs(run, folder, monkeypatch):
     monkeypatch.setattr(describe, "MOST_FLOPS", 1.0)
-    assert told(run, folder, "info", folder / "A.mtx")["positive_definite"] is None
+    assert reported(run, folder, "info", folder / "A.mtx")["positive_definite"] is None
 
 
 def test_info_of_the_installation_for_programs(run, folder):
-    report = told(run, folder, "info")
+    report = reported(run, folder, "info")
     assert report["threads"] >= 1 and report["meshsolve"] == ms.__version__ and report["instruction_set"]
     assert "none" not in report.values() and "not installed" not in report.values()
 
 
-def test_view_tells_programs_numbers(run, folder):
+def test_the_report_of_view_has_numbers(run, folder):
     pytest.importorskip("polyscope")
-    report = told(run, folder, "view", folder / "ball.obj", "--show", "one patch", "--screenshot", folder / "p.png", "--quiet")
+    report = reported(run, folder, "view", folder / "ball.obj", "--show", "one patch", "--screenshot", folder / "p.png", "--quiet")
     assert report["vertices"] == 162 and report["manifold"] is True and report["view"] == "one patch" and report["colors"].startswith("blue")

@@ -1,4 +1,4 @@
-"""The command line as a process: pipes that break, Ctrl-C, a closed standard output, a progress bar."""
+"""The command line as a process: broken pipes, Ctrl-C, a closed standard output, a progress bar."""
 
 import os
 import pty
@@ -43,7 +43,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(folder):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_warnings_that_nobody_reads_keep_nothing_from_being_written(folder):
+def test_a_closed_standard_error_does_not_stop_the_output(folder):
     """`meshsolve mcf MESH -o OUT 2>&1 | head -1`: the exit code was 0, and there was no OUT."""
     corners = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\n"
     (folder / "d.obj").write_text(corners + "f 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\nf 1 1 2\n")          # the last face is dropped, with a warning
@@ -101,7 +101,7 @@ def test_ctrl_c_while_the_command_line_is_read_is_one_line_too(run, monkeypatch)
     assert run("info") == (130, "", "meshsolve: error: interrupted\n")
 
 
-def test_a_bar_is_shown_to_a_person(folder):
+def test_a_bar_is_shown_on_a_terminal(folder):
     main, side = pty.openpty()
     child = subprocess.Popen([sys.executable, "-m", "meshsolve", *LONG], cwd=folder, stdout=subprocess.DEVNULL, stderr=side,
                              env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "80"})

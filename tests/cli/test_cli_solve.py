@@ -1,4 +1,4 @@
-"""The command line, solve: matrices and vectors in every format, methods, solutions that miss their tolerance, a device."""
+"""The command solve: matrices and vectors in every format, methods, missed tolerances, devices."""
 
 import gzip
 import json
@@ -129,7 +129,7 @@ def test_a_link_stays_and_so_do_permissions(run, folder):
 
 @pytest.mark.parametrize("command", ["mcf", "smooth", "solve"])
 def test_a_device(run, folder, command):
-    """On a stand-in for a GPU the files of the CPU; without one, one line that says what is missing."""
+    """The kernel harness writes the same files as the CPU; without a GPU one line names what is missing."""
     from kernel_harness.strict import Strict
 
     from meshsolve import device

@@ -131,9 +131,9 @@ def test_launches_that_a_gpu_refuses():
     """The harness would run them."""
     K, nothing = device.kernels("patches/cut.cu"), np.zeros(1, np.int32)
     with device.use(Harness()):
-        with pytest.raises(KernelError, match="128 threads a block, its __launch_bounds__ are 64"):
+        with pytest.raises(KernelError, match="128 threads per block, above its __launch_bounds__ of 64"):
             device.launch(K.k_merge, 1, 128, 0, ())
-        with pytest.raises(KernelError, match="49152 bytes of shared memory and [1-9][0-9]* of its own"):
+        with pytest.raises(KernelError, match="49152 bytes of dynamic and [1-9][0-9]* of static shared memory"):
             device.launch(K.k_cut, 1, 256, 48 << 10, ())
         device.launch(K.k_lowest_vertex, 1, 256, 0, (np.int32(0), nothing, nothing, nothing, nothing))
 

@@ -9,7 +9,7 @@ Bad, Unsymmetric, Indefinite, Pattern = ms.InvalidInputError, ms.NotSymmetricErr
 
 @dataclass
 class Row:
-    """``call(tmp)`` returns (function, arguments, keywords). ``error`` is None for valid input."""
+    """``call(tmp)`` returns (function, arguments, keywords). ``error`` is ``None`` for valid input."""
 
     function: str
     given: str

@@ -1,4 +1,4 @@
-"""Runs the library's CUDA kernels on the CPU: see README.md. `Harness` stands in for CuPy behind `meshsolve.device`."""
+"""Runs the library's CUDA kernels on the CPU, see README.md. `Harness` replaces CuPy as backend of `meshsolve.device`."""
 
 from kernel_harness.harness import Harness, KernelError, OnDevice
 

@@ -1,10 +1,11 @@
-// One CUDA block on one OS thread: its threads as fibers, its barriers, its shared memory; and the launch of a grid.
+// A thread block on one OS thread: fibers for its threads, barriers, shared memory; and the launch of a grid.
 //
-// A fiber runs until it meets a barrier, an atomic or a sleep; with a seed the next one is drawn at random and atomics and
-// fences yield at random. Several blocks are in flight at once on OS threads of their own, so that kernels whose blocks wait
-// for each other make progress. Found here: threads that wait at different barriers, a barrier that not all live threads can
-// reach, lanes outside their mask, a spin without progress (time-out). A failure ends the launch with a message that names
-// block and thread; the sanitizers find the rest.
+// A fiber runs until it reaches a barrier, an atomic or a sleep. With a seed the next fiber is chosen at random, and atomics and
+// fences yield at random. Several blocks run at once on separate OS threads, so that kernels whose blocks wait for each other
+// make progress.
+// Detected: threads waiting at different barriers, a barrier that not all live threads can reach, lanes outside their mask, a spin
+// without progress (timeout). A failure ends the launch with a message that names block and thread. The sanitizers detect other
+// faults.
 #pragma once
 #include <sched.h>
 
@@ -34,9 +35,9 @@ using Clock = std::chrono::steady_clock;
 
 struct Barrier {                                          // __syncthreads
   unsigned count = 0, generation = 0, line = 0;
-  char order[2] = {0, 0};                                 // addresses that carry the order to the sanitizer, by parity
+  char order[2] = {0, 0};                                 // addresses that define the order for the sanitizer, by parity
 };
-struct WarpBarrier {                                      // of one mask: what its lanes brought, by parity of the generation
+struct WarpBarrier {                                      // barrier of one mask; values of its lanes by parity of the generation
   unsigned mask = 0, count = 0, generation = 0, arrived[2] = {0, 0}, ballot[2] = {0, 0};
   char order[2] = {0, 0};
   uint64_t slot[2][32];
@@ -117,7 +118,7 @@ HARNESS_QUIET inline void make_fiber(Block& b, unsigned rank) {
   prepare(*b.fibers[rank], rank, fiber_main);
 }
 
-// ThreadSanitizer orders a fiber behind the one that makes it: there all are made before the block begins.
+// ThreadSanitizer orders a fiber after its creator, so all fibers are created before the block begins.
 HARNESS_QUIET inline Fiber& start_fiber(Block& b) {
   if (!HARNESS_TSAN) make_fiber(b, b.used);
   Fiber& f = *b.fibers[b.used++];
@@ -216,7 +217,7 @@ HARNESS_QUIET inline void yield() {
   b.current = self;
 }
 
-// In atomics and fences: what a spin loop without a sleep calls.
+// Called in atomics and fences, for spin loops without a sleep.
 HARNESS_QUIET inline void maybe_yield() {
   Block& b = *here;
   if (b.launch->seed ? b.draw(4) : (++b.operations & 63) == 0) yield();
@@ -253,7 +254,7 @@ HARNESS_QUIET inline WarpBarrier& barrier_of(Warp& warp, unsigned mask) {
   return *warp.barriers.back();
 }
 
-// All lanes of the mask bring `bits` and `vote`; `parity` says where in the barrier they lie. Only __syncwarp orders memory.
+// Exchanges `bits` and `vote` of all lanes of the mask, stored in the barrier by `parity`. Only __syncwarp orders memory.
 HARNESS_QUIET inline WarpBarrier& sync_warp(unsigned mask, uint64_t bits, bool vote, bool orders, unsigned& parity) {
   Block& b = *here;
   Fiber& f = b.fiber();
@@ -279,7 +280,7 @@ HARNESS_QUIET inline WarpBarrier& sync_warp(unsigned mask, uint64_t bits, bool v
   return barrier;
 }
 
-// A thread that has returned no longer counts at barriers. True: this fiber goes on with the next thread of the block.
+// A thread that has returned no longer counts at barriers. Returns true if this fiber continues with the next thread of the block.
 HARNESS_QUIET inline bool finish_thread(Block& b, Fiber& f) {
   Quiet quiet(&f);
   Warp& warp = b.warps[f.linear >> 5];
@@ -374,7 +375,7 @@ HARNESS_QUIET inline void begin_block(Block& b, unsigned number) {
   for (Slot& slot : b.slots) {
     slot.fresh = false;
     if (!HARNESS_TSAN) continue;
-    free(slot.memory);                                    // the sanitizer forgets the accesses of the last block
+    free(slot.memory);                                    // so the sanitizer drops the accesses of the last block
     slot = {};
   }
 }
@@ -414,7 +415,7 @@ HARNESS_QUIET inline void run_blocks(Launch& L) {
   spare().blocks.push_back(std::move(own));
 }
 
-// 0, or 1 with a message in `error`. The kernel is run by `resident` OS threads at most.
+// Runs the kernel on at most `resident` OS threads. Returns 0, or 1 with a message in `error`.
 inline int run(Launch& L, unsigned resident, char* error, size_t room) {
   L.blocks = L.grid.x * L.grid.y * L.grid.z;
   L.threads = L.block.x * L.block.y * L.block.z;
@@ -454,7 +455,7 @@ int launch(void (*kernel)(A...), const unsigned* grid, const unsigned* block, si
   return run(L, resident, error, room);
 }
 
-// "*i4" for int*, "f8" for double: what the arguments of a launch are checked against.
+// Type codes of the parameters for the check of launch arguments: "*i4" for int*, "f8" for double.
 template <class T> std::string type_name() {
   if constexpr (std::is_pointer_v<T>) return "*" + type_name<std::remove_cv_t<std::remove_pointer_t<T>>>();
   else if constexpr (std::is_same_v<T, bool>) return "b1";

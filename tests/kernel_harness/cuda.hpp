@@ -1,9 +1,9 @@
-// The words of CUDA that a kernel of this library may use, for g++: launch indices, barriers, warp operations, atomics,
-// fences, a few intrinsics. What is not here does not compile, and does not belong into a kernel.
+// The CUDA functions that kernels of this library may use, for g++: launch indices, barriers, warp operations, atomics, fences,
+// a few intrinsics. Kernels with other CUDA functions do not compile.
 //
-// Memory model under ThreadSanitizer, as in C++11: atomics and volatile accesses are relaxed; __threadfence before a strong
-// store publishes, __threadfence after a strong load acquires. So a missing fence around a plain payload is a data race.
-// Memory order is stronger than a GPU's in every other build, and lanes are never in lockstep.
+// Memory model under ThreadSanitizer, as in C++11: atomics and volatile accesses are relaxed. A __threadfence before a strong store
+// releases, a __threadfence after a strong load acquires. So a missing fence around a plain payload is a data race.
+// In other builds memory order is stronger than on a GPU. Lanes are never in lockstep.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace harness {
 // ---- memory order
 
 #if HARNESS_TSAN
-HARNESS_QUIET inline void strong_store(void* p) {         // publishes what the last fence of this thread covered
+HARNESS_QUIET inline void strong_store(void* p) {         // releases the accesses before the last fence of this thread
   Block* const b = here;
   if (!b) return;
   Fiber& f = b->fiber();

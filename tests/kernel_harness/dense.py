@@ -1,5 +1,7 @@
-"""The numpy twin of the library calls behind `meshsolve.device.dense`: in place, lower triangles only. As on the GPU, what is not
-finite goes through."""
+"""Numpy counterparts of the library calls of `meshsolve.device.dense`: in place, lower triangles only.
+
+As on the GPU, values that are not finite are not refused.
+"""
 
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs

@@ -1,9 +1,9 @@
-// Fibers: the CUDA threads of one block take turns on one OS thread, each on a stack of its own.
+// Fibers: the CUDA threads of a block run in turns on one OS thread, each with a separate stack.
 //
-// A switch saves the callee-saved registers and exchanges the stack pointer, about 30 ns. AddressSanitizer is told of each
-// change of stack; ThreadSanitizer sees every fiber as a thread, with no order between two of them but what a barrier makes.
-// The harness's own accesses are not the kernel's: functions marked HARNESS_QUIET are not instrumented, and a Quiet in scope
-// hides what they inline.
+// A switch saves the callee-saved registers and exchanges the stack pointer, about 30 ns. AddressSanitizer is notified of each
+// change of stack. For ThreadSanitizer every fiber is a thread, and only barriers order two of them.
+// Accesses of the harness are hidden from the sanitizers: functions marked HARNESS_QUIET are not instrumented, and a Quiet in
+// scope hides the functions that they inline.
 #pragma once
 #include <sys/mman.h>
 
@@ -53,7 +53,7 @@ struct Context {
   void* sp = nullptr;
   void prepare(char* low, size_t size, void (*entry)()) {
     void** p = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(low + size) & ~uintptr_t{15});
-    *--p = nullptr;                                       // where entry would return to; it never does
+    *--p = nullptr;                                       // return address of entry, which never returns
     *--p = reinterpret_cast<void*>(entry);
     for (int i = 0; i < 6; ++i) *--p = nullptr;           // six saved registers
     sp = p;
@@ -89,8 +89,8 @@ struct Fiber {
   const unsigned* waits_for = nullptr;                    // blocked while *waits_for == generation
   unsigned generation = 0;
   int quiet = 0;                                          // depth of Quiet
-  void *tsan = nullptr, *publisher = nullptr;             // ThreadSanitizer's fibers: the thread, and what its fences cover
-  char fenced = 0;                                        // a fence has been passed; its address carries the order
+  void *tsan = nullptr, *publisher = nullptr;             // ThreadSanitizer's fibers: of the thread, and of its accesses before fences
+  char fenced = 0;                                        // 1 after a fence; its address defines the order
   std::vector<void*> strong_loads;                        // flags read since the last fence
 };
 
@@ -106,8 +106,8 @@ inline void allocate_stack(Fiber& f) {
   f.stack = p + page;
 }
 
-// What ran on this stack before is forgotten; `rank` staggers the stacks over the sets of the cache. ThreadSanitizer's fibers
-// take a millisecond to make, so they are kept: exchange_identities sees to it that they serve other threads in the next block.
+// Resets the stack for another thread; `rank` staggers the stacks over the sets of the cache. ThreadSanitizer's fibers take a
+// millisecond to create, so they are kept. exchange_identities assigns them to other threads in the next block.
 HARNESS_QUIET inline void prepare(Fiber& f, unsigned rank, void (*entry)()) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_unpoison_memory_region(f.stack, f.size);
@@ -123,7 +123,7 @@ HARNESS_QUIET inline void prepare(Fiber& f, unsigned rank, void (*entry)()) {
   f.context.prepare(f.stack, f.size - (rank * 7 % 61) * 64, entry);
 }
 
-// ---- what the sanitizers are told
+// ---- sanitizer notifications
 
 #if HARNESS_TSAN
 HARNESS_QUIET inline void quiet_begin(Fiber* f) {
@@ -148,7 +148,7 @@ struct Quiet {
 };
 #endif
 
-// The OS thread's own stack and identity: where a fiber returns to.
+// Stack and identity of the OS thread, to which fibers return.
 struct Home {
   Context context;
   const void* low = nullptr;
@@ -171,7 +171,7 @@ HARNESS_QUIET inline void note_home(Home& home) {
   (void)home;
 }
 
-// Leaves `from` (null: home) for `to` (null: home); returns when something switches back.
+// Switches from `from` (null: home) to `to` (null: home); returns when another fiber switches back.
 HARNESS_QUIET inline void switch_fiber(Home& home, Fiber* from, Fiber* to) {
 #if HARNESS_TSAN
   if (from && !from->live)

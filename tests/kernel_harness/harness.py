@@ -1,7 +1,7 @@
-"""A stand-in for CuPy behind `meshsolve.device`: numpy arrays are the memory of the device, kernels are compiled by g++.
+"""A backend of `meshsolve.device` on the CPU: device memory is numpy arrays, kernels are compiled by g++.
 
-A .cu file is taken as it is. Its quoted includes are put in place, each `__shared__` variable becomes a reference into a heap
-block of its exact size, and what g++ would take in another sense than NVRTC is refused with file and line.
+A .cu file is used unchanged. Quoted includes are expanded, and each `__shared__` variable becomes a reference into a heap block of
+its exact size. Code that g++ and NVRTC would interpret differently is refused with file and line.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ _GLOBAL = re.compile(r"\b__global__\b")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*$', re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 SUFFIX = {"": "", "double": "_f64", "float": "_f32"}        # of kernels in kernel_limits.json, by SCALAR
-LIMITS = HERE.parent / "kernel_limits.json"                 # shared memory that each kernel declares itself
+LIMITS = HERE.parent / "kernel_limits.json"                 # static shared memory of each kernel
 
 
 class KernelError(RuntimeError):
-    """A kernel that deadlocked, spun without progress, met a divergent barrier, or was launched with wrong arguments."""
+    """A deadlock, a spin without progress, a divergent barrier, or a launch with wrong arguments."""
 
 
 class Harness:
-    """What `meshsolve.device` asks of a backend, and how launches are varied.
+    """The backend interface of `meshsolve.device`, with settings that vary launches.
 
     Parameters
     ----------
     resident : int
-        Blocks in flight at once.
+        Number of blocks in flight.
     seed : int
-        0: threads take turns; else they are drawn at random and yield at random.
+        0: threads run round-robin; otherwise they are chosen at random and yield at random.
     block : int or None
-        Threads a block, in place of what the algorithm asks for where it asks for one dimension.
+        Number of threads of one-dimensional blocks, instead of the algorithm's choice.
     timeout : float
-        Seconds that a thread may spin without progress of its block.
+        Seconds that a thread may spin while its block makes no progress.
     sanitize : {None, "address", "thread"}
-        Needs the sanitizer's runtime in the process: see `sanitized.py`.
+        Needs the sanitizer's runtime in the process, see `sanitized.py`.
     shared_limit : int
-        Most bytes of dynamic shared memory a block.
+        Largest dynamic shared memory of a block, bytes.
     """
 
     name = "harness"
     xp = np
-    multiprocessors = 3                                     # more blocks than are in flight, where a kernel is persistent
+    multiprocessors = 3                                     # persistent kernels launch more blocks than are in flight
     memory_errors = (MemoryError,)
     device_errors = ()
 
@@ -76,7 +76,7 @@ class Harness:
         self.resident, self.seed, self.block, self.timeout = resident, seed, block, timeout
         self.shared_limit = shared_limit
         self.sanitize = sanitize or os.environ.get("MESHSOLVE_HARNESS_SANITIZE") or None
-        self.launches = {}                                  # how often each kernel ran
+        self.launches = {}                                  # number of launches of each kernel
 
     def function(self, path, name, scalar=""):
         """The kernel `name` of a .cu file with SCALAR defined as `scalar`, compiled unless the cache has it."""
@@ -89,18 +89,18 @@ class Harness:
         if self.block and len(block) == 1:
             block = (self.block,)
         if max(grid[1:], default=0) > MOST_ACROSS:
-            raise KernelError(f"{name}: a grid of {grid} blocks, at most {MOST_ACROSS} in y and z")
+            raise KernelError(f"{name}: the grid has {grid} blocks; at most {MOST_ACROSS} are allowed in y and z")
         if shared > self.shared_limit:
-            raise KernelError(f"{name}: {shared} bytes of shared memory, at most {self.shared_limit} are there")
+            raise KernelError(f"{name}: {shared} bytes of shared memory; at most {self.shared_limit} are available")
         library.launch(name, grid, block, shared, args, self.resident, self.seed, self.timeout)
 
     def _check_size(self, library, name, block, shared):
-        """What a GPU refuses to launch, where the block is not to be varied anyway."""
-        threads, most, own = int(np.prod(block)), library.most_threads[name], library.shared.get(name, 0)
+        """Raise if a GPU would refuse the launch. Block sizes set by the harness are not checked."""
+        threads, most, static = int(np.prod(block)), library.most_threads[name], library.shared.get(name, 0)
         if threads > most and not self.block:
-            raise KernelError(f"{name}: {threads} threads a block, its __launch_bounds__ are {most}")
-        if shared + own > max(self.shared_limit, 48 << 10):                 # what every GPU has
-            raise KernelError(f"{name}: {shared} bytes of shared memory and {own} of its own, more than there are")
+            raise KernelError(f"{name}: {threads} threads per block, above its __launch_bounds__ of {most}")
+        if shared + static > max(self.shared_limit, 48 << 10):              # 48 kB on every GPU
+            raise KernelError(f"{name}: {shared} bytes of dynamic and {static} of static shared memory are more than available")
 
     def to_device(self, array):
         return np.array(array, copy=True)
@@ -112,7 +112,7 @@ class Harness:
         return lambda: self.to_host(array)
 
     def is_native(self, array):
-        """Whether an array lies on this device: numpy arrays lie on the host as well, so only those that say so do."""
+        """True for arrays of class OnDevice; plain numpy arrays are on the host."""
         return isinstance(array, OnDevice)
 
     def dense(self, op, *args, **options):
@@ -128,14 +128,14 @@ class Harness:
 
 
 class OnDevice(np.ndarray):
-    """What a caller hands over as an array that lies on the GPU: ``array.view(OnDevice)``."""
+    """A caller's array on the GPU: ``array.view(OnDevice)``."""
 
 
 # ---- source -----------------------------------------------------------------------------------------------------------
 
 
 def read(path, folders, seen):
-    """The text of a file with its quoted includes in place, each file once, after `check` and `transform`."""
+    """Return the text of a file after `check` and `transform`, with quoted includes expanded, each file once."""
     text = path.read_text()
     check(text, path)
     seen.add(path)
@@ -153,7 +153,7 @@ def read(path, folders, seen):
 
 
 def check(text, path):
-    """Refuse what g++ would take in another sense than NVRTC, with the line."""
+    """Raise for code that g++ and NVRTC would interpret differently, with the line."""
     code = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
 
     def refuse(position, why):
@@ -166,14 +166,14 @@ def check(text, path):
             refuse(m.start(), "one __shared__ variable per declaration")
     for word in ("asm", "__activemask"):
         if m := re.search(rf"\b{word}\b", code):
-            refuse(m.start(), f"{word} is not supported here")
+            refuse(m.start(), f"{word} is not supported")
     for m in _GLOBAL.finditer(code):
         if not _KERNEL.match(code, code.rfind("extern", 0, m.start())):
             refuse(m.start(), 'write: extern "C" __global__ void __launch_bounds__(threads) name(...)')
 
 
 def _depth(code, position):
-    """Braces that are open at a position, those of namespaces and extern "C" apart."""
+    """Number of open braces at a position, not counting namespaces and extern "C"."""
     open_ = []
     for m in re.finditer(r'((?:\bnamespace\b[\w\s:]*|extern\s+"C"\s*)?)\{|\}', code[:position]):
         if m[0] == "}":
@@ -184,7 +184,7 @@ def _depth(code, position):
 
 
 def transform(text, file):
-    """`__shared__` variables as references into heap blocks, numbered by file and place; 0 and 1 are the harness's own."""
+    """Replace `__shared__` variables by references into heap blocks, numbered by file and position; the harness uses 0 and 1."""
     ids = iter(range(2 + 64 * file, 2 + 64 * (file + 1)))
     text = _DYNAMIC.sub(lambda m: f"{m[1]}* {m[2]} = static_cast<{m[1]}*>(harness::dynamic_shared());", text)
     return _STATIC.sub(lambda m: f"auto& {m[2]} = harness::shared_variable<{m[1]}{m[3]}>({next(ids)});", text)
@@ -208,15 +208,15 @@ def _library(path, sanitize, scalar):
     file = folder / f"{path.stem}.{key}.so"
     if not file.exists():
         made = folder / f"{path.stem}.{key}.{os.getpid()}.tmp"
-        plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}       # g++ itself must not run sanitized
+        plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}       # no sanitizer in g++ itself
         done = subprocess.run([*command, "-x", "c++", "-", "-o", made], input=code, text=True, capture_output=True, env=plain)
         if done.returncode:
             raise SyntaxError(done.stderr)
         made.replace(file)
-    return Library(file, names, most_threads, _own_shared(path, scalar))
+    return Library(file, names, most_threads, _static_shared(path, scalar))
 
 
-def _own_shared(path, scalar):
+def _static_shared(path, scalar):
     """Bytes of shared memory that each kernel of a file of the package declares, as NVRTC found them."""
     known = json.loads(LIMITS.read_text())
     kernels = known.get(path.resolve().relative_to(PACKAGE).as_posix(), {}) if path.resolve().is_relative_to(PACKAGE) else {}
@@ -241,7 +241,7 @@ class Library:
     def launch(self, name, grid, block, shared, args, resident, seed, timeout):
         types = self.types[name]
         if len(types) != len(args):
-            raise KernelError(f"{name} takes {len(types)} arguments, not {len(args)}")
+            raise KernelError(f"{name} takes {len(types)} arguments, got {len(args)}")
         values = [_argument(name, k, type_, value) for k, (type_, value) in enumerate(zip(types, args))]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         sizes = [(ctypes.c_uint * 3)(*(*size, 1, 1)[:3]) for size in (grid, block)]
@@ -252,22 +252,22 @@ class Library:
 
 
 def _argument(kernel, position, expected, value):
-    """One argument in memory of its own; its type has to be the kernel's to the bit, which CuPy would not check."""
-    place = f"{kernel}, argument {position}"
+    """Copy an argument to separate memory. Its type must be exactly the kernel's; CuPy would not check this."""
+    where = f"{kernel}, argument {position}"
     if isinstance(value, np.ndarray) and value.ndim:
         given = "*" + value.dtype.str[1:]
         if not (value.flags.c_contiguous or value.flags.f_contiguous):
-            raise KernelError(f"{place}: the array is not contiguous")
+            raise KernelError(f"{where}: the array is not contiguous")
         if given != expected:
-            raise KernelError(f"{place}: {given[1:]} array, the kernel takes {expected}")
+            raise KernelError(f"{where}: {given[1:]} array, the kernel takes {expected}")
         return ctypes.c_void_p(_address(value))
     if not isinstance(value, np.generic) or value.dtype.str[1:] != expected:
-        raise KernelError(f"{place}: {type(value).__name__}, the kernel takes {expected}")
+        raise KernelError(f"{where}: {type(value).__name__}, the kernel takes {expected}")
     return ctypes.create_string_buffer(value.tobytes(), value.nbytes)
 
 
 def _address(array):
-    """As CuPy's: null for an array made without entries, but not for an empty part of another."""
+    """The address as CuPy gives it: null for an array allocated with size 0, but not for an empty slice."""
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base

@@ -1,4 +1,4 @@
-"""Runs tests or a script in a child process that begins with a sanitizer's runtime: python itself is not instrumented."""
+"""Run tests or a script in a child process with a sanitizer's runtime preloaded; Python itself is not instrumented."""
 
 import functools
 import os
@@ -10,13 +10,13 @@ RUNTIMES = {"address": "libasan.so", "thread": "libtsan.so"}
 
 @functools.cache
 def runtime(sanitizer):
-    """The path of the sanitizer's runtime, or None where the compiler has none."""
+    """Return the path of the sanitizer's runtime, or None if the compiler has none."""
     named = subprocess.run(["g++", f"-print-file-name={RUNTIMES[sanitizer]}"], capture_output=True, text=True).stdout.strip()
     return named if os.path.isabs(named) else None
 
 
 def python(arguments, sanitizer=None, timeout=3600):
-    """A finished child: ``python arguments``, kernels of the harness built for the sanitizer."""
+    """Run ``python arguments`` with the harness's kernels built for the sanitizer; returns the completed process."""
     folders = [os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *sys.path]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, folders)))
     if sanitizer:

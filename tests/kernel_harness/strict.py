@@ -1,7 +1,8 @@
-"""A stricter stand-in for CuPy: arrays that are no numpy arrays, so that what only CuPy would refuse fails here as well.
+"""A harness with device arrays that are not numpy arrays, so that it refuses what CuPy refuses.
 
-Numpy arrays and those of the device do not mix, nothing becomes a numpy array by itself, and array functions are those of CuPy 14
-with its limits. Fresh arrays hold garbage. What goes to the host and comes from it is counted: `comes_back` holds the size of each array.
+Numpy arrays and device arrays do not mix, there is no implicit conversion, and array functions are those of CuPy 14 with its
+limits.
+New arrays have garbage values. Copies to the host are recorded: `comes_back` has the size of each array.
 """
 
 import operator
@@ -10,7 +11,7 @@ import numpy as np
 
 from kernel_harness.harness import Harness
 
-# of the module cupy, looked up in 14.2: what the library uses, and some more
+# functions of cupy 14.2 that the library uses, and some more
 FUNCTIONS = frozenset((
     "abs", "add", "all", "any", "append", "arange", "argmax", "argmin", "argsort", "array", "array_equal", "asarray",
     "ascontiguousarray", "asfortranarray", "bincount", "broadcast_to", "concatenate", "cumsum", "diff", "empty",
@@ -20,14 +21,14 @@ FUNCTIONS = frozenset((
 METHODS = frozenset(("all", "any", "argmax", "argmin", "astype", "copy", "max", "mean", "min", "ravel", "repeat", "reshape", "sum", "fill",
                      "view", "tolist"))
 KEEP_ORDER = frozenset(("array", "asarray", "asfortranarray", "broadcast_to", "full_like", "ones_like", "zeros_like"))
-MOST_BINS = 256                                             # of a histogram of CUB's; with more it takes memory for each block of threads
+MOST_BINS = 256                                             # most bins of CUB's histogram; with more it allocates memory per thread block
 NUMBERS = (bool, int, float, complex, np.generic, type(None), str, np.dtype, type, slice, type(Ellipsis))
 
 
 class Array:
-    """An array on the pretended device."""
+    """An array on the simulated device."""
 
-    __array_ufunc__ = None                                  # numpy leaves operators to this class, or raises
+    __array_ufunc__ = None                                  # numpy defers operators to this class, or raises
 
     def __init__(self, array):
         self.host = array
@@ -40,7 +41,7 @@ class Array:
         return self.host.__array_interface__ | {"version": 3}
 
     def get(self):
-        """A numpy copy, asked for by name."""
+        """Return a numpy copy."""
         Strict.comes_back.append(self.host.size)
         return np.array(self.host, order="C")
 
@@ -69,7 +70,7 @@ class Array:
 
     def __getattr__(self, name):
         if name not in METHODS:
-            raise AttributeError(f"no {name} here: is it CuPy's?")
+            raise AttributeError(f"{name} is not in strict.METHODS: add it if CuPy has it")
 
         def call(*args, **kwargs):
             _refuse_options(name, kwargs)
@@ -120,54 +121,54 @@ Array.__hash__ = None
 
 
 def _refuse_options(name, options):
-    """Those of numpy that CuPy lacks."""
+    """Raise for options of numpy that CuPy does not have."""
     if {"initial", "where"} & set(options) or options.get("kind") not in (None, "stable"):
         raise TypeError(f"CuPy's {name} does not take all of {', '.join(options)}")
 
 
 def _refuse_twice(index):
-    """Of two values for one place, numpy takes the last and CuPy either."""
+    """Raise for repeated indices: numpy assigns the last value, CuPy any of them."""
     if len(np.unique(index)) < index.size:
-        raise ValueError("several values are assigned to one place: CuPy takes any of them")
+        raise ValueError("several values are assigned to the same entry: CuPy assigns any of them")
 
 
 def by_rows(found):
-    """CuPy lays out what it computes by rows, numpy as it finds the arguments."""
+    """Results of CuPy are in C order; numpy follows the order of the arguments."""
     if isinstance(found, tuple):
         return tuple(map(by_rows, found))
     return np.ascontiguousarray(found) if isinstance(found, np.ndarray) and found.ndim > 1 else found
 
 
 def garbage(array):
-    """What lies in fresh memory of a device; numpy's is zeros, as a rule."""
+    """Fill a new array with garbage, as in new device memory; numpy's new memory is mostly zeros."""
     array.fill(np.nan if array.dtype.kind in "fc" else np.frombuffer(b"\xc5" * array.itemsize, array.dtype)[0])
     return array
 
 
 def wrap(value):
-    """What numpy gave as it lies on the device: CuPy's sums and entries are arrays without dimensions there."""
+    """Convert numpy results to device arrays. Sums and entries are 0-dimensional arrays, as in CuPy."""
     if isinstance(value, tuple):
         return tuple(map(wrap, value))
     return Array(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def unwrap(value):
-    """What numpy takes; a numpy array among the arguments is refused."""
+    """Convert device arrays to numpy arguments; raise for numpy arrays."""
     if isinstance(value, Array):
         return value.host
     if isinstance(value, (tuple, list)):
         return type(value)(map(unwrap, value))
-    if isinstance(value, slice):                            # the one place where CuPy takes its arrays, which are no index, for integers
+    if isinstance(value, slice):                            # CuPy accepts its arrays as integers only in slices
         return slice(*(int(end) if isinstance(end, Array) else end for end in (value.start, value.stop, value.step)))
     if isinstance(value, np.ndarray) and value.ndim:
-        raise TypeError("a numpy array where CuPy wants one of its own")
+        raise TypeError("CuPy needs a CuPy array, got a numpy array")
     if not isinstance(value, (*NUMBERS, np.ndarray)):
         raise TypeError(f"CuPy does not take {type(value).__name__}")
     return value
 
 
 class Module:
-    """The module that stands for cupy."""
+    """Replacement of the module cupy."""
 
     ndarray = Array
 
@@ -182,17 +183,18 @@ class Module:
         if isinstance(value, type) or not callable(value):
             return value
         if full not in FUNCTIONS:
-            raise AttributeError(f"xp.{full}: look up whether CuPy has it, and put it into strict.FUNCTIONS")
+            raise AttributeError(f"xp.{full} is not in strict.FUNCTIONS: add it if CuPy has it")
         return lambda *args, **kwargs: self._call(full, value, args, kwargs)
 
     def _call(self, name, function, args, kwargs):
         _refuse_options(name, kwargs)
         if name == "lexsort" and not isinstance(args[0], Array):
-            raise TypeError("keys has to be a cupy.ndarray")
+            raise TypeError("keys must be a cupy.ndarray")
         if name == "searchsorted" and not isinstance(args[1], Array):
             raise NotImplementedError("only for cupy.ndarray")
         if name == "bincount" and (args[0].size == 0 or max(int(args[0].host.max()) + 1, kwargs.get("minlength", 0)) > MOST_BINS):
-            raise ValueError("bincount of nothing, or with more bins than it has shared memory for: see meshsolve.sparse.lists_cuda.bincount")
+            raise ValueError("bincount of nothing, or with more bins than it has shared memory for: see "
+                             "meshsolve.sparse.lists_cuda.bincount")
         if name in ("array", "asarray") and isinstance(args[0], (list, np.ndarray)):
             return Array(np.array(args[0], **{"dtype": args[1]} if args[1:] else kwargs))
         found = function(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()})
@@ -202,7 +204,7 @@ class Module:
 
 
 class Strict(Harness):
-    """The harness with such arrays."""
+    """The harness with strict arrays."""
 
     comes_back = []
 
@@ -234,22 +236,21 @@ class Strict(Harness):
 
 
 class Csr:
-    """As much of cupyx.scipy.sparse.csr_matrix as intake looks at."""
+    """The attributes of cupyx.scipy.sparse.csr_matrix that the input checks use."""
 
     has_canonical_format, format = True, "csr"
 
     def __init__(self, data, indices, indptr, shape):
         if not all(isinstance(part, Array) for part in (data, indices, indptr)):
-            raise TypeError("cupyx takes arrays of CuPy")
+            raise TypeError("cupyx needs CuPy arrays")
         self.data, self.indices, self.indptr, self.shape = data, indices.astype(np.int32), indptr.astype(np.int32), tuple(shape)
         self.nnz, self.ndim, self.dtype = len(indices), 2, data.dtype
 
     def tocsr(self):
-        """Itself."""
         return self
 
     def get(self):
-        """A scipy matrix."""
+        """Return a scipy matrix."""
         import scipy.sparse as sp
 
         return sp.csr_matrix((self.data.get(), self.indices.get(), self.indptr.get()), shape=self.shape)

@@ -1,4 +1,4 @@
-"""The tests marked `sanitize` again, their kernels built for AddressSanitizer and ThreadSanitizer."""
+"""The tests marked `sanitize`, with kernels built for AddressSanitizer and ThreadSanitizer."""
 
 import pathlib
 

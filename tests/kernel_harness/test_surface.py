@@ -1,4 +1,4 @@
-"""Each word of CUDA that kernels may use, and the helpers of common.cuh, beside numpy."""
+"""Each supported CUDA function, and the helpers of common.cuh, compared with numpy."""
 
 import pathlib
 

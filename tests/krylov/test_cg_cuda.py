@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from on_device import Sparse, back, nothing_comes_back, there
+from on_device import Sparse, nothing_copied_to_host, to_cuda, to_numpy
 
 import meshsolve as ms
 from meshsolve import device
@@ -52,7 +52,7 @@ def test_it_gives_up_as_on_the_host(cuda, patience, iterations):
     b = np.random.default_rng(0).standard_normal(256)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ms.ConvergenceWarning)
-        (x, info), (y, other) = (iterate(GROUNDED, there, None, None, 1e-9, gives_up=lambda done, left: left() > patience) for there in (b, device.to_device(b)))
+        (x, info), (y, other) = (iterate(GROUNDED, to_cuda, None, None, 1e-9, gives_up=lambda done, left: left() > patience) for to_cuda in (b, device.to_device(b)))
     assert info.iterations == other.iterations == iterations and np.allclose(x, device.to_host(y), atol=1e-9)
     assert other.converged == info.converged == (iterations > 20) and len(other.residuals) == iterations + 1
 
@@ -87,11 +87,11 @@ def star(n):
 def test_a_long_row_is_the_sum_of_a_block(cuda, n, k):
     """A matrix without long rows takes one launch."""
     A, P = star(n), np.random.default_rng(0).standard_normal((n, k))
-    multiply, Q = product.Product(Csr(n, A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)), there(np.empty((n, k)))
-    multiply(there(P), Q)
-    assert np.allclose(back(Q), A @ P, rtol=1e-12, atol=1e-12)
-    multiply(there(P), Q, abs(multiply.data))
-    assert np.allclose(back(Q), abs(A) @ P, rtol=1e-12, atol=1e-12)
+    multiply, Q = product.Product(Csr(n, A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)), to_cuda(np.empty((n, k)))
+    multiply(to_cuda(P), Q)
+    assert np.allclose(to_numpy(Q), A @ P, rtol=1e-12, atol=1e-12)
+    multiply(to_cuda(P), Q, abs(multiply.data))
+    assert np.allclose(to_numpy(Q), abs(A) @ P, rtol=1e-12, atol=1e-12)
     assert cuda is None or cuda.launches.get("k_multiply_long", 0) == (2 if n > product.LONG else 0)
 
 
@@ -173,10 +173,10 @@ def test_a_solution_out_of_range_has_not_converged(cuda):
 
 def test_starts_of_either_side(cuda):
     P, b = ms.parac(GROUNDED, device="cuda"), GROUNDED @ np.arange(256.0)
-    for rhs in (b, there(b)):
-        for x0 in (np.arange(256.0), there(np.arange(256.0))):
+    for rhs in (b, to_cuda(b)):
+        for x0 in (np.arange(256.0), to_cuda(np.arange(256.0))):
             x, info = ms.cg(GROUNDED, rhs, M=P, x0=x0)
-            assert info.iterations == 0 and np.array_equal(back(x), np.arange(256.0)) and device.holds(x) == device.holds(rhs)
+            assert info.iterations == 0 and np.array_equal(to_numpy(x), np.arange(256.0)) and device.holds(x) == device.holds(rhs)
 
 
 @pytest.mark.parametrize("A", [GROUNDED, GRID, ISLANDS], ids=["grounded", "grid", "islands"])
@@ -184,12 +184,12 @@ def test_a_matrix_on_the_gpu_stays_there(cuda, monkeypatch, A):
     """No call copies it to the host, with the null space of M and with that of the matrix alone."""
     b, P, there_A = A @ np.arange(float(A.shape[0])), ms.parac(A, device="cuda"), Sparse(A)
     for M in (P, None):
-        x, info = ms.cg(A, there(b), M=M)
-        with nothing_comes_back(monkeypatch, most=cg_cuda.LOOK):
-            y, other = ms.cg(there_A, there(b), M=M)
-        assert np.array_equal(back(x), back(y)) and info.iterations == other.iterations and other.report.facts["nnz_A"] == A.nnz
+        x, info = ms.cg(A, to_cuda(b), M=M)
+        with nothing_copied_to_host(monkeypatch, most=cg_cuda.LOOK):
+            y, other = ms.cg(there_A, to_cuda(b), M=M)
+        assert np.array_equal(to_numpy(x), to_numpy(y)) and info.iterations == other.iterations and other.report.facts["nnz_A"] == A.nnz
         x, info = ms.cg(A, b)
-        assert info.converged and np.allclose(back(y), x, atol=1e-5)
+        assert info.converged and np.allclose(to_numpy(y), x, atol=1e-5)
 
 
 def test_means_of_components_without_a_factor(cuda):
@@ -201,8 +201,8 @@ def test_means_of_components_without_a_factor(cuda):
         with pytest.warns(ms.ConvergenceWarning, match="b is not in the range of A"):
             x, info = ms.cg(A, b)
         with pytest.warns(ms.ConvergenceWarning, match="b is not in the range of A"):
-            y, other = ms.cg(Sparse(A), there(b))
-        assert np.allclose(back(y), x, atol=1e-6) and np.allclose(info.relative_residual, other.relative_residual, rtol=1e-6)
+            y, other = ms.cg(Sparse(A), to_cuda(b))
+        assert np.allclose(to_numpy(y), x, atol=1e-6) and np.allclose(info.relative_residual, other.relative_residual, rtol=1e-6)
         assert abs(info.iterations - other.iterations).max() <= 1
 
 
@@ -221,7 +221,7 @@ def bad_matrices():
 @pytest.mark.parametrize("A, error, words", bad_matrices())
 def test_matrices_on_the_gpu_are_refused_as_on_the_host(cuda, A, error, words, solve):
     refused = []
-    for matrix, b in ((sp.csr_array(A), np.ones(256)), (Sparse(A), there(np.ones(256))), (there(A), there(np.ones(256)))):
+    for matrix, b in ((sp.csr_array(A), np.ones(256)), (Sparse(A), to_cuda(np.ones(256))), (to_cuda(A), to_cuda(np.ones(256)))):
         with pytest.raises(error, match=words) as caught:
             solve(matrix, b)
         refused.append({getattr(caught.value, name, None) for name in ("row", "column")})              # of an entry or its mirror entry
@@ -232,8 +232,8 @@ def test_a_negligible_entry_may_lack_its_mirror_entry(cuda):
     A = GROUNDED.tolil()
     A[9, 200] = 1e-14
     A, b = sp.csr_array(A), GROUNDED @ np.arange(256.0)
-    x, info = ms.cg(Sparse(A), there(b))
-    assert info.converged and np.allclose(back(x), np.arange(256), atol=1e-4) and info.report.facts["nnz_A"] == A.nnz + 1
+    x, info = ms.cg(Sparse(A), to_cuda(b))
+    assert info.converged and np.allclose(to_numpy(x), np.arange(256), atol=1e-4) and info.report.facts["nnz_A"] == A.nnz + 1
 
 
 def test_refusals(cuda):
@@ -246,7 +246,7 @@ def test_refusals(cuda):
     bad = np.ones(343)
     bad[7] = np.nan
     with pytest.raises(ms.InvalidInputError, match="b: row 7"):
-        ms.cg(GRID, there(bad), M=P)
+        ms.cg(GRID, to_cuda(bad), M=P)
 
 
 def test_no_scheduling_shows(varied):
@@ -261,10 +261,10 @@ def test_no_scheduling_shows(varied):
 def decide(what, total, scalars, standing, fresh):
     """(scalars (7, k), standing (k,)) after k_decide, for the sum `total` of each column."""
     k = len(total)
-    arrays = [there(np.array(total, float)), there(np.array(scalars, float)), there(np.array(standing, np.int32)),
-              there(np.array(fresh, np.int32)), there(np.zeros(k, np.int32)), there(np.zeros(k))]
+    arrays = [to_cuda(np.array(total, float)), to_cuda(np.array(scalars, float)), to_cuda(np.array(standing, np.int32)),
+              to_cuda(np.array(fresh, np.int32)), to_cuda(np.zeros(k, np.int32)), to_cuda(np.zeros(k))]
     device.launch(cg_cuda.K.k_decide, k, 32, 0, (np.int32(what), np.int32(k), np.int32(1), np.float64(LOST_AT), *arrays))
-    return back(arrays[1]), back(arrays[2])
+    return to_numpy(arrays[1]), to_numpy(arrays[2])
 
 
 def test_a_restarted_column_drops_its_direction(cuda):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from on_device import back, there
+from on_device import to_cuda, to_numpy
 
 import meshsolve as ms
 
@@ -20,11 +20,11 @@ def test_complex_right_hand_sides_on_the_gpu(cuda, name):
     for shape in ((n,), (n, 2)):
         b = A @ (rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
         x, info = solve(A, b, M=M)
-        y, other = solve(A, there(b), M=M)
-        assert np.array_equal(back(y), x) and np.array_equal(info.iterations, other.iterations) and info.converged
-        for x0 in (x, there(x)):
-            z, more = solve(A, there(b), M=M, x0=x0)
-            assert np.array_equal(back(z), x) and not np.any(more.iterations)
-        assert solve(A, there(b), M=M, x0=there(x.real.copy()))[1].converged
+        y, other = solve(A, to_cuda(b), M=M)
+        assert np.array_equal(to_numpy(y), x) and np.array_equal(info.iterations, other.iterations) and info.converged
+        for x0 in (x, to_cuda(x)):
+            z, more = solve(A, to_cuda(b), M=M, x0=x0)
+            assert np.array_equal(to_numpy(z), x) and not np.any(more.iterations)
+        assert solve(A, to_cuda(b), M=M, x0=to_cuda(x.real.copy()))[1].converged
         with pytest.raises(ms.InvalidInputError, match="x0 is complex"):
-            solve(A, there(b.real.copy()), M=M, x0=there(x))
+            solve(A, to_cuda(b.real.copy()), M=M, x0=to_cuda(x))

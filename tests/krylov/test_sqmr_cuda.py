@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from on_device import Sparse, back, nothing_comes_back, there
+from on_device import Sparse, nothing_copied_to_host, to_cuda, to_numpy
 
 import meshsolve as ms
 from meshsolve import device
@@ -80,11 +80,11 @@ def test_a_solution_out_of_range_has_not_converged(cuda):
 
 def test_a_matrix_on_the_gpu_stays_there(cuda, monkeypatch):
     """No call copies it to the host."""
-    M, b, A = ms.ildl(KKT, fill_level=1, device="cuda"), there(B[:, 0].copy()), Sparse(KKT)
+    M, b, A = ms.ildl(KKT, fill_level=1, device="cuda"), to_cuda(B[:, 0].copy()), Sparse(KKT)
     x, info = ms.sqmr(KKT, b, M=M)
-    with nothing_comes_back(monkeypatch, most=8 * cg_cuda.LOOK):
+    with nothing_copied_to_host(monkeypatch, most=8 * cg_cuda.LOOK):
         y, other = ms.sqmr(A, b, M=M)
-    assert np.array_equal(back(x), back(y)) and info.iterations == other.iterations and other.report.facts["nnz_A"] == KKT.nnz
+    assert np.array_equal(to_numpy(x), to_numpy(y)) and info.iterations == other.iterations and other.report.facts["nnz_A"] == KKT.nnz
 
 
 def test_complex_start_and_callback(cuda):
@@ -147,12 +147,12 @@ def test_singular_but_consistent(cuda):
 def test_arrays_on_the_gpu_stay_there(cuda):
     if cuda is None:
         pytest.skip("the GPU has arrays of its own")
-    b = there(B)
+    b = to_cuda(B)
     _, info = ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1, device="cuda"))
     assert info.converged and info.report.facts["device"] == "cuda"
     with pytest.raises(ms.InvalidInputError, match="M on the host"):
         ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1))
-    _, info = ms.sqmr(ms.datasets.helmholtz(8, 7), there(np.ones(64)), rtol=1e-6)
+    _, info = ms.sqmr(ms.datasets.helmholtz(8, 7), to_cuda(np.ones(64)), rtol=1e-6)
     assert info.converged
 
 
@@ -174,11 +174,11 @@ def decide(what, total, **given):
     scalars = np.ones((8, k))
     for name, values in given.items():
         scalars[getattr(sqmr_cuda, name)] = values
-    standing, starts, moves, iterations = (there(np.zeros(k, np.int32)) for _ in range(4))
-    arrays = [there(np.array(total, float)), there(scalars)]
+    standing, starts, moves, iterations = (to_cuda(np.zeros(k, np.int32)) for _ in range(4))
+    arrays = [to_cuda(np.array(total, float)), to_cuda(scalars)]
     device.launch(sqmr_cuda.K.k_quasi_decide, k, 32, 0, (np.int32(what), np.int32(k), np.int32(1), np.int32(9), arrays[0], arrays[1],
-                                                        standing, starts, moves, iterations, there(np.zeros(k))))
-    return back(arrays[1]), back(standing), back(moves)
+                                                        standing, starts, moves, iterations, to_cuda(np.zeros(k))))
+    return to_numpy(arrays[1]), to_numpy(standing), to_numpy(moves)
 
 
 def test_each_breakdown_is_detected(cuda):
@@ -204,11 +204,11 @@ def test_columns_that_restart_do_not_read_their_old_vectors(cuda):
     scalars[sqmr_cuda.BETA, 1] = scalars[sqmr_cuda.OLD, 1] = 2
     scalars[sqmr_cuda.FRESH] = 3
     Z, start = np.arange(10.0).reshape(n, k), np.array([[np.nan, 1.0]] * n)
-    Q, D, X, moves = there(start.copy()), there(start.copy()), there(np.ones((n, k))), there(np.ones(k, np.int32))
-    for kernel, arrays in ((sqmr_cuda.K.k_quasi_direction, (there(Z), Q)), (sqmr_cuda.K.k_quasi_smooth, (there(Z), D, X))):
-        device.launch(kernel, 1, 32, 0, (np.int32(n), np.int32(k), there(scalars), moves, *arrays))
-    assert np.array_equal(back(Q), Z + [0, 2])
-    assert np.array_equal(back(D), 3 * Z + [0, 2]) and np.array_equal(back(X), 1 + back(D))
+    Q, D, X, moves = to_cuda(start.copy()), to_cuda(start.copy()), to_cuda(np.ones((n, k))), to_cuda(np.ones(k, np.int32))
+    for kernel, arrays in ((sqmr_cuda.K.k_quasi_direction, (to_cuda(Z), Q)), (sqmr_cuda.K.k_quasi_smooth, (to_cuda(Z), D, X))):
+        device.launch(kernel, 1, 32, 0, (np.int32(n), np.int32(k), to_cuda(scalars), moves, *arrays))
+    assert np.array_equal(to_numpy(Q), Z + [0, 2])
+    assert np.array_equal(to_numpy(D), 3 * Z + [0, 2]) and np.array_equal(to_numpy(X), 1 + to_numpy(D))
 
 
 @pytest.mark.sanitize

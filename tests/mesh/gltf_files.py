@@ -1,4 +1,4 @@
-"""Small glTF documents for tests: arrays become buffers of their own, primitives a mesh of one node."""
+"""Small glTF documents for tests: one buffer per array, one node with a mesh of the primitives."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ FACES = np.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], "u2")
 
 
 def add_view(g, array):
-    """The number of a bufferView of the bytes of an array."""
+    """Add a bufferView with the bytes of an array and return its index."""
     data = np.ascontiguousarray(array).tobytes()
     g["buffers"].append({"byteLength": len(data), "uri": "data:application/octet-stream;base64," + base64.b64encode(data).decode()})
     g["bufferViews"].append({"buffer": len(g["buffers"]) - 1, "byteLength": len(data)})
@@ -21,7 +21,7 @@ def add_view(g, array):
 
 
 def add(g, array, **more):
-    """The number of an accessor of an array."""
+    """Add an accessor of an array and return its index."""
     array = np.asarray(array)
     width = 1 if array.ndim == 1 else array.shape[1]
     g["accessors"].append({"bufferView": add_view(g, array), "componentType": CODES[array.dtype.str[1:]], "count": len(array), "type": TYPES[width], **more})
@@ -29,7 +29,7 @@ def add(g, array, **more):
 
 
 def document(*primitives, **root):
-    """A scene of one node; each primitive is (positions, indices or None, mode)."""
+    """Make a scene of one node; each primitive is (positions, indices or None, mode)."""
     g = {"asset": {"version": "2.0"}, "buffers": [], "bufferViews": [], "accessors": [], "meshes": [{"primitives": []}], "nodes": [{"mesh": 0}],
          "scenes": [{"nodes": [0]}], **root}
     for positions, indices, mode in primitives:
@@ -45,7 +45,7 @@ def tetrahedron(**root):
 
 
 def packed(g, data=b""):
-    """A .glb of a document, with a binary chunk."""
+    """Pack a document and a binary chunk as .glb."""
     text = json.dumps(g).encode()
     chunks = [(text.ljust(-(-len(text) // 4) * 4), b"JSON"), (data.ljust(-(-len(data) // 4) * 4, b"\0"), b"BIN\0")]
     body = b"".join(struct.pack("<I", len(chunk)) + kind + chunk for chunk, kind in chunks if chunk)

@@ -1,4 +1,4 @@
-"""Small meshes for the tests of this folder: a tetrahedron, and faces drawn at random."""
+"""Small meshes for tests: a tetrahedron, and random faces."""
 
 import numpy as np
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The boundary of meshes: edges, vertices and loops, against a walk by hand and on known surfaces."""
+"""The boundary of meshes: edges, vertices and loops, compared with a reference walk and on known surfaces."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from meshsolve.mesh import Mesh
 
 
 def fans_by_hand(v, faces, edges):
-    """Sets of numbers of faces around v that hang together across edges of two faces."""
+    """The fans at v: sets of faces that are connected across edges of two faces."""
     fans = [{f} for f, t in enumerate(faces) if v in t]
     for e, around in edges.items():
         if v in e and len(around) == 2:
@@ -22,7 +22,7 @@ def fans_by_hand(v, faces, edges):
 
 
 def loops_by_hand(faces):
-    """Loops of the boundary, step by step: [(start, end, face), ...]; None where a fan has one end on it alone."""
+    """Boundary loops by a reference walk: [(start, end, face), ...], or None if a fan has only one end on the boundary."""
     edges = {}
     for f, t in enumerate(faces):
         for c in range(3):
@@ -65,7 +65,7 @@ def test_boundary_against_a_walk(case):
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0, 0.5), st.booleans())
 def test_loops_of_a_sphere_with_holes(seed, share, mixed):
-    """With faces taken out at random many fans meet in single vertices; no edge has more than two faces, so every loop closes."""
+    """Without some random faces, several fans meet at vertices. No edge has more than two faces, so every loop closes."""
     rng, sphere = np.random.default_rng(seed), datasets.icosphere(2)
     faces = sphere.faces[rng.random(len(sphere.faces)) >= share]
     if mixed:

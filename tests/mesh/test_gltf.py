@@ -1,4 +1,4 @@
-"""glTF files: each feature of the format is read as the specification says, or refused by name."""
+"""glTF files: each feature of the format is read as specified, or refused by name."""
 
 import base64
 import json
@@ -46,7 +46,7 @@ def test_strips_fans_and_vertices_without_indices(tmp_path, mode, indices, faces
     assert canonical == [sorted(tuple(np.roll(face, k)) for k in range(3))[0] for face in faces] and len(mesh.vertices) == 12
 
 
-def test_points_and_lines_are_no_surface(tmp_path):
+def test_points_and_lines_are_left_out(tmp_path):
     for mode in range(4):
         with pytest.warns(MeshsolveWarning, match="a.gltf: left out 1 primitive of points or lines"):
             assert volume(load_mesh(save(document((TETRAHEDRON, FACES, 4), (SQUARE, None, mode)), tmp_path))) == pytest.approx(1 / 6)
@@ -170,7 +170,7 @@ def test_broken_containers_are_refused(tmp_path, content, says):
 
 
 @pytest.mark.parametrize("name", ["KHR_draco_mesh_compression", "EXT_meshopt_compression", "KHR_meshopt_compression", "KHR_node_visibility", "XYZ_anything"])
-def test_required_extensions_that_are_not_read_are_named(tmp_path, name):
+def test_required_unsupported_extensions_are_named(tmp_path, name):
     assert f"requires the extension {name}, which is not supported" in refused(tetrahedron(extensionsUsed=[name], extensionsRequired=[name]), tmp_path)
     assert volume(load_mesh(save(tetrahedron(extensionsUsed=[name]), tmp_path))) == pytest.approx(1 / 6)
 
@@ -183,7 +183,7 @@ def test_required_extensions_of_materials_change_no_geometry(tmp_path, name):
 def test_compressed_data_without_a_fallback_is_named(tmp_path):
     g = tetrahedron()
     g["meshes"][0]["primitives"][0]["extensions"] = {"KHR_draco_mesh_compression": {"bufferView": 0, "attributes": {"POSITION": 0}}}
-    assert volume(load_mesh(save(g, tmp_path))) == pytest.approx(1 / 6)                     # the plain data are there as well
+    assert volume(load_mesh(save(g, tmp_path))) == pytest.approx(1 / 6)                     # the plain data exist as well
     del g["accessors"][0]["bufferView"]
     assert "(extensions KHR_draco_mesh_compression are not supported)" in refused(g, tmp_path)
     for name in ("EXT_meshopt_compression", "KHR_meshopt_compression"):
@@ -246,7 +246,7 @@ def cube(parts=1):
     return document(*[(np.vstack([corners[side] for side in group]), np.concatenate([4 * k + quad for k in range(len(group))]), 4) for group in groups])
 
 
-@pytest.mark.filterwarnings("ignore:.*collapsed")                    # the strength is more than a cube of eight vertices bears
+@pytest.mark.filterwarnings("ignore:.*collapsed")                    # the strength is too large for a cube of eight vertices
 @pytest.mark.parametrize("parts", [1, 2, 6])
 def test_a_cube_with_sharp_edges_is_closed(tmp_path, parts):
     mesh = load_mesh(save(cube(parts), tmp_path))
@@ -266,10 +266,10 @@ def test_copies_with_other_skinning_or_displacements_stay(tmp_path):
     weights = np.zeros((24, 4), "f4")
     weights[:, 0] = 1
     joints = np.zeros((24, 4), "u1")
-    joints[:, 1] = np.arange(24)                               # without weight they make no difference
+    joints[:, 1] = np.arange(24)                               # joints of weight 0 have no effect
     attributes |= {"JOINTS_0": add(g, joints), "WEIGHTS_0": add(g, weights)}
     assert len(load_mesh(save(g, tmp_path)).vertices) == 8
-    joints[:4, 0] = 1                                          # one side hangs on another joint
+    joints[:4, 0] = 1                                          # one side has another joint
     attributes["JOINTS_0"] = add(g, joints)
     assert len(load_mesh(save(g, tmp_path)).vertices) == 12
     g = cube()
@@ -297,7 +297,7 @@ def test_default_weights_of_morph_targets(tmp_path):
 
 
 def skinned():
-    """Joint 1 holds the apex; joint 2 the rest. The node of the mesh is moved, which a skin passes over."""
+    """Joint 1 moves the apex, joint 2 the rest. The transform of the mesh's node is ignored because of the skin."""
     g = tetrahedron(nodes=[{"mesh": 0, "skin": 0, "translation": [100, 0, 0]}, {"translation": [0, 0, 1]}, {}], scenes=[{"nodes": [0, 1, 2]}])
     inverse = np.tile(np.eye(4, dtype="f4"), (2, 1, 1))
     inverse[0, 3, 2] = -1                                       # columns come first
@@ -309,7 +309,7 @@ def skinned():
 
 def test_a_skin_in_its_pose(tmp_path):
     g = skinned()
-    assert np.allclose(load_mesh(save(g, tmp_path)).vertices, TETRAHEDRON)                  # the pose that it was bound in
+    assert np.allclose(load_mesh(save(g, tmp_path)).vertices, TETRAHEDRON)                  # the bind pose
     g["nodes"][1]["translation"] = [0, 0, 5]
     assert np.allclose(load_mesh(save(g, tmp_path)).vertices[3], [0, 0, 4])                 # three quarters of the way
     g["scenes"][0]["nodes"] = [0]                                                           # joints outside the scene

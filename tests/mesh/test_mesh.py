@@ -1,4 +1,4 @@
-"""Meshes: what is checked of arrays, copies, and connectivity against brute force."""
+"""Meshes: checks of arrays, copies, and connectivity compared with brute force."""
 
 import pickle
 import types
@@ -184,7 +184,7 @@ def test_pattern_of_takes_matrices_and_patterns():
 
 
 def test_what_is_assigned_to_a_mesh_is_checked():
-    """Arrays that do not belong together would be read beyond their ends by the C++ core."""
+    """With inconsistent arrays the C++ core would read out of bounds."""
     mesh = datasets.icosphere(1)
     before, faces = mesh.vertices.copy(), mesh.faces
     for wrong, words in ((before[:5], "vertices must have 42 rows as before, got 5"), (np.full_like(before, np.inf), "coordinates must be finite"), ("x", "real numbers")):
@@ -212,7 +212,7 @@ def test_what_was_changed_in_place_is_checked_where_it_is_used(bad, tmp_path):
                 lambda m: apps.render(tmp_path / "m.png", m), lambda m: m.save(tmp_path / "m.ply"), datasets.constrained_smoothing):
         with pytest.raises(InvalidInputError, match="vertex 7 is at .*: coordinates must be finite"):
             use(mesh)
-    assert list(tmp_path.iterdir()) == [] and PatchMesh(mesh).num_patches == 1              # what has no positions asks for none
+    assert list(tmp_path.iterdir()) == [] and PatchMesh(mesh).num_patches == 1              # not for functions without positions
 
 
 def test_with_vertices_shares_connectivity():

@@ -1,4 +1,4 @@
-"""Mesh files of every format: what is written is read back, files that are cut off are refused; real meshes."""
+"""Mesh files of every format: written files are read back, truncated files are refused; real meshes."""
 
 import csv
 import os
@@ -33,7 +33,7 @@ def test_formats_keep_vertices_and_faces(tmp_path, extension, bound):
 @pytest.mark.parametrize("extension", ["obj", "ply", "off"])
 @pytest.mark.parametrize("size", [1e-30, 1e-9, 1e30])
 def test_formats_keep_meshes_of_any_size(tmp_path, extension, size):
-    """A fixed number of digits behind the point makes one place of a small mesh."""
+    """With a fixed number of decimals all vertices of a small mesh would coincide."""
     sphere = datasets.icosphere(1)
     path = tmp_path / f"mesh.{extension}"
     Mesh(sphere.vertices * size / 3, sphere.faces).save(path)
@@ -41,7 +41,7 @@ def test_formats_keep_meshes_of_any_size(tmp_path, extension, size):
 
 
 @pytest.mark.parametrize("ending", ["stl", "glb"])
-def test_single_precision_formats_say_where_they_end(tmp_path, ending):
+def test_single_precision_formats_refuse_large_coordinates(tmp_path, ending):
     mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, -1e39, 0]], [[0, 1, 2]])
     with pytest.raises(InvalidInputError, match="vertex 2 has a coordinate beyond 3.4e"):
         mesh.save(tmp_path / f"far.{ending}")
@@ -68,7 +68,7 @@ def test_a_file_cut_off_is_refused(tmp_path, extension, share):
     ("a.off", b"OFF BINARY\n\0\0\0\4", "a.off:1: OFF BINARY is not supported"), ("a.off", b"4OFF\n1 0 0\n0 0 0 2\n", "a.off:1: 4OFF is not supported"),
     ("a.off", b"nOFF\n3\n1 0 0\n0 0 0\n", "a.off:1: nOFF is not supported"), ("a.gltf", b"{\n'", "a.gltf: the JSON text is invalid at line 2, column 1"),
 ])
-def test_what_is_wrong_with_a_file_is_said_in_its_own_words(tmp_path, name, content, says):
+def test_messages_of_damaged_files(tmp_path, name, content, says):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInputError) as caught:
         load_mesh(tmp_path / name)

@@ -1,4 +1,4 @@
-"""OBJ files: every way to write a face, errors that name the line, and bytes drawn at random."""
+"""OBJ files: every form of a face, errors with their line, and random bytes."""
 
 import gzip
 
@@ -75,7 +75,7 @@ def test_obj_without_faces(tmp_path, text):
     SQUARE + "f 1 2 3\n\x1a", SQUARE + "f 1// 2// 3//\n", SQUARE + "f 1/ 2/ 3/\n", SQUARE + "f 1 2 3  \t\n", SQUARE + "vp 0.1 0.2\np 1 2\nl 1/1 2/1\nf 1 2 3\n",
     SQUARE + "cstype rat bspline\ndeg 3\ncurv 0 1 1 2 3 4\nsurf 0 1 0 1 1 2 3 4\nparm u 0 1\ntrim 0 1 1\nend\nf 1 2 3\n", SQUARE + "// a remark\n; another\n$ or so\nf 1 2 3\n",
 ])
-def test_obj_passes_over_what_is_no_surface(tmp_path, text):
+def test_obj_ignores_other_statements(tmp_path, text):
     mesh = read(tmp_path, text)
     assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]] and mesh.faces.tolist() == [[0, 1, 2]]
 
@@ -85,7 +85,7 @@ def test_obj_faces_of_two_corners_are_counted(tmp_path):
         assert read(tmp_path, SQUARE + "f 1// 2//\nf 1 2 3\nf 4\n").faces.tolist() == [[0, 1, 2]]
 
 
-def test_gzip_that_is_none(tmp_path):
+def test_damaged_gzip(tmp_path):
     (tmp_path / "a.obj.gz").write_bytes(gzip.compress(SQUARE.encode())[:-9] + b"123456789")
     with pytest.raises(InvalidInputError, match="a.obj.gz"):
         load_mesh(tmp_path / "a.obj.gz")

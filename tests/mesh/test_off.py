@@ -1,4 +1,4 @@
-"""OFF files: headers, rows in any arrangement of lines, polygons of several sizes, files that are cut off."""
+"""OFF files: headers, rows in any arrangement of lines, polygons of several sizes, truncated files."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def read(tmp_path, text):
 
 
 def pyramid(head="OFF\n5 5 8\n", vertex="", face="", end="\n"):
-    """The text of a pyramid over a square, whose rows have something behind them."""
+    """The text of a pyramid over a square; ``vertex`` and ``face`` are appended to rows."""
     rows = [" ".join(map(str, p)) + vertex for p in PLACES] + [" ".join(map(str, [len(r), *r])) + face for r in RINGS]
     return head + end.join(rows) + end
 
@@ -57,7 +57,7 @@ def test_errors_of_an_off_name_the_line(tmp_path, text, says):
     assert str(error.value).startswith(f"{tmp_path / 'a.off'}:") and says in str(error.value)
 
 
-def test_what_an_off_has_beyond_its_header_is_warned_about(tmp_path):
+def test_rows_of_an_off_beyond_its_header_are_warned_about(tmp_path):
     with pytest.warns(MeshsolveWarning, match="a.off:13: the file continues with '3' after the 5 faces"):
         assert read(tmp_path, pyramid() + "3 0 1 2\n").faces.tolist() == FACES
 
@@ -98,7 +98,7 @@ def test_headers_of_an_off(tmp_path, header):
 
 
 def test_an_off_file_of_polygons_cut_off_is_refused(tmp_path):
-    """Polygons become several triangles: more of those than the header announces do not say that all were there."""
+    """Polygons give several triangles, so a truncated file may have more triangles than announced faces."""
     places = [(i, j, 0) for i in range(6) for j in range(6)]
     rings = [(k, k + 6, k + 7, k + 1) for i in range(5) for k in range(6 * i, 6 * i + 5)]
     lines = ["OFF", f"{len(places)} {len(rings)} 0", *(" ".join(map(str, p)) for p in places), *(" ".join(map(str, (4, *ring))) for ring in rings)]

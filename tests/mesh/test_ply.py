@@ -1,4 +1,4 @@
-"""PLY files: text and both orders of bytes, properties of any kind, strips, and damaged files."""
+"""PLY files: text and both byte orders, properties of any kind, strips, and damaged files."""
 
 import struct
 
@@ -18,7 +18,7 @@ CORNER_LIST = "list uchar int vertex_indices"
 
 
 def ply(tmp_path, how, *elements):
-    """A file of elements (name, ["list uchar int vertex_indices", "float q", ...], rows); a list is a list in its row."""
+    """Write elements (name, ["list uchar int vertex_indices", "float q", ...], rows); list properties are lists in rows."""
     head, body = [f"ply\nformat {how} 1.0\ncomment made by hand\n"], []
     for name, properties, rows in elements:
         head.append(f"element {name} {len(rows)}\n" + "".join(f"property {p}\n" for p in properties))
@@ -40,7 +40,7 @@ def ply(tmp_path, how, *elements):
 @pytest.mark.parametrize("how", PLY_FORMATS)
 @pytest.mark.parametrize("seam", [0.0, 0.25])
 def test_texture_coordinates_of_corners_split_no_vertex(tmp_path, how, seam):
-    """As MeshLab writes them; a seam gives a corner other coordinates in its second face."""
+    """Texture coordinates as in MeshLab; at a seam a vertex has different ones in its second face."""
     rows = [((3, 1, 2), (1, 1, 1, 0, 0, 1), 0), ((0, 2, 1), (0, 0, seam, 1, 1, 0), 0)]
     mesh = load_mesh(ply(tmp_path, how, POINTS, ("face", [CORNER_LIST, "list uchar float texcoord", "int texnumber"], rows)))
     assert mesh.vertices.tolist() == [list(map(float, p)) for p in POINTS[2]] and mesh.faces.tolist() == [[3, 1, 2], [0, 2, 1]]
@@ -71,7 +71,7 @@ def test_numbers_of_a_ply_may_have_a_plus(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["ascii", "binary_little_endian"])
-def test_triangle_strips_are_taken_apart(tmp_path, how):
+def test_triangle_strips(tmp_path, how):
     strips = [((0, 1, 2, 3, -1, 4, 3, 2),), ((),), ((5, 4, 4, 3),), ((1, 2),)]            # 4, 4: a triangle without area joins
     path = ply(tmp_path, how, POINTS, ("tristrips", ["list int int vertex_indices"], strips))
     assert load_mesh(path).faces.tolist() == [[0, 1, 2], [2, 1, 3], [4, 3, 2]]
@@ -86,7 +86,7 @@ def test_triangle_strips_are_taken_apart(tmp_path, how):
     ((("vertex", ["float x", "float x", "float z"], [(0, 0, 0)]),), "two properties named x"),
     ((POINTS, ("face", ["list uchar half vertex_indices"], [])), "'property list uchar half vertex_indices' is not a line of a PLY header"),
 ], ids=str)
-def test_a_ply_that_is_no_mesh_is_refused(tmp_path, elements, words):
+def test_a_ply_without_a_mesh_is_refused(tmp_path, elements, words):
     with pytest.raises(InvalidInputError, match="a.ply: ") as error:
         load_mesh(ply(tmp_path, "ascii", *elements))
     assert words in str(error.value)
@@ -124,7 +124,7 @@ def test_headers_and_endings_of_a_ply(tmp_path, how, change, tail):
 
 @pytest.mark.parametrize("end", [b"\r\n", b"\r"])
 def test_a_header_keeps_to_its_own_ends_of_lines(tmp_path, end):
-    """The first byte of a body may be that of a line feed."""
+    """The first byte of a binary body may be a line feed."""
     path = ply(tmp_path, "binary_little_endian", ("face", [CORNER_LIST], [((0, 1, 2), )] * 10), POINTS)
     path.write_bytes(path.read_bytes().replace(b"list uchar", b"list char"))
     body = path.read_bytes().partition(b"end_header\n")

@@ -1,4 +1,4 @@
-"""Polygons of any number of corners: triangles inside them, oriented alike, one for each corner but two; crossings are counted."""
+"""Polygons with k corners: k - 2 triangles inside, with the same orientation; self-intersections are counted."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def turned(seed):
 
 
 def cut(places, rotation=None, shift=0.0):
-    """Faces of one polygon in the plane, which is turned into space before, and whether it is said to cross itself."""
+    """Triangulate a planar polygon rotated in space; returns its faces and whether it intersects itself."""
     space = np.c_[places, np.zeros(len(places))] + shift
     space = space if rotation is None else space @ rotation
     faces, crossing = _core.triangulate(space.reshape(-1), np.arange(len(places), dtype=np.int32), np.int32([len(places)]))
@@ -85,7 +85,7 @@ def spiral(n, turns, width):
 
 @pytest.mark.parametrize("n", [30, 80, 150, 1000])
 def test_a_strip_that_comes_around_over_itself_crosses(n):
-    """Every ear of it is good: only the comparison of its sides shows that they cross. From 200 corners on a sweep compares them."""
+    """All ears are valid, and only the test of its sides finds the intersection; above 200 corners by a sweep."""
     check_inside(spiral(n, 0.95, 1), turned(1))
     for turns in (1.03, 1.37, 2.21):
         assert cut(spiral(n, turns, 1), turned(1))[1] == 1
@@ -125,7 +125,7 @@ def test_polygons_without_an_area_or_with_nan_keep_their_corners():
 
 
 def test_a_folded_quadrilateral_is_cut_along_the_diagonal_inside_it():
-    """Corner 3 lies between the others: the fan around corner 0 would fold over."""
+    """Corner 3 is inside the triangle of the others, so the fan around corner 0 would fold over."""
     space = np.array([[0, 0, 0], [2, 0, 1], [0, 2, 0], [0.5, 0.5, 0.25]])
     for k in range(4):
         ring = np.roll(np.arange(4), k).astype(np.int32)
@@ -192,7 +192,7 @@ def test_polygons_of_meshio():
     assert len(mesh.boundary_edges) == 0 and np.isclose(mass_matrix(mesh).sum(), 22)
 
 
-def test_a_polygon_of_a_vertex_that_is_not_there():
+def test_a_polygon_with_a_missing_vertex():
     for corner in (-1, 6, 2**40):
         with pytest.raises(InvalidInputError, match=f"x: face 1 refers to vertex {corner}; the mesh has vertices 0..5"):
             triangulated(Polygons(np.zeros((6, 3)), np.array([0, 1, 2, 0, 1, 2, corner]), np.array([3, 4])), "x: ")

@@ -1,4 +1,4 @@
-"""STL files, text and binary: spellings, several solids, lengths that do not fit, silence on standard error."""
+"""STL files, text and binary: spellings, several solids, wrong lengths, no output on standard error."""
 
 import struct
 import subprocess
@@ -34,7 +34,7 @@ def test_a_binary_stl_that_is_cut_off_is_refused_by_its_length(tmp_path, left):
         load_mesh(path)
 
 
-def test_what_stands_behind_the_triangles_of_a_binary_stl_is_passed_over(tmp_path):
+def test_bytes_after_the_triangles_of_a_binary_stl_are_ignored(tmp_path):
     mesh = datasets.icosphere(2)
     mesh.save(tmp_path / "a.stl")
     (tmp_path / "b.stl").write_bytes((tmp_path / "a.stl").read_bytes() + b"\0 made by a scanner \xff")
@@ -118,7 +118,7 @@ def test_a_binary_stl_shorter_than_its_count_is_refused(tmp_path, content):
     ("a.stl", SOLID.replace("0 0 1\nouter", "-1.#IND -1.#IND -1.#IND\nouter").encode()), ("b.stl", b"solid x\nfacet\n"), ("c.stl", binary(count=9)),
     ("a.off", b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2 255 0 0\n"), ("b.off", b"OFF\n3 1 0\n0 0\n"), ("a.gltf", b"{"), ("b.gltf", b"[1]"), ("a.glb", b"glTF\2\0\0\0")])
 def test_no_reader_writes_to_standard_error(tmp_path, name, content):
-    """A library's log of its attempts appeared there, with tracebacks."""
+    """A library printed a log with tracebacks."""
     (tmp_path / name).write_bytes(content)
     program = ("import sys, meshsolve as ms\ntry:\n    ms.load_mesh(sys.argv[1])\nexcept ms.InvalidInputError as e:\n"
                "    assert 'trimesh' not in sys.modules and str(e).startswith(sys.argv[1]), e")

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all: links, pipes, permissions, long names."""
+"""Files are written completely or not at all: links, pipes, permissions, long names."""
 
 import os
 import stat
@@ -25,7 +25,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path):
 
 
 def test_the_longest_name_can_be_written(tmp_path):
-    """The temporary file's name was longer than the file system takes."""
+    """The name of the temporary file was too long for the file system."""
     for path in (tmp_path / ("x" * 251 + ".obj"), tmp_path / ("\u20ac" * 83 + ".ply")):
         mesh = datasets.icosphere(0)
         mesh.save(path)
@@ -33,7 +33,7 @@ def test_the_longest_name_can_be_written(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="symbolic links are for administrators there")
-def test_a_link_to_itself_is_no_place_to_write_to(tmp_path):
+def test_a_link_to_itself_is_refused(tmp_path):
     (tmp_path / "loop.obj").symlink_to(tmp_path / "loop.obj")
     with pytest.raises(InvalidInputError, match="a symbolic link to itself"):
         datasets.icosphere(1).save(tmp_path / "loop.obj")
@@ -48,7 +48,7 @@ def test_a_pipe_is_no_file_to_read(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_a_pipe_gets_the_file_and_stays(tmp_path):
-    """A file was put in its place; as root, in the place of /dev/null."""
+    """A file replaced the pipe; as root it would replace /dev/null."""
     pipe, got = tmp_path / "pipe", []
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
@@ -60,7 +60,7 @@ def test_a_pipe_gets_the_file_and_stays(tmp_path):
 
 
 def test_a_new_file_has_the_permissions_of_any_other(tmp_path, monkeypatch):
-    """The process's mask was set to 0 for a moment to read it: another thread's new files were everybody's."""
+    """The process's umask was set to 0 to read it, and files of other threads were world-writable."""
     monkeypatch.setattr(os, "umask", None)
     (tmp_path / "other").touch()
     with written_whole(tmp_path / "mine") as part:

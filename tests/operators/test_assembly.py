@@ -1,4 +1,4 @@
-"""Plans that sum matrices again and again: finite elements and normal equations, beside scipy's sums and products."""
+"""Plans of repeated assembly, finite elements and normal equations, compared with scipy's sums and products."""
 
 import pickle
 
@@ -28,7 +28,7 @@ def test_assembly_is_what_scipy_sums(m, n, k, seed, is_complex):
 
 
 def elements(n=12):
-    """(dofs, n unknowns) of the edges of a grid, three unknowns a vertex."""
+    """(dofs, number of unknowns) of the edges of a grid with three unknowns per vertex."""
     L = sp.triu(ms.datasets.grid2d(n, n), 1).tocoo()
     ends = np.stack([L.row, L.col], axis=1)
     return (3 * ends[:, :, None] + np.arange(3)).reshape(len(ends), 6), 3 * n * n

@@ -25,12 +25,12 @@ def bumpy(level=2, size=0.1):
 
 
 def on_faces(G, u):
-    """(m, 3) vectors of the faces."""
+    """Vectors (m, 3) of the faces."""
     return (G @ u).reshape(3, -1).T
 
 
 def gradient_by_hand(mesh):
-    """Face by face: the vector in the plane of the face that has the differences along two sides."""
+    """Reference: for each face the vector in its plane with the given differences along two sides."""
     m, n = len(mesh.faces), len(mesh.vertices)
     G = np.zeros((3 * m, n))
     for f, (a, b, c) in enumerate(mesh.faces):
@@ -44,7 +44,7 @@ def gradient_by_hand(mesh):
 
 
 def check(mesh, tolerance=1e-13):
-    """What holds for every mesh: form, rows that sum to 0, and the identity with the Laplacian. Returns both matrices."""
+    """Check shape, row sums of 0, and the identity with the Laplacian. Returns both matrices."""
     n, m = len(mesh.vertices), len(mesh.faces)
     G, D, L = gradient(mesh), divergence(mesh), cotan_laplacian(mesh)
     assert isinstance(G, sp.csr_array) and isinstance(D, sp.csr_array) and G.shape == (3 * m, n) and D.shape == (n, 3 * m)
@@ -128,7 +128,7 @@ def test_scale_and_rigid_motion(scale):
 
 @pytest.mark.parametrize("integrated", [False, True])
 def test_normals_and_frames_agree_in_every_block(integrated):
-    """Thin triangles among others, in several blocks of which the last is not full: each is made in a frame, and all could be."""
+    """Thin triangles in several batches, the last one partial: they use frames, and all triangles could."""
     mesh = bumpy(5, 0.002)
     x = mesh.vertices * [1, 1, 1e-3]
     x[mesh.faces[::7, 0]] = x[mesh.faces[::7, 1]] + 1e-7
@@ -156,7 +156,7 @@ def test_the_matrices_have_short_indices_and_memory_of_their_own():
 
 
 def test_normals_take_a_fraction_of_the_time_of_frames():
-    """A ninth on an idle machine."""
+    """One ninth on an idle machine."""
     mesh = bumpy(6, 0.002)
     area, corners = face_areas(mesh), parts.corners_of(mesh.faces)
     normals, frames = (min(timeit.repeat(call, number=1, repeat=5)) for call in (

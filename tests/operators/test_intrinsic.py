@@ -18,14 +18,14 @@ def random_sheet(stretch=1.0):
 
 
 def book():
-    """Four triangles at one edge, oriented in several ways."""
+    """Four triangles at one edge with different orientations."""
     angle = np.array([0.3, 1.2, 2.9, 4.4])
     x = np.concatenate([[[0, 0, 0], [0, 0, 1]], np.c_[np.cos(angle), np.sin(angle), 0.5 + 0 * angle]])
     return ms.Mesh(x, [[0, 1, 4], [1, 0, 2], [0, 1, 5], [0, 1, 3]])
 
 
 def moebius(k=40):
-    """A band with one side, in thin triangles."""
+    """A Moebius strip of thin triangles."""
     i = np.arange(k)
     t = 2 * np.pi * i / k
     x = np.stack([np.stack([(1 + s * 0.2 * np.cos(t / 2)) * np.cos(t), (1 + s * 0.2 * np.cos(t / 2)) * np.sin(t), s * 0.2 * np.sin(t / 2)], 1)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.native
 
 
 def flat_grid(k):
-    """k x k vertices of the plane, squares cut along one diagonal."""
+    """A planar grid of k x k vertices, squares split along one diagonal."""
     i = np.arange(k * k).reshape(k, k)
     a, b, c, d = i[:-1, :-1].ravel(), i[:-1, 1:].ravel(), i[1:, :-1].ravel(), i[1:, 1:].ravel()
     x = np.column_stack([*np.indices((k, k)).reshape(2, -1), np.zeros(k * k)])
@@ -32,7 +32,7 @@ def bumpy(k=12, seed=0):
 
 
 def laplacian_by_angles(mesh):
-    """Straight from the definition: half the cotangent of the angle at each corner to the opposite edge."""
+    """Reference from the definition: half the cotangent of the angle at each corner for the opposite edge."""
     L = np.zeros((len(mesh.vertices),) * 2)
     for t in mesh.faces:
         for c in range(3):
@@ -109,7 +109,7 @@ def test_graph_laplacian_of_mesh_and_matrix():
 
 @st.composite
 def weighted_graphs(draw):
-    """(W, its dense sum): entries both ways, in pieces, some of them zero, and loops."""
+    """(W, its dense sum): entries in both directions, with duplicates, zeros and loops."""
     n = draw(st.integers(1, 9))
     weight = st.sampled_from([0.0, 1.0, 2.5, 1e-9, 3e8]) | st.floats(0, 1e3)
     edges = draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1), weight), max_size=25))
@@ -364,7 +364,7 @@ def by_libigl(mesh):
 
 
 def check_delaunay(mesh):
-    """What every closed manifold mesh gives, however degenerate. Warnings are errors here: the flips come to an end."""
+    """Properties for every closed manifold mesh, also degenerate ones. Warnings are errors: the flips terminate."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", MeshsolveWarning)
         L = cotan_laplacian(mesh, intrinsic_delaunay=True)
@@ -376,7 +376,7 @@ def check_delaunay(mesh):
 
 
 def collapsed_spheres():
-    """(name, vertices) of closed meshes squashed, snapped together, stretched over many scales, put on a line, on a point."""
+    """(name, vertices) of closed meshes that are flattened, rounded to a grid, stretched, collinear or coincident."""
     x, rng = datasets.icosphere(1).vertices, np.random.default_rng(4)
     n = len(x)
     yield "squashed", x * [1, 1e-9, 1e-5]
@@ -502,7 +502,7 @@ def test_real_meshes(data_dir):
 
 
 def test_operators_are_the_same_on_any_number_of_threads(monkeypatch):
-    """Bit for bit, also where an edge has more than two faces: their order decides how the sum is rounded."""
+    """Bit for bit, also if an edge has more than two faces, whose order determines rounding."""
     sphere = datasets.icosphere(4)
     fins = np.stack([sphere.edges[:900, 0], sphere.edges[:900, 1], np.roll(sphere.edges[:900, 0], 7)], axis=1)
     faces = np.concatenate([fins[(fins[:, 2:] != fins[:, :2]).all(axis=1)], sphere.faces])

@@ -18,7 +18,7 @@ def noisy(k, seed=0):
 
 
 def fan(n=300):
-    """A vertex of many neighbours, an edge with three faces, a face without area, vertices that no face names."""
+    """A vertex of high degree, an edge with three faces, a zero-area face, unreferenced vertices."""
     angle = np.linspace(0, 6, n)
     rim = np.stack([np.cos(angle), np.sin(angle), 0.1 * angle], axis=1)
     faces = [[0, k, k + 1] for k in range(1, n)] + [[0, 1, n + 1], [0, n + 2, 1], [2, 3, n + 3]]
@@ -27,19 +27,19 @@ def fan(n=300):
 
 
 def scattered(faces, n, seed=1):
-    """Vertices at random places, faces and vertices in any order."""
+    """Vertices at random positions, faces and vertices in random order."""
     rng = np.random.default_rng(seed)
     return ms.Mesh(rng.normal(size=(n, 3)), rng.permutation(n)[np.asarray(faces)[rng.permutation(len(faces))]])
 
 
 def pages(count=3650):
-    """An edge of more faces than a patch holds around one, and more faces at one of its ends."""
+    """An edge with more faces than a patch allows, and more faces at one of its ends."""
     k = np.arange(2, count + 2)
     return scattered(np.concatenate([np.stack([0 * k, 0 * k + 1, k], 1), np.stack([0 * k[1:], k[:-1], k[1:]], 1)]), count + 2)
 
 
 def crossing():
-    """Sheets that share edges and vertices: every edge has up to eight faces, and many patches meet there."""
+    """Sheets that share edges and vertices: edges with up to eight faces, at which many patches meet."""
     i = np.arange(400).reshape(20, 20)
     a, b, c = i, np.roll(i, -1, 1), np.roll(i, -1, 0)
     sheet = np.stack([a, c, b], axis=-1).reshape(-1, 3)
@@ -88,7 +88,7 @@ def test_patches_beyond_shared_memory(any_backend, monkeypatch, capacity):
 
 
 def test_heavy_vertices(cuda):
-    """Two, and an edge between them; their longest sums are made by warps, in another order than the CPU's."""
+    """Two heavy vertices with an edge; warps compute their sums, in a different order than the CPU."""
     mesh = pages()
     there, here = assembler(mesh, place="cuda"), CotanAssembler(mesh)
     data, mass = there.values(device.to_device(mesh.vertices))
@@ -121,7 +121,7 @@ def test_the_order_of_threads_changes_no_bit(options):
 
 
 def with_heavy(there, vertices):
-    """An assembler that takes these vertices, neighbours or not, for heavy ones."""
+    """An assembler that treats the given vertices as heavy, adjacent or not."""
     there._tables = replace(there._tables, heavy_vertices=device.to_device(np.array(vertices, np.int32)))
     there._heavy_faces = (*there.patches.query("VF"), there.patches.query("FV")[1])
     return there

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from on_device import back, there
+from on_device import to_cuda, to_numpy
 
 from meshsolve.sparse import product
 
@@ -27,7 +27,7 @@ MATRICES = {
 
 def residual(A, X, B, magnitudes):
     parts = A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
-    return back(product.residual(*map(there, parts), there(X), there(B), magnitudes))
+    return to_numpy(product.residual(*map(to_cuda, parts), to_cuda(X), to_cuda(B), magnitudes))
 
 
 def check(A, k, magnitudes=False):
@@ -60,7 +60,7 @@ def test_the_diagonal_of_a_matrix(varied, short_grids):
     A = sp.csr_array(A)                                     # a third of the rows have no diagonal entry, or a small one
     A.eliminate_zeros()
     parts = A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
-    assert np.array_equal(back(product.matrix_diagonal(*map(there, parts))), A.diagonal())
+    assert np.array_equal(to_numpy(product.matrix_diagonal(*map(to_cuda, parts))), A.diagonal())
 
 
 def test_a_long_row_is_the_sum_of_a_block(varied):

@@ -1,4 +1,4 @@
-"""What a person does in the window, done with the mouse: every widget of every panel, the surface, the gizmo.
+"""All actions in the window by mouse: every widget of every panel, the surface, the gizmo.
 
 test_window.py runs this file in a process of its own, since polyscope has one window and one backend in a process. The variable
 MESHSOLVE_VIEWER_BACKEND names it; openGL_mock draws nothing: with it the same actions run, and pictures are not compared.
@@ -23,7 +23,7 @@ seen, pressed = set(), set()        # labels of widgets over all tests
 
 
 class User:
-    """A mouse and a keyboard in a window."""
+    """Simulated mouse and keyboard in a window."""
 
     def __init__(self, window):
         self.window, self.ui, self.scene = window, window.panels.ui, window.scene
@@ -37,7 +37,7 @@ class User:
             seen.update(self.ui.where)
 
     def at(self, label, share=0.5):
-        """A point on a widget; its text stands to its right."""
+        """A point on a widget, not on the text to its right."""
         (left, top), (right, bottom) = self.ui.where[label]
         width = min(right - left, 170) if not label.startswith(SECTIONS) else right - left
         return left + share * width, (top + bottom) / 2
@@ -63,7 +63,7 @@ class User:
         self.click(x, y, to=(x + pixels, y))
 
     def choose(self, label, name):
-        """Of buttons in a line, or of a box that opens."""
+        """Choose a radio button, or an entry of a combo box."""
         if label in self.ui.where:
             self.press(label)
         self.press(f"{label}: {name}", 0.2)
@@ -82,7 +82,7 @@ class User:
         self.frame(2)
 
     def only(self, *sections):
-        """Unfold these sections alone."""
+        """Open only these sections."""
         for name in SECTIONS:
             if (name in self.open) != (name in sections):
                 self.press(name, 0.3)
@@ -91,24 +91,24 @@ class User:
     def picture(self):
         self.scene.set_render_scene(True)
         pixels = self.window.pixels()[::2, ::2].astype(np.int16)
-        self.scene.set_render_scene(False)                  # in between the panels alone: half the time
+        self.scene.set_render_scene(False)                  # otherwise only panels are drawn, in half the time
         return pixels
 
 
 def start(mesh, **options):
-    """A user before a window of 760 x 600 pixels."""
+    """Open a window of 760 x 600 pixels and return a User."""
     try:
         window = Window(Model(mesh), (760, 600), headless=True, backend=BACKEND, **options)
     except DeviceUnavailableError as e:
         pytest.exit(f"no graphics: {e}", NO_GRAPHICS)
     window.scene.set_SSAA_factor(1)
     window.scene.set_max_fps(-1)
-    window.scene.set_build_default_gui_panels(False)          # room for the surface
+    window.scene.set_build_default_gui_panels(False)          # more space for the surface
     user = User(window)
     user.scene.set_render_scene(False)
     user.io.AddMousePosEvent(1, 599)
     user.frame(2)
-    for name in SECTIONS:                                   # folded or not is remembered between windows
+    for name in SECTIONS:                                   # ImGui remembers open sections between windows
         shown = {"Mesh": "load", "Structure": "view", "Flow": "step", "Edit": "release all", "Eigenvectors": "compute",
                  "Pictures": "take picture"}[name]
         (user.open.add if shown in user.ui.where else user.open.discard)(name)
@@ -121,7 +121,7 @@ def user():
 
 
 def shows(picture):
-    """Something is drawn, and in several colors."""
+    """True if something is drawn in several colors."""
     drawn = (picture != picture[0, 0]).any(axis=2)
     return not DRAWS or (np.ptp(picture.reshape(-1, 3), axis=0).min() > 50 and drawn.mean() > 0.02)
 
@@ -237,7 +237,7 @@ def same(before, after):
 
 
 def middle_of_surface(user):
-    """A pixel where the surface is, between the panels."""
+    """A pixel on the surface, between the panels."""
     if not DRAWS:
         return 180.0, 300.0
     for y in range(180, 420, 20):
@@ -250,7 +250,7 @@ def middle_of_surface(user):
 
 
 def pick(user, middle, offset):
-    """Click on the surface; where nothing is drawn, what a click would do."""
+    """Click on the surface, or simulate the hit if nothing is drawn."""
     if DRAWS:
         user.click(middle[0] + offset[0], middle[1] + offset[1])
         return
@@ -371,7 +371,7 @@ def test_a_window_refuses_bad_sizes():
 
 
 def test_every_widget_has_been_pressed():
-    """Of names that stand for a choice, one each suffices where a box holds them."""
+    """Every widget is pressed; for a combo box one entry suffices."""
     boxes = {label.split(":")[0] for label in pressed if ":" in label}
     assert {label for label in seen - pressed if label.split(":")[0] not in boxes} == set()
     assert len(pressed) > 40

@@ -1,4 +1,4 @@
-"""Flows that are stepped by hand: the same as the call that makes all steps, whatever changes in between."""
+"""Flows made step by step equal the call that makes all steps, with changed settings in between."""
 
 import warnings
 
@@ -122,7 +122,7 @@ def test_timings_keep_the_last_actions_and_leave_out_failures():
 
 
 def test_flows_and_edits_on_the_device(cuda):
-    """The factor lies there, the surface comes back: the same steps and drags up to rounding."""
+    """The factor is on the GPU, the surface is copied to the host: the same steps and drags up to rounding."""
     mesh = icosphere(1)
     here, there = Model(mesh), Model(mesh)
     there.animation.use(device="cuda")

@@ -1,4 +1,4 @@
-"""Pins and handles: against dense solves, and against an editor that is made anew for each question."""
+"""Pins and handles, compared with dense solves and with a new editor for each result."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ actions = st.lists(st.one_of(
 @settings(max_examples=40)
 @given(actions)
 def test_whatever_was_done_before_the_surface_is_that_of_a_new_editor(done):
-    """Reused orderings, refactored values and kept bases give what a factorization from scratch gives."""
+    """Reused orderings, refactored values and kept bases give the same result as a new factorization."""
     model = Model(BALL)
     for action, a, b in done:
         handles = list(model.editor.transforms)

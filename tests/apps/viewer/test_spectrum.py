@@ -1,4 +1,4 @@
-"""Eigenvectors against dense ones, and against spheres."""
+"""Eigenvectors compared with a dense solver and with spherical harmonics."""
 
 import numpy as np
 import pytest

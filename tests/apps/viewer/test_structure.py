@@ -1,4 +1,4 @@
-"""What the viewer shows of a solver: against the definitions, by brute force."""
+"""Views of the solver's data structures, compared with their definitions by brute force."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The viewer's window is opened off-screen and used with the mouse, see cases_window.py; and what it says without graphics."""
+"""The viewer's window off-screen, used with the mouse (see cases_window.py), and its errors without graphics."""
 
 import json
 import os

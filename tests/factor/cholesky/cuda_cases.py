@@ -4,7 +4,7 @@ Bounds: L to 1e-13 (float64) and 2e-6 (float32) of its largest entry, solutions 
 """
 
 import numpy as np
-from on_device import back
+from on_device import to_numpy
 from zoo import zoo
 
 from meshsolve.factor.fronts import cuda as fronts
@@ -21,6 +21,6 @@ WAYS = {                                                    # which fronts go wh
 
 
 def close(x, reference, bound):
-    x, reference = back(x), np.asarray(reference)
+    x, reference = to_numpy(x), np.asarray(reference)
     assert x.shape == reference.shape and x.dtype == reference.dtype
     assert np.abs(x - reference).max(initial=0) <= bound * np.abs(reference).max(initial=1)

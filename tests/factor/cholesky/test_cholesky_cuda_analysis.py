@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from cuda_cases import ZOO, close
 from kernel_harness import Harness
-from on_device import Sparse, back
+from on_device import Sparse, to_numpy
 from zoo import grid, spd
 
 import meshsolve as ms
@@ -24,18 +24,18 @@ def test_the_tree_is_that_of_the_host(gpu, name):
     sym = ms.analyze(A, ordering="nd", device="cpu")
     tree, host = fronts.DeviceTree.build(sym), assembly_tree(sym, 1)
     for part in ("entry_ptr", "entry_source", "entry_row"):
-        found, expected = back(getattr(tree, part)), np.asarray(getattr(host, part))
+        found, expected = to_numpy(getattr(tree, part)), np.asarray(getattr(host, part))
         assert np.array_equal(found, expected), part
     inside = np.repeat(sym.native.snode_parent >= 0, np.diff(sym.native.row_ptr))
-    assert np.array_equal(back(tree.relative)[inside], np.asarray(host.relative)[inside])
+    assert np.array_equal(to_numpy(tree.relative)[inside], np.asarray(host.relative)[inside])
     edges = int(host.child_ptr[-1])
-    table = dict(zip(tree_cuda.COLUMNS, back(tree.table).T))
-    assert np.array_equal(back(tree.child)[:edges], host.child) and np.array_equal(table["child_end"], host.child_ptr[1:])
+    table = dict(zip(tree_cuda.COLUMNS, to_numpy(tree.table).T))
+    assert np.array_equal(to_numpy(tree.child)[:edges], host.child) and np.array_equal(table["child_end"], host.child_ptr[1:])
     pivots = np.diff(sym.supernodes)
     panels = np.cumsum([w * _core.leading_dimension(int(w + u)) for w, u in zip(pivots, np.diff(sym.native.row_ptr))])
     assert np.array_equal(table["panel"], [0, *panels[:-1]]) and tree.panel_scalars == panels[-1]
-    launched = [back(batch.fronts) for level in tree.levels for batch in (*level.batches, *level.wide)]
-    launched += [back(front.front) for level in tree.levels for front in level.dense]
+    launched = [to_numpy(batch.fronts) for level in tree.levels for batch in (*level.batches, *level.wide)]
+    launched += [to_numpy(front.front) for level in tree.levels for front in level.dense]
     assert np.array_equal(np.sort(np.concatenate(launched)), np.arange(tree.count))
 
 
@@ -59,7 +59,7 @@ def test_two_depths_never_share_memory():
 def test_an_analysis_on_the_device_is_used_again_anywhere(gpu):
     A = spd(grid(13, 12))
     sym = ms.analyze(Sparse(A), device="cuda")
-    host = ms.analyze(A, ordering=back(sym.ordering.perm), device="cpu")
+    host = ms.analyze(A, ordering=to_numpy(sym.ordering.perm), device="cpu")
     assert (sym.nnz, sym.flops, sym.nbytes) == (host.nnz, host.flops, host.nbytes) and np.array_equal(sym.perm, host.perm)
     again = pickle.loads(pickle.dumps(ms.analyze(A, device="cuda")))
     for symbolic in (sym, again):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from cuda_cases import close
 from kernel_harness import strict
 from kernel_harness.strict import Strict
-from on_device import Sparse, back, nothing_comes_back, there
+from on_device import Sparse, nothing_copied_to_host, to_cuda, to_numpy
 from zoo import backward_error, grid, spd
 
 import meshsolve as ms
@@ -24,12 +24,12 @@ def test_arrays_come_back_where_they_came_from(gpu, monkeypatch):
     assert isinstance(F.solve(b), np.ndarray)
     close(F.solve(b), reference, 1e-13)
     big = [np.asarray(a) for a in (b, np.asfortranarray(b), b[:, 0], b.astype(np.float32), b + 1j * b[::-1])]
-    given = [there(a) for a in (*big, b)]
-    with nothing_comes_back(monkeypatch, 2):
+    given = [to_cuda(a) for a in (*big, b)]
+    with nothing_copied_to_host(monkeypatch, 2):
         results = [F.solve(a) for a in given[:-1]] + [F @ given[-1]]
-        out = there(np.zeros((300, 3)))
+        out = to_cuda(np.zeros((300, 3)))
         assert F.solve(given[-1], out=out) is out
-        narrow = there(np.zeros((300, 3), np.float32))
+        narrow = to_cuda(np.zeros((300, 3), np.float32))
         assert F.solve(given[3], out=narrow) is narrow
     assert all(type(x) is not list and not isinstance(x, (list, sp.sparray)) for x in results)
     for x, given in zip(results, (*big, b)):
@@ -42,8 +42,8 @@ def test_arrays_come_back_where_they_came_from(gpu, monkeypatch):
 def test_values_on_the_device_stay_there(gpu, monkeypatch):
     A, C = spd(grid(20, 15), seed=1), spd(grid(20, 15), seed=2)
     F = ms.cholesky(Sparse(A), device="cuda")
-    later, b = Sparse(C), there(np.ones(300))
-    with nothing_comes_back(monkeypatch, 2):
+    later, b = Sparse(C), to_cuda(np.ones(300))
+    with nothing_copied_to_host(monkeypatch, 2):
         x = F.refactor(later).solve(b)
     close(x, ms.cholesky(C, ordering=F.symbolic.ordering.perm, device="cpu").solve(np.ones(300)), 1e-13)
 
@@ -53,9 +53,9 @@ def test_matrices_on_the_device_in_any_form(gpu):
     x = ms.cholesky(A, device="cpu").solve(np.ones(72))
     doubled = sp.csr_array(A)
     doubled = sp.csr_array((np.repeat(doubled.data / 2, 2), np.repeat(doubled.indices, 2), 2 * doubled.indptr), shape=A.shape)
-    for given, options in ((there(A.toarray()), {}), (Sparse(sp.tril(A)), {"lower": True}), (Sparse(doubled), {}),
+    for given, options in ((to_cuda(A.toarray()), {}), (Sparse(sp.tril(A)), {"lower": True}), (Sparse(doubled), {}),
                            (Sparse(A), {"ordering": np.arange(72)})):
-        close(ms.cholesky(given, device="cuda", **options).solve(there(np.ones(72))), x, 1e-12)
+        close(ms.cholesky(given, device="cuda", **options).solve(to_cuda(np.ones(72))), x, 1e-12)
     close(ms.cholesky(Sparse(A), device="cpu").solve(np.ones(72)), x, 1e-12)
     smaller = sp.csr_array(A - sp.diags_array(A.diagonal()) * 0)
     smaller = sp.csr_array(sp.diags_array(A.diagonal()))    # a pattern inside the analysed one
@@ -123,11 +123,11 @@ def test_bad_input_on_the_device(gpu):
         F.refactor(Sparse(full))
     for b, text in ((np.ones(71), "must be"), (np.where(np.arange(72) < 5, 0, np.inf), "row 5"), (np.ones((72, 2, 2)), "must be"), (np.ones(72, bool), None)):
         with pytest.raises(ms.InvalidInputError, match=text) if text else contextlib.nullcontext():
-            F.solve(there(b))
+            F.solve(to_cuda(b))
     with pytest.raises(ms.InvalidInputError, match="square"):
-        ms.cholesky(there(np.ones((3, 4))))
+        ms.cholesky(to_cuda(np.ones((3, 4))))
     with pytest.raises(ms.InvalidInputError, match="out must be"):
-        F.solve(there(np.ones(72)), out=np.ones(72))
+        F.solve(to_cuda(np.ones(72)), out=np.ones(72))
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "single"}, {"precision": "mixed"}, {"fixed": [3]}, {"pin": True}], ids=str)
@@ -136,22 +136,22 @@ def test_bad_input_on_the_device(gpu):
 def test_no_solution_of_what_is_not_finite(gpu, options, value):
     A = spd(grid(9, 8))
     F = ms.cholesky(ms.graph_laplacian(A) if "pin" in options else A, device="cuda", **options)
-    b, out = np.zeros((72, 2)), there(np.full((72, 2), 7.0))
+    b, out = np.zeros((72, 2)), to_cuda(np.full((72, 2), 7.0))
     b[40, 1] = value
     turned = np.zeros(72, complex)
     turned.imag = b[:, 1]
     with pytest.raises(ms.InvalidInputError, match="^b: row 40 holds a value that is not finite"):
-        F.solve(there(b), out=out)
-    assert (back(out) == 7.0).all()
+        F.solve(to_cuda(b), out=out)
+    assert (to_numpy(out) == 7.0).all()
     with pytest.raises(ms.InvalidInputError, match="^b: row 40 holds"):
-        F.solve(there(turned))
+        F.solve(to_cuda(turned))
 
 
 def test_a_solve_is_queued_before_b_is_looked_at(monkeypatch):
     """The host waited for b, and so for all work before it, at the begin of each solve."""
     A, launched = spd(grid(9, 8)), []
     with device.use(Strict()) as harness:
-        F, G, b, values = ms.cholesky(A, device="cuda"), ms.cholesky(A, fixed=[5], device="cuda"), there(np.ones(72)), there(np.ones(1))
+        F, G, b, values = ms.cholesky(A, device="cuda"), ms.cholesky(A, fixed=[5], device="cuda"), to_cuda(np.ones(72)), to_cuda(np.ones(1))
         monkeypatch.setattr(harness, "to_host", lambda array: (launched.append(dict(harness.launches)), array.get())[1])
         for solve, reads in ((lambda: F.solve(b), 1), (lambda: G.solve(b, fixed_values=values), 2)):
             harness.launches.clear()
@@ -170,7 +170,7 @@ def test_no_sort_and_no_reduction_of_one_block_sees_a_matrix(monkeypatch, option
     b = A @ np.random.default_rng(0).standard_normal((72, 2))
     host = ms.cholesky(A, device="cpu", **options).solve(b)
     with device.use(Strict()):
-        F, later, b = ms.cholesky(Sparse(A), device="cuda", **options), Sparse(A), there(b)
+        F, later, b = ms.cholesky(Sparse(A), device="cuda", **options), Sparse(A), to_cuda(b)
         slow = {"all", "any", "max", "min", "sum", "mean", "argmax", "argmin", "array_equal", "sort", "argsort", "lexsort", "unique"}
         monkeypatch.setattr(strict, "METHODS", strict.METHODS - slow)
         monkeypatch.setattr(strict, "FUNCTIONS", strict.FUNCTIONS - slow)
@@ -182,7 +182,7 @@ def test_nothing_but_numbers_comes_back_from_a_mesh_sized_matrix(gpu):
     """Order, analysis and factor of a matrix that is dissected on the device; with fixed rows, pins, and the edges of a mesh."""
     A = spd(grid(72, 71))
     n, rhs = A.shape[0], np.arange(A.shape[0]) - (A.shape[0] - 1) / 2
-    b = there(rhs)
+    b = to_cuda(rhs)
     for options in ({}, {"fixed": [3, 4000]}, {"pin": True}, {"lower": True}):
         given = Sparse(ms.graph_laplacian(A) if "pin" in options else A)
         if isinstance(gpu, Strict):
@@ -193,4 +193,4 @@ def test_nothing_but_numbers_comes_back_from_a_mesh_sized_matrix(gpu):
         if isinstance(gpu, Strict):
             assert max(gpu.comes_back) < n // 20, sorted(gpu.comes_back)[-5:]
         if "pin" not in options and "fixed" not in options:
-            assert backward_error(A, back(x)[:, None], rhs[:, None]) < 1e-15
+            assert backward_error(A, to_numpy(x)[:, None], rhs[:, None]) < 1e-15

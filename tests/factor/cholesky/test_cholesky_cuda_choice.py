@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from cuda_cases import BOUND, close
 from fake_cudss import CudaDataType, Cudss
 from kernel_harness import Harness
-from on_device import Sparse, back, there
+from on_device import Sparse, to_cuda, to_numpy
 from zoo import grid, spd
 
 import meshsolve as ms
@@ -41,7 +41,7 @@ def test_near_trees_are_the_cpus_unless_the_gpu_is_named(gpu, monkeypatch, given
             for asked, expected in (("auto", place), ("cuda", "cuda")):
                 F = ms.cholesky(whole if given is not Sparse and isinstance(A, np.ndarray) else given(whole), device=asked, **options)
                 assert F.report.facts["device"] == expected
-                assert np.allclose(A @ back(F.solve(there(np.ones(A.shape[0])))), 1)
+                assert np.allclose(A @ to_numpy(F.solve(to_cuda(np.ones(A.shape[0])))), 1)
         assert ms.lu(given(A)).report.facts["device"] == place
         x, info = ms.solve(given(A), np.ones(A.shape[0]))
         assert np.allclose(A @ x, 1) and info.report.facts["device"] == place
@@ -52,12 +52,12 @@ def test_near_trees_are_the_cpus_unless_the_gpu_is_named(gpu, monkeypatch, given
 @pytest.mark.parametrize("given", [sp.csr_array, Sparse])
 def test_trees_that_are_too_deep_or_too_broad_are_the_cpus(gpu, monkeypatch, A, ordering, limit, given):
     monkeypatch.setattr(device, "AUTO_SIZE", 50)
-    b, whole = there(np.ones(A.shape[0])), given(A)
+    b, whole = to_cuda(np.ones(A.shape[0])), given(A)
 
     def places(**options):
         sym = ms.analyze(whole, ordering)
         for F in (ms.cholesky(whole, ordering, **options), ms.cholesky(whole, ordering, fixed=[0], **options), sym.factor(whole, **options)):
-            rest = A @ back(F.solve(b)) - 1
+            rest = A @ to_numpy(F.solve(b)) - 1
             assert np.abs(rest[1:]).max() < 1e-12
             yield F.report.facts["device"]
 
@@ -84,7 +84,7 @@ def test_cudss_solves_in_our_ordering(cudss, precision):
     F = ms.cholesky(Sparse(A), backend="cudss", precision=precision)
     assert np.array_equal(cudss.perm, np.arange(72)) and cudss.log == ["ANALYSIS", "FACTORIZATION"]
     host = ms.cholesky(A, precision=precision, device="cpu")
-    close(F.solve(there(b)), host.solve(b), BOUND[precision])
+    close(F.solve(to_cuda(b)), host.solve(b), BOUND[precision])
     F.refactor(2 * A)
     assert cudss.log.count("ANALYSIS") == 1
     close(F.solve(b[:, 0]), host.solve(b[:, 0]) / 2, BOUND[precision])

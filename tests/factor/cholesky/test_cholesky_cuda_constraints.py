@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cuda_cases import close
-from on_device import Sparse, back, there
+from on_device import Sparse, to_cuda, to_numpy
 from zoo import grid, spd
 
 import meshsolve as ms
@@ -16,7 +16,7 @@ def test_fixed_rows(gpu, precision):
     A, C = spd(grid(9, 8)), spd(grid(9, 8), seed=5)
     fixed, values, b = [70, 3, 15], np.array([[1.0, 2], [3, 4], [5, 6]]), np.random.default_rng(0).standard_normal((72, 2))
     host = ms.cholesky(A, fixed=fixed, precision=precision, device="cpu")
-    for given, wrap in ((A, np.asarray), (Sparse(A), there)):
+    for given, wrap in ((A, np.asarray), (Sparse(A), to_cuda)):
         F = ms.cholesky(given, fixed=fixed, precision=precision, device="cuda")
         close(F.solve(wrap(b), fixed_values=wrap(values)), host.solve(b, fixed_values=values), 1e-13)
         close(F.solve(wrap(b)), host.solve(b), 1e-13)
@@ -45,18 +45,18 @@ def test_pinned_laplacian(gpu, pattern):
     host = ms.cholesky(L, pin=True, device="cpu")
     for given in (L, Sparse(L)):
         F = ms.cholesky(given, pin=True, device="cuda")
-        close(F.solve(there(b)), host.solve(b), 1e-13)
-        close(F.refactor(Sparse(2 * L)).solve(there(b)), host.solve(b) / 2, 1e-13)
+        close(F.solve(to_cuda(b)), host.solve(b), 1e-13)
+        close(F.refactor(Sparse(2 * L)).solve(to_cuda(b)), host.solve(b) / 2, 1e-13)
     with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
-        F.solve(there(b + 1))
-    regular, before = L + sp.diags_array(np.where(np.arange(L.shape[0]) == 2, 1e-3, 0.0)), F.solve(there(b))
+        F.solve(to_cuda(b + 1))
+    regular, before = L + sp.diags_array(np.where(np.arange(L.shape[0]) == 2, 1e-3, 0.0)), F.solve(to_cuda(b))
     for given in (regular, Sparse(regular)):
         with pytest.raises(ms.NotLaplacianError, match="row 2 of A sums to 0.001") as caught:
             ms.cholesky(given, pin=True, device="cuda")
         assert caught.value.row == 2
     with pytest.raises(ms.NotLaplacianError):
         F.refactor(Sparse(regular))
-    assert np.array_equal(back(F.solve(there(b))), back(before))
+    assert np.array_equal(to_numpy(F.solve(to_cuda(b))), to_numpy(before))
 
 
 def test_pinned_components_that_later_join_are_refused(gpu):
@@ -70,12 +70,12 @@ def test_pinned_components_that_later_join_are_refused(gpu):
     b = apart @ np.arange(40.0)
     for given in (apart, Sparse(apart)):
         F = ms.cholesky(given, pin=True, device="cuda")
-        before = back(F.solve(there(b)))
+        before = to_numpy(F.solve(to_cuda(b)))
         for later in (joined, Sparse(joined)):
             with pytest.raises(ms.PatternMismatchError, match="joins two components") as told:
                 F.refactor(later)
             assert {told.value.row, told.value.column} == {3, 25}
-        assert np.array_equal(back(F.solve(there(b))), before)
+        assert np.array_equal(to_numpy(F.solve(to_cuda(b))), before)
 
 
 def test_a_pattern_that_does_not_fit_leaves_the_constraint_as_it_was(gpu):

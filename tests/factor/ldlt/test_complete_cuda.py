@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import Harness
-from on_device import back, nothing_comes_back, there
+from on_device import nothing_copied_to_host, to_cuda, to_numpy
 from saddles import dependent, rank_deficient, regular, spoiled, symmetric
 
 import meshsolve as ms
@@ -113,7 +113,7 @@ def test_delayed_columns_of_every_kind_of_front(path, monkeypatch):
     native = G._core.native
     assert G.report.facts["delayed"] > 240                  # more often than there are columns to delay
     assert any(plan.batches for plan in native.plans) and any(plan.wide for plan in native.plans) and native.plans[-1].dense
-    assert (back(native._places)[:, 3] > native.tree.own).sum() > 10
+    assert (to_numpy(native._places)[:, 3] > native.tree.own).sum() > 10
 
 
 @pytest.mark.parametrize("way", ["tiles", "libraries"])
@@ -121,7 +121,7 @@ def test_columns_whose_partners_are_far_away(gpu, monkeypatch, way):
     """Every block of 32 columns fails; then all of them are searched together."""
     go(monkeypatch, way)
     G = check(far_partners(), **NATURAL)
-    progress = back(G._core.native._progress).reshape(-1, fronts_cuda.PROGRESS)
+    progress = to_numpy(G._core.native._progress).reshape(-1, fronts_cuda.PROGRESS)
     assert progress[:, 5].tolist() == [128] and G.report.facts["pairs"] == 64
 
 
@@ -136,7 +136,7 @@ def test_columns_that_are_searched_together_behind_a_block_of_pivots(gpu, monkey
     n = len(values)
     stored = sp.csr_array((values.ravel(), np.tile(np.arange(n), n), n * np.arange(n + 1)), shape=(n, n))
     G = check(stored, **NATURAL)
-    progress = back(G._core.native._progress).reshape(-1, fronts_cuda.PROGRESS)
+    progress = to_numpy(G._core.native._progress).reshape(-1, fronts_cuda.PROGRESS)
     assert (progress[:, 2].tolist(), progress[:, 5].tolist()) == ([32], [128]) and G.report.facts["pairs"] == 80
 
 
@@ -335,9 +335,9 @@ def test_arrays_on_the_gpu_stay_there(gpu, monkeypatch):
     G = ms.ildl(KKT, fill_level=None, device="cuda")
     b = KKT @ np.arange(500.0)
     x = G.solve(b)
-    with nothing_comes_back(monkeypatch, most=3):                # sizes of r, x and b
-        y = G @ there(b)
-    assert device.holds(y) and np.array_equal(back(y), x)
+    with nothing_copied_to_host(monkeypatch, most=3):                # sizes of r, x and b
+        y = G @ to_cuda(b)
+    assert device.holds(y) and np.array_equal(to_numpy(y), x)
     z, info = ms.sqmr(KKT, b, M=G)
     assert info.converged and np.linalg.norm(KKT @ z - b) <= 1e-8 * np.linalg.norm(b)
 

@@ -10,7 +10,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from kernel_harness import Harness
-from on_device import Sparse, back, nothing_comes_back, there
+from on_device import Sparse, nothing_copied_to_host, to_cuda, to_numpy
 
 import meshsolve as ms
 from meshsolve import device
@@ -254,7 +254,7 @@ def test_small_pivots_are_replaced_and_counted(gpu, monkeypatch, way):
 def test_what_is_not_a_number_counts_as_growth(gpu, engine):
     """As differences of what has overflowed leave it, far from any pivot."""
     F = ms.lu(mesh(12, 9), engine=engine, device="cuda")
-    data = back(F._numeric.data).copy()
+    data = to_numpy(F._numeric.data).copy()
     data[37] = np.nan
     assert F._numeric.native.factor(device.to_device(data), 0.1, 1e-13, 1e-8)[1:] == (np.inf, np.inf)
 
@@ -306,7 +306,7 @@ def test_random_patterns(gpu):
 def test_refactor_is_the_factor_of_the_new_values(gpu, engine):
     A, rng, b = mesh(12, 9), np.random.default_rng(1), np.arange(108.0)
     F = ms.lu(A, engine=engine, device="cuda")
-    for wrap in (sp.csr_array, sp.coo_array, Sparse, lambda M: there(M.toarray())):
+    for wrap in (sp.csr_array, sp.coo_array, Sparse, lambda M: to_cuda(M.toarray())):
         A2 = A.copy()
         A2.data = A.data * rng.uniform(0.5, 2, A.nnz)
         assert F.refactor(wrap(A2)) is F
@@ -415,17 +415,17 @@ def test_arrays_come_back_where_they_came_from(gpu, monkeypatch, engine):
     assert F.report.facts["device"] == "cuda" and isinstance(F.solve(b), np.ndarray)
     expected, later = F.solve(b), Sparse(2 * A)
     F.refactor(later)
-    given = [there(v) for v in (b, b, b[:, 0], b + 1j * b)]
-    with nothing_comes_back(monkeypatch, most=9):
+    given = [to_cuda(v) for v in (b, b, b[:, 0], b + 1j * b)]
+    with nothing_copied_to_host(monkeypatch, most=9):
         results = [F.refactor(later).solve(given[0]), *map(F.solve, given[1:])]
-        out = there(np.zeros((108, 3)))
+        out = to_cuda(np.zeros((108, 3)))
         assert F.solve(given[0], out=out) is out
     for x, y in zip((*results, out), (expected, expected, expected[:, 0], expected * (1 + 1j), expected)):
-        assert back(x).dtype == y.dtype and np.abs(back(x) - y / 2).max() <= 1e-13 * np.abs(y).max()
-    assert F.solve(there(b.astype(np.float32))).dtype == np.float32
+        assert to_numpy(x).dtype == y.dtype and np.abs(to_numpy(x) - y / 2).max() <= 1e-13 * np.abs(y).max()
+    assert F.solve(to_cuda(b.astype(np.float32))).dtype == np.float32
     assert np.array_equal(F @ b[:, 0], F.solve(b[:, 0])) and np.allclose(F.H @ b[:, 0], F.solve(b[:, 0], "H"))
     with pytest.raises(ms.InvalidInputError, match="out must be"):
-        F.solve(there(b), out=np.ones((108, 3)))
+        F.solve(to_cuda(b), out=np.ones((108, 3)))
     on_cpu = ms.lu(Sparse(A), engine=engine, device="cpu")
     assert on_cpu.report.facts["device"] == "cpu" and backward_error(A, on_cpu.solve(b), b) < 1e-14
 

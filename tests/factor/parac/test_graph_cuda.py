@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from on_device import Sparse, back, nothing_comes_back
+from on_device import Sparse, nothing_copied_to_host, to_numpy
 from test_parac import laplacian, random_graph
 
 import meshsolve as ms
@@ -36,8 +36,8 @@ MATRICES = {"grid": GRID, "islands": ISLANDS, "shuffled": shuffled(ISLANDS), "sl
 def of_both(L):
     M = as_symmetric(L)
     found = graph_cuda.symmetric(Sparse(L))
-    assert np.array_equal(back(found.indptr), M.indptr) and np.array_equal(back(found.indices), M.indices)
-    assert np.array_equal(back(found.data), M.data)
+    assert np.array_equal(to_numpy(found.indptr), M.indptr) and np.array_equal(to_numpy(found.indices), M.indices)
+    assert np.array_equal(to_numpy(found.data), M.data)
     return _core.ParacGraph(M.indptr, M.indices, M.data), graph_cuda.Graph(found)
 
 
@@ -45,7 +45,7 @@ def check(expected, found):
     for name in ("bad_row", "floored", "grounded", "nnz", "floor", "max_degree", "excess"):
         assert getattr(expected, name) == getattr(found, name), name
     for a, b in zip(expected.arrays(), found.arrays(), strict=True):
-        assert np.array_equal(a, back(b)) and a.dtype == back(b).dtype
+        assert np.array_equal(a, to_numpy(b)) and a.dtype == to_numpy(b).dtype
 
 
 @pytest.mark.parametrize("name", MATRICES)
@@ -126,5 +126,5 @@ def test_the_factor_of_a_matrix_on_the_gpu(cuda, name, ordering):
 
 def test_only_numbers_come_back(cuda, monkeypatch):
     L = Sparse(MATRICES["grounded"])
-    with nothing_comes_back(monkeypatch, 40):               # counters, and where levels begin
+    with nothing_copied_to_host(monkeypatch, 40):               # counters, and where levels begin
         ms.parac(L, "rounds")

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import Harness, OnDevice
-from on_device import Sparse, back, there
+from on_device import Sparse, to_cuda, to_numpy
 from scipy.sparse.linalg import LinearOperator
 from test_parac import laplacian, random_graph
 
@@ -278,9 +278,9 @@ def test_iterations_of_others_get_what_lies_where_their_vectors_lie(cuda_path, m
     expected = P @ b
     for name in ("matvec", "matmat", "dot", "__matmul__", "__call__"):
         monkeypatch.setattr(LinearOperator, name, brought)
-    there = b.view(OnDevice)
-    assert np.array_equal(P.matvec(there), expected) and np.array_equal(P.matvec(there[:, None]), expected[:, None])
-    assert np.array_equal(P.matmat(np.stack([b, b], 1).view(OnDevice))[:, 1], expected) and np.array_equal(P @ there, expected)
+    to_cuda = b.view(OnDevice)
+    assert np.array_equal(P.matvec(to_cuda), expected) and np.array_equal(P.matvec(to_cuda[:, None]), expected[:, None])
+    assert np.array_equal(P.matmat(np.stack([b, b], 1).view(OnDevice))[:, 1], expected) and np.array_equal(P @ to_cuda, expected)
     b = b.astype(np.float32)
     single, double = P.solve(b.view(OnDevice)), P.solve(b.astype(float).view(OnDevice))
     assert single.dtype == np.float32 and np.array_equal(single, double.astype(np.float32))
@@ -298,13 +298,13 @@ def test_right_hand_sides_on_the_gpu_are_taken_as_by_other_factors(cuda):
     """On the GPU, NaN was once accepted, ``out`` ignored, and complex numbers rejected."""
     P, rng = ms.parac(SHAPES["grid"], device="cuda"), np.random.default_rng(0)
     b = rng.standard_normal((P.shape[0], 2)) @ [1, 1j]
-    expected, out = P.solve(b.real), there(np.zeros(len(b)))
-    assert P.solve(there(b.real), out=out) is out and np.array_equal(back(out), expected)
-    assert np.allclose(back(P.solve(there(b))), P.solve(b), rtol=0, atol=1e-14 * abs(expected).max())
+    expected, out = P.solve(b.real), to_cuda(np.zeros(len(b)))
+    assert P.solve(to_cuda(b.real), out=out) is out and np.array_equal(to_numpy(out), expected)
+    assert np.allclose(to_numpy(P.solve(to_cuda(b))), P.solve(b), rtol=0, atol=1e-14 * abs(expected).max())
     b[3] = np.nan
     for bad in (b.real, b):
         with pytest.raises(ms.InvalidInputError, match="row 3"):
-            P.solve(there(bad))
+            P.solve(to_cuda(bad))
 
 
 @pytest.mark.gpu

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from on_device import back, there
+from on_device import to_cuda, to_numpy
 
 from meshsolve.factor.trisolve import cuda as trisolve
 
@@ -42,9 +42,9 @@ def test_row_after_row(cuda, name, dtype):
     level_ptr, ptr, columns, values = system(LEVELS[name])
     values, rng = values.astype(dtype), np.random.default_rng(1)
     scale, Y = rng.random(len(ptr) - 1) + 0.5, rng.standard_normal((len(ptr) - 1, 3))
-    found = there(Y.copy())
-    trisolve.Rows(level_ptr, ptr, columns).solve(there(values), there(scale), found)
-    assert np.allclose(back(found), solved(ptr, columns, values, scale, Y), rtol=1e-10, atol=1e-12)
+    found = to_cuda(Y.copy())
+    trisolve.Rows(level_ptr, ptr, columns).solve(to_cuda(values), to_cuda(scale), found)
+    assert np.allclose(to_numpy(found), solved(ptr, columns, values, scale, Y), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.sanitize
@@ -70,7 +70,7 @@ def test_long_rows_of_a_narrow_level_take_the_block(gpu, rows):
     level_ptr, ptr, columns, values = system([[BASE] * rows])
     Y = np.ones((len(ptr) - 1, 1))
     Y[0], Y[BASE:] = 2.0**53, 0
-    found = there(Y)
-    trisolve.Rows(level_ptr, ptr, columns).solve(there(np.ones(len(values))), there(np.ones(len(ptr) - 1)), found)
-    lost = 2**53 + BASE - 1 - back(found)[BASE:, 0]
+    found = to_cuda(Y)
+    trisolve.Rows(level_ptr, ptr, columns).solve(to_cuda(np.ones(len(values))), to_cuda(np.ones(len(ptr) - 1)), found)
+    lost = 2**53 + BASE - 1 - to_numpy(found)[BASE:, 0]
     assert (lost <= BASE * rows / 512 + 2).all()

@@ -1,4 +1,4 @@
-// Kernels that are wrong, each in one way.
+// Kernels with one fault each.
 #include "device/common.cuh"
 
 // Half of the block waits at one barrier, half at another.
@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(32) k_deadlock(int* out) {
   out[threadIdx.x] = 1;
 }
 
-// Every block waits until all have arrived: needs as many in flight as there are.
+// Every block waits until all have arrived, which needs all blocks in flight.
 extern "C" __global__ void __launch_bounds__(32) k_grid_barrier(int* arrived) {
   if (threadIdx.x == 0) {
     atomicAdd(arrived, 1);
@@ -28,17 +28,17 @@ extern "C" __global__ void __launch_bounds__(32) k_grid_barrier(int* arrived) {
   __syncthreads();
 }
 
-// The same with an end.
+// The same with a limited wait.
 extern "C" __global__ void __launch_bounds__(32) k_patient_barrier(int* arrived, int* stalled) {
   if (threadIdx.x == 0) {
     atomicAdd(arrived, 1);
     ms::Patience patience(stalled);
-    patience.left = gridDim.x > 2 ? 2000 : 1 << 30;          // two blocks are resident: they do meet, however long the other takes to begin
+    patience.left = gridDim.x > 2 ? 2000 : 1 << 30;          // two resident blocks do meet, however late one begins
     patience.until([&] { return *static_cast<volatile int*>(arrived) == static_cast<int>(gridDim.x); });
   }
 }
 
-// A sum over the warps of a block without a barrier before it.
+// A sum over the warps of a block with a missing barrier before it.
 extern "C" __global__ void __launch_bounds__(128) k_missing_barrier(const int* in, int* out) {
   __shared__ int value[128];
   value[threadIdx.x] = in[threadIdx.x];
@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(32) k_lost_update(int* out) {
 
 extern "C" __global__ void __launch_bounds__(32) k_shared_overrun(int* out) {
   extern __shared__ int room[];
-  room[threadIdx.x + 1] = threadIdx.x;                      // 32 numbers were asked for
+  room[threadIdx.x + 1] = threadIdx.x;                      // shared memory has 32 numbers
   __syncthreads();
   out[threadIdx.x] = room[threadIdx.x + 1];
 }
@@ -68,12 +68,12 @@ extern "C" __global__ void __launch_bounds__(32) k_static_overrun(int* out, int 
   out[threadIdx.x] = room[threadIdx.x];
 }
 
-// A lane that takes no part is asked for its value.
+// A shuffle from a lane outside the mask.
 extern "C" __global__ void __launch_bounds__(32) k_absent_lane(int* out) {
   if (threadIdx.x < 16) out[threadIdx.x] = __shfl_sync(0xffffu, 1, 16);
 }
 
-// Shared memory is not zero when a block begins.
+// Reads shared memory that was not initialized.
 extern "C" __global__ void __launch_bounds__(32) k_uninitialized(int* out) {
   __shared__ int sum;
   atomicAdd(&sum, 1);

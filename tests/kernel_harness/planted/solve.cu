@@ -1,5 +1,5 @@
 // x = b - L x in dependency order: blocks of a persistent kernel take rows from a counter and wait for each other. `plant`
-// names a fault that the harness has to find; 0 is none.
+// selects a fault that the harness must find; 0 for no fault.
 #include "device/common.cuh"
 
 enum Plant { none, overrun, no_barrier, no_fence, no_acquire, plain_flag };

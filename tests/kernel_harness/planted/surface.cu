@@ -1,4 +1,4 @@
-// One kernel for each group of CUDA's words that kernels use: test_surface.py compares the results with numpy.
+// One kernel for each group of supported CUDA functions; test_surface.py compares the results with numpy.
 #include "device/division.cuh"
 
 extern "C" __global__ void __launch_bounds__(64) k_warp_words(const int* in, int* up, int* down, int* other, unsigned* ballot,
