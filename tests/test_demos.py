@@ -57,7 +57,7 @@ def test_effective_resistance(tmp_path, capsys, monkeypatch):
         raise ms.OutOfMemoryError("the factor needs 99 GiB")
 
     monkeypatch.setattr(ms, "cholesky", too_large)
-    with pytest.raises(ms.MeshsolveError, match="99 GiB. Estimates need less: --projections"):
+    with pytest.raises(ms.MeshsolveError, match="99 GiB. Estimates need less memory: use --projections"):
         demo.main([str(tmp_path / "g.mtx")])
 
 
