@@ -77,7 +77,7 @@ class Queue {
   // Waits for a node or a task; tasks come first, then the heaviest node.
   bool pop(Node& node, Task*& task) {
     std::unique_lock<std::mutex> lock(mutex_);
-    wait_or_hear(changed_, lock, [&] { return !nodes_.empty() || !tasks_.empty() || open_ == 0 || failed_; });
+    wait_polling(changed_, lock, [&] { return !nodes_.empty() || !tasks_.empty() || open_ == 0 || failed_; });
     task = nullptr;
     if (!tasks_.empty()) {
       task = tasks_.back();

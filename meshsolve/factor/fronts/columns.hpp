@@ -18,26 +18,18 @@ constexpr int64_t widest = 8;                    // right-hand sides that are ta
 // among others.
 constexpr int64_t row_width(int64_t k) { return k > 4 ? 8 : k > 2 ? 4 : k; }
 
-// block(K, first column) for all k columns, K of them at a time, at most 4 of complex numbers T; columns are the progress of the phase.
+// Calls block(S, K, first) for k right-hand sides: K of them from column `first` on, in rows of S values, a constant. At most 8 real or
+// 4 complex ones at a time. Counts right-hand sides as progress of the phase.
 template <class T = double, class Block>
-void in_blocks(int64_t k, Block&& block) {
-  const auto counted = [&](auto K, int64_t at) {
-    block(K, at);
-    interrupt::advance(K);
-  };
-  if constexpr (sizeof(T) > sizeof(double))
-    in_widths<4, 3, 2, 1>(k, counted);
-  else
-    in_widths<8, 7, 6, 5, 4, 3, 2, 1>(k, counted);
-}
-
-// block(S, K, first column) for all k columns, K of them at a time in rows of S values, a constant; columns are the progress of the
-// phase.
-template <class Block>
 void in_row_blocks(int64_t k, Block&& block) {
-  for (int64_t at = 0; at < k; at += widest) {
-    const int64_t K = std::min(widest, k - at);
-    with_width<1, 2, 4, 8>(row_width(K), [&](auto S) { block(S, K, at); });
+  constexpr int64_t most = sizeof(T) > sizeof(double) ? widest / 2 : widest;
+  for (int64_t first = 0; first < k; first += most) {
+    const int64_t K = std::min(most, k - first);
+    const auto call = [&](auto S) { block(S, K, first); };
+    if constexpr (most < widest)
+      with_width<1, 2, 4>(row_width(K), call);
+    else
+      with_width<1, 2, 4, 8>(row_width(K), call);
     interrupt::advance(K);
   }
 }

@@ -1,6 +1,5 @@
-// Ctrl-C and progress during long native work. Each call from Python has a state of its own, which it shares with the workers
-// that take part in it: only the thread that made the call may ask Python, the others look at one flag. The hook is set by
-// bindings.cpp, so that no room depends on Python.
+// Ctrl-C and progress during long native work. Each call from Python has its own state, which is shared with the workers of the call.
+// Only the calling thread may call Python; workers read one flag. bindings.cpp sets the hook, so that no package depends on Python.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -11,26 +10,26 @@
 
 namespace ms {
 
-// What each worker writes has cache lines of its own, which they would else take from each other: alignas(cache_line).
+// Alignment of data that one worker writes, against false sharing: alignas(cache_line).
 constexpr size_t cache_line = 128;
 
 struct Interrupted {};            // thrown by poll(); the Python exception is already set
 
 namespace interrupt {
 
-constexpr std::chrono::milliseconds look_step{50};      // between two looks at Python
+constexpr std::chrono::milliseconds poll_interval{50};  // between two calls of the hook
 
-struct alignas(cache_line) Call {                       // from Python, for as long as it runs
+struct alignas(cache_line) Call {                       // state of one call from Python
   std::atomic<bool> requested{false};
-  std::atomic<int> undisturbed{0};                      // objects of that name
-  std::atomic<int64_t> done{0}, total{0};               // progress of the phase that is running
+  std::atomic<int> undisturbed{0};                      // live Undisturbed objects
+  std::atomic<int64_t> done{0}, total{0};               // progress of the current phase
   const std::thread::id caller = std::this_thread::get_id();
-  std::chrono::steady_clock::time_point last_look = std::chrono::steady_clock::now();      // the caller's own
+  std::chrono::steady_clock::time_point last_poll = std::chrono::steady_clock::now();      // used by the caller only
 };
 
-extern constinit thread_local Call* current;            // the call that this thread works for, or nullptr
+extern constinit thread_local Call* current;            // the Python call of this thread, or nullptr
 
-class Member {                    // while there is one this thread works for that call
+class Member {                    // attaches this thread to a call during its lifetime
  public:
   explicit Member(Call* call) : before_(std::exchange(current, call)) {}
   ~Member() { current = before_; }
@@ -38,15 +37,15 @@ class Member {                    // while there is one this thread works for th
   Member& operator=(const Member&) = delete;
 
  private:
-  Call* const before_;            // a progress callable may call again
+  Call* const before_;            // not nullptr if a progress callback calls the library
 };
 
-class Caller {                    // marks this thread as the one that holds the Python call (see bind.hpp)
+class Caller {                    // marks this thread as the calling thread of a Python call (see bind.hpp)
   Call call_;
   const Member member_{&call_};
 };
 
-class Undisturbed {               // while there is one poll() does nothing: for work that puts things back in order
+class Undisturbed {               // disables poll() during its lifetime: for recovery after an error
  public:
   Undisturbed() { if (call_) call_->undisturbed.fetch_add(1); }
   ~Undisturbed() { if (call_) call_->undisturbed.fetch_sub(1); }
@@ -57,7 +56,8 @@ class Undisturbed {               // while there is one poll() does nothing: for
   Call* const call_ = current;
 };
 
-void poll();                      // cheap; throws Interrupted. Call about once per task or per 100 us of work
+// Throws Interrupted after Ctrl-C. Cheap: call it once per task or per 100 us of work.
+void poll();
 inline void begin(int64_t steps) {
   if (!current) return;
   current->done.store(0, std::memory_order_relaxed);
@@ -67,7 +67,7 @@ inline void advance(int64_t steps) {
   if (current) current->done.fetch_add(steps, std::memory_order_relaxed);
 }
 
-// hook(done, total) runs on the calling thread, about every look_step; true where the work has to end.
+// Runs hook(done, total) on the calling thread about every poll_interval; it returns true if the work must end.
 void set_hook(bool (*hook)(int64_t, int64_t));
 
 }  // namespace interrupt

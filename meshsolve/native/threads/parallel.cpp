@@ -1,34 +1,30 @@
-// The thread pool behind parallel.hpp. Workers sleep on a condition variable, but look out for the next job for a moment first:
-// jobs often follow each other, and waking a thread takes as long as a small job. The caller never waits for a worker that has
-// not begun: when f(0) has returned there is nothing left to claim.
+// The thread pool behind parallel.hpp. An idle worker spins for a moment before it sleeps on a condition variable: jobs often follow
+// each other, and waking a thread takes as long as a small job. The caller never waits for a worker that has not begun: when f(0) has
+// returned, no work is left to claim.
 #include "parallel.hpp"
 
 #ifndef _WIN32
 #include <pthread.h>
 #endif
 
-#include <algorithm>
-#include <condition_variable>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 namespace ms {
 namespace {
 
-constexpr int lookouts = 100;                // of a worker before it sleeps, about 50 us
-constexpr size_t least_stack = size_t{4} << 20;      // dense kernels pack half a MiB there, all that macOS gives a thread unasked
+constexpr int spins_before_sleep = 100;      // of an idle worker, about 50 us
+constexpr size_t least_stack = size_t{4} << 20;      // bytes; dense kernels pack half a MiB on it, the default size on macOS
 
-// Starts work() on a detached thread; std::system_error where the system gives no more threads.
+// Starts work() on a detached thread. Throws std::system_error if the system has no more threads.
 template <class Work>
 void start_thread(Work work) {
 #ifdef _WIN32
   std::thread(std::move(work)).detach();
 #else
-  auto held = std::make_unique<Work>(std::move(work));
+  auto owned = std::make_unique<Work>(std::move(work));
   size_t stack = 0;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -36,21 +32,21 @@ void start_thread(Work work) {
   pthread_attr_setstacksize(&attributes, std::max(stack, least_stack));
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   const auto begin = [](void* p) -> void* {
-    const std::unique_ptr<Work> taken(static_cast<Work*>(p));
-    (*taken)();
+    const std::unique_ptr<Work> work(static_cast<Work*>(p));
+    (*work)();
     return nullptr;
   };
   pthread_t thread;
-  const int refused = pthread_create(&thread, &attributes, begin, held.get());
+  const int error = pthread_create(&thread, &attributes, begin, owned.get());
   pthread_attr_destroy(&attributes);
-  if (refused) throw std::system_error(refused, std::generic_category());
-  held.release();                            // the thread's now
+  if (error) throw std::system_error(error, std::generic_category());
+  owned.release();                           // the thread frees it
 #endif
 }
 
 class Workers {
  public:
-  void run(int threads, const std::function<void(int)>& f) {
+  void run(int threads, FunctionRef<void(int)> f) {
     if (busy_.exchange(true, std::memory_order_acquire)) {      // nested or concurrent
       f(0);
       return;
@@ -66,7 +62,7 @@ class Workers {
       keep_error();
     }
     std::unique_lock<std::mutex> g(mu_);
-    job_ = nullptr;                       // whoever has not begun stays out
+    job_ = nullptr;                       // workers that have not begun do not take part
     if (active_ > 0) {
       g.unlock();
       for (int spin = 0; spin < 2000 && active_.load(std::memory_order_acquire) > 0; ++spin) std::this_thread::yield();
@@ -79,8 +75,8 @@ class Workers {
   int64_t shared() const { return shared_.load(std::memory_order_relaxed); }
 
  private:
-  // Where the system gives no more threads, those that are there do the work.
-  void start(int threads, const std::function<void(int)>& f) {
+  // If the system has no more threads, the existing ones do the work.
+  void start(int threads, FunctionRef<void(int)> f) {
     {
       std::lock_guard<std::mutex> g(mu_);
       try {
@@ -98,11 +94,11 @@ class Workers {
     wake_.notify_all();
   }
 
-  // Ctrl-C is heard, but the caller stays until the last worker is done: they work on what lies on its stack.
+  // Polls for Ctrl-C, but returns only when the last worker is done: workers use data on the caller's stack.
   void wait_for_workers(std::unique_lock<std::mutex>& g) {
     const auto finished = [this] { return active_.load() == 0; };
     try {
-      wait_or_hear(done_, g, finished);
+      wait_polling(done_, g, finished);
     } catch (...) {
       keep_error();
       g.lock();
@@ -112,9 +108,9 @@ class Workers {
 
   void loop(int id, uint64_t seen) {
     for (bool worked = false;;) {
-      for (int spin = 0; worked && spin < lookouts && generation_.load(std::memory_order_relaxed) == seen; ++spin)
+      for (int spin = 0; worked && spin < spins_before_sleep && generation_.load(std::memory_order_relaxed) == seen; ++spin)
         std::this_thread::yield();
-      const std::function<void(int)>* job;
+      const FunctionRef<void(int)>* job;
       interrupt::Call* call;
       {
         std::unique_lock<std::mutex> g(mu_);
@@ -143,15 +139,15 @@ class Workers {
   }
 
   std::atomic<bool> busy_{false};
-  std::atomic<int> active_{0};               // workers that are at the job
+  std::atomic<int> active_{0};               // workers that run the job
   std::atomic<int64_t> shared_{0};
-  std::mutex mu_;                            // of all below
+  std::mutex mu_;                            // guards all members below
   std::condition_variable wake_, done_;
   std::atomic<uint64_t> generation_{0};      // jobs so far
-  const std::function<void(int)>* job_ = nullptr;
-  interrupt::Call* call_ = nullptr;          // that the job is part of
+  const FunctionRef<void(int)>* job_ = nullptr;
+  interrupt::Call* call_ = nullptr;          // Python call of the job
   std::exception_ptr error_;
-  int size_ = 0, want_ = 0;                  // workers that exist; that take part in the job
+  int size_ = 0, want_ = 0;                  // existing workers; workers that take part in the job
 };
 
 Workers*& instance() {
@@ -172,7 +168,7 @@ Workers& workers() {                 // never freed: detached threads may outliv
 
 }  // namespace
 
-void Pool::run(int threads, const std::function<void(int)>& f) {
+void Pool::run(int threads, FunctionRef<void(int)> f) {
   if (threads <= 1)
     f(0);
   else

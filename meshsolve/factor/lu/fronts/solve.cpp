@@ -166,20 +166,23 @@ class BlockSolve {
   std::optional<fronts::UpdateBlocks<T>> blocks_;
 };
 
-// X := solution of B, K columns.
-template <class T, int64_t K>
-void solve_block(const Problem<T>& p, Strided<const Scalar<T>> B, Strided<Scalar<T>> X) {
-  constexpr int64_t S = fronts::row_width(K);
+// X := solution of B for K right-hand sides, in rows of S values.
+template <class T, int64_t S>
+void solve_block(const Problem<T>& p, Strided<const Scalar<T>> B, int64_t K, Strided<Scalar<T>> X) {
   const Order order(p.p.frame, p.transposed);
   T* const Y = p.space.work;
   for_range(p.threads, p.tree.n(), grain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < K ? static_cast<T>(B.at(order.from[i], c) * order.before[i]) : T(0);
+    fronts::with_count<S>(K, [&](auto k) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < k ? static_cast<T>(B.at(order.from[i], c) * order.before[i]) : T(0);
+    });
   });
   BlockSolve<T, S>(p).run();
   for_range(p.threads, p.tree.n(), grain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t c = 0; c < K; ++c) X.at(order.to[i], c) = static_cast<Scalar<T>>(Y[i * S + c]) * order.after[i];
+    fronts::with_count<S>(K, [&](auto k) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t c = 0; c < k; ++c) X.at(order.to[i], c) = static_cast<Scalar<T>>(Y[i * S + c]) * order.after[i];
+    });
   });
 }
 
@@ -195,7 +198,7 @@ void FrontFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<
   const Problem<T> p{*plan_,     *schedule, fronts_.data(), exchange_.data(),
                      outside_.data(), transposed, threads, *space, fronts::leaves_cache<T>(scalars)};
   interrupt::begin(k);
-  fronts::in_blocks<T>(k, [&](auto K, int64_t at) { solve_block<T, K>(p, B.from(at), X.from(at)); });
+  fronts::in_row_blocks<T>(k, [&](auto S, int64_t K, int64_t at) { solve_block<T, S>(p, B.from(at), K, X.from(at)); });
 }
 
 template void FrontFactor<double>::solve(bool, Strided<const double>, Strided<double>, int64_t, int) const;
