@@ -1,6 +1,5 @@
-// What every bind_*() function needs: array arguments, results that own their memory, and the release of the GIL.
-// Array arguments are never converted: nanobind would do it silently (int64 2^32 becomes int32 0). All conversion happens, with
-// range checks, in arrays.py.
+// Helpers of the bind_*() functions: array arguments, results that own their memory, release of the GIL. Array arguments are
+// never converted: nanobind would convert silently (int64 2^32 becomes int32 0). Python converts them, with range checks.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -21,7 +20,7 @@
 namespace ms {
 namespace nb = nanobind;
 
-// An array argument that refuses every other type and layout. It does not own its memory: the caller's array outlives the call.
+// An array argument of exactly this type and layout. It does not own its memory: the caller's array outlives the call.
 template <class T, class... Layout>
 class Argument {
  public:
@@ -64,11 +63,11 @@ template <class T, class A> Out<T> to_numpy(std::vector<T, A>&& v) {
 // The arrays of a pattern: (indptr, indices).
 inline auto to_numpy(OwnedPattern&& A) { return std::make_tuple(to_numpy(std::move(A.ptr)), to_numpy(std::move(A.idx))); }
 
-// Arrays of their own, of vectors with any allocator.
+// A numpy copy of a vector with any allocator.
 template <class V> auto copied(const V& v) { return to_numpy(std::vector<typename V::value_type>(v.begin(), v.end())); }
 template <class T> std::vector<T> to_vector(const In<T>& a) { return {a.data(), a.data() + a.shape(0)}; }
 
-// A read-only numpy view of what `owner` holds.
+// A read-only numpy view of memory that `owner` owns.
 template <class T> nb::ndarray<nb::numpy, const T, nb::ndim<1>> view(const T* data, size_t size, nb::handle owner) {
   return {data, {size}, owner};
 }
@@ -92,7 +91,7 @@ inline Pattern pattern(const In<int64_t>& indptr, const In<int32_t>& indices) {
   return {static_cast<int32_t>(indptr.shape(0)) - 1, indptr.data(), indices.data()};
 }
 
-// Long native work: the GIL is released and Ctrl-C is looked for. Arrays are made when there is a GIL again:
+// Long native work releases the GIL and polls for Ctrl-C. Create arrays after it, with the GIL:
 //   return to_numpy(released([&] { return work(); }));
 struct Released {
   nb::gil_scoped_release gil;
@@ -103,7 +102,8 @@ template <class Work> auto released(Work&& work) {
   return work();
 }
 
-// What a factor's solve_vector() does: solve(data of b, data of x), x as long as b. False where b is not finite, and nothing is done.
+// solve_vector() of a factor: calls solve(data of b, data of x). False, without a solve, if b is not finite or its length
+// differs.
 template <class Solve> bool solve_vector(const In<double>& b, const InOut<double>& x, Solve&& solve) {
   const int64_t n = extent(x);
   if (extent(b) != n || first_not_finite(b.data(), n) >= 0) return false;
@@ -126,6 +126,6 @@ struct type_caster<ms::Argument<T, Layout...>> {
     value = Argument(array.value);
     return true;
   }
-  Array array;                  // keeps the memory for as long as the call takes
+  Array array;                  // keeps the memory during the call
 };
 }  // namespace nanobind::detail

@@ -1,4 +1,4 @@
-// Bindings of the shared layer: Ctrl-C and progress, errors that cross from C++ to Python, tables of numbers.
+// Bindings of the shared layer: Ctrl-C and progress, C++ exceptions in Python, tables of numbers.
 #include <algorithm>
 #include <new>
 #include <stdexcept>
@@ -13,8 +13,8 @@
 namespace ms {
 namespace {
 
-// On the calling thread, about every 50 ms: signals first, then the progress callable of that thread. True if an error is set.
-// Where one is set already, it is on its way to the caller: no Python code may run before it is there.
+// Runs on the calling thread about every 50 ms: signal handlers first, then the progress callback of the thread. True if an error
+// is set. If an error was set before, no Python code may run until the caller has it.
 bool look_at_python(int64_t done, int64_t total) {
   nb::gil_scoped_acquire gil;
   if (PyErr_Occurred()) return false;
@@ -29,7 +29,7 @@ bool look_at_python(int64_t done, int64_t total) {
 }
 
 void translate(const std::exception_ptr& p, void*) {
-  if (PyErr_Occurred()) return;              // set by the hook, whatever the workers ended with
+  if (PyErr_Occurred()) return;              // the hook's error takes precedence over the workers'
   try {
     std::rethrow_exception(p);
   } catch (const std::bad_alloc&) {

@@ -1,4 +1,4 @@
-// The extension module meshsolve._core: each room binds its own functions, this file only calls them in order.
+// The extension module meshsolve._core: each package binds its functions, and this file calls the bindings in order.
 #include "bind.hpp"
 
 namespace ms {
@@ -24,8 +24,8 @@ void bind_circuit(nb::module_&);
 }  // namespace ms
 
 NB_MODULE(_core, m) {
-  nanobind::set_leak_warnings(false);          // a factor that is alive when Python ends is no fault
-  m.doc() = "C++ core of meshsolve. Call it through the package: arguments are checked there.";
+  nanobind::set_leak_warnings(false);          // a factor may be alive when Python ends
+  m.doc() = "C++ core of meshsolve. Call it through the package, which checks arguments.";
   ms::bind_native(m);
   ms::bind_sparse(m);
   ms::bind_mesh(m);

@@ -1,5 +1,5 @@
-// Counter-based random numbers: a value is a hash of its key, so that a result never depends on the number of threads
-// or the order in which they ran. The same arithmetic runs on the CPU and in the CUDA kernels.
+// Counter-based random numbers: a value is a hash of its key, so results do not depend on the number of threads or their order.
+// The CUDA kernels use the same arithmetic.
 // Source: the finalizer of SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators").
 #pragma once
 
@@ -22,7 +22,7 @@ MS_HD inline unsigned long long hash_key(unsigned long long seed, unsigned long 
   return mix64(mix64(mix64(seed) ^ a) ^ b);
 }
 
-// A stream of numbers started from one key: what a single task (a tree node, a patch) draws from.
+// A stream of numbers from one key, for one task (a tree node, a patch).
 struct Stream {
   unsigned long long state;
   MS_HD explicit Stream(unsigned long long key) : state(mix64(key)) {}

@@ -1,4 +1,4 @@
-// Bindings of the Cholesky factor, once for each scalar type.
+// Bindings of the Cholesky factor for both scalar types.
 #include <nanobind/stl/shared_ptr.h>
 
 #include "cholesky.hpp"
@@ -11,7 +11,7 @@ cholesky::SparseColumns columns_of(const In<int64_t>& indptr, const In<int32_t>&
   return {static_cast<int64_t>(indptr.size()) - 1, indptr.data(), indices.data(), data.data()};
 }
 
-// Of factors whose analysis has a boundary.
+// Bindings for factors whose analysis has a Schur interface.
 void bind_boundary(nb::class_<cholesky::Factor<double>>& bound) {
   using namespace nb::literals;
   using Factor = cholesky::Factor<double>;

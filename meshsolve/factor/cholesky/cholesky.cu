@@ -1,14 +1,14 @@
 // Numeric Cholesky factorization of the fronts of one level of the assembly tree.
 //
-// Twin of factor.cpp; source: Liu 1992. Three ways, chosen by the size of a front (fronts/cuda.py):
-//   k_factor     a warp or a block has the panel in shared memory: assemble it, eliminate its columns, write it, write the
-//                update matrix as -L21 L21^T and add the children's parts. Nothing is cleared, nothing is read twice.
+// CUDA counterpart of factor.cpp; source: Liu 1992. Three methods, chosen by the size of a front (fronts/cuda.py):
+//   k_factor     a warp or a thread block has the panel in shared memory: assemble it, eliminate its columns, write it, write the
+//                update matrix as -L21 L21^T and add those of the children. Nothing is cleared or read twice.
 //   by tiles     the panel does not fit: k_assemble by tiles of columns, then for each 32 columns k_eliminate (diagonal block),
 //                k_solve_below (rows below it), k_subtract (later columns), at the end k_subtract for the update matrix. All
 //                such fronts of a level go through each launch together.
-//   libraries    the largest are assembled by k_assemble and left to cuSOLVER and cuBLAS; k_check looks at their pivots.
-// A pivot that is not positive and finite goes to *failed, the smallest column wins: what its ancestors make of it lies in later
-// columns. So nobody waits to be told, and the host reads *failed once, at the end, beside the exponent of the smallest pivot (k_measure).
+//   libraries    the largest are assembled by k_assemble and factored by cuSOLVER and cuBLAS; k_check tests their pivots.
+// *failed is the smallest column whose pivot is not positive and finite; its ancestors fail in later columns only. The host reads
+// *failed once, after the last launch, together with the exponent of the smallest pivot (k_measure).
 #include "factor/fronts/fronts.cuh"
 #include "factor/fronts/tiles.cuh"
 
@@ -21,10 +21,10 @@ using fronts::tile;
 using fronts::Warp;
 
 constexpr int pivot_block = 32;         // columns of one step by tiles
-constexpr int assembly_columns = 8;     // of a tile of k_assemble
+constexpr int assembly_columns = 8;     // columns of a tile of k_assemble
 
-// Columns of a panel in shared memory, right-looking. Column j goes into the later ones unscaled, and is scaled beside the next:
-// one barrier a column. Returns the first column whose pivot is not positive and finite, or `width`.
+// Right-looking elimination of a panel in shared memory. Column j updates the later columns unscaled, and is scaled while column
+// j + 1 does: one barrier per column. Returns the first column whose pivot is not positive and finite, or `width`.
 template <class T, class Group> __device__ __forceinline__ int eliminate(const Group& g, T* panel, int height, int width) {
   T scale = T(0);
   for (int j = 0;; ++j) {
@@ -106,7 +106,8 @@ template <class T> __device__ __forceinline__ void eliminate_block(const Front& 
     for (int i = j + g.lane; i < width; i += 32) place[i + j * f.leading] = diagonal[i + j * width];
 }
 
-// Rows below that diagonal block: a thread has one row of 32 columns in registers. Missing columns are those of the identity.
+// Rows below that diagonal block: each thread has one row of 32 columns in registers. Missing columns are columns of the
+// identity.
 template <class T> __device__ __forceinline__ void solve_below(const Front& f, T* L, int from) {
   __shared__ T diagonal[pivot_block * pivot_block];       // by rows, the reciprocal on the diagonal
   const int width = min(pivot_block, static_cast<int>(f.pivots) - from);
@@ -134,7 +135,7 @@ template <class T> __device__ __forceinline__ void solve_below(const Front& f, T
     if (j < width) x[j * f.leading] = value[j];
 }
 
-// What the pivots [from, to) take from the later pivot columns, or (of_update) what all pivots take from the update matrix.
+// Subtracts the pivots [from, to) from the later pivot columns, or (of_update) all pivots from the update matrix.
 template <class T>
 __device__ __forceinline__ void subtract(const Front& f, T* panels, T* updates, int of_update, int from, int to) {
   const int r = blockIdx.x, c = blockIdx.y;
@@ -152,7 +153,7 @@ __device__ __forceinline__ void subtract(const Front& f, T* panels, T* updates, 
 
 // ---- by libraries
 
-// Pivots of a front that cuSOLVER has factored: it stops before the info-th where that is not positive, and takes infinite ones.
+// Tests the pivots of a front that cuSOLVER factored: it stops before pivot `info` if that is not positive, but accepts infinity.
 template <class T> __device__ __forceinline__ void check_pivots(const Front& f, const T* panels, int info, int* failed) {
   const long long done = info > 0 ? info - 1 : f.pivots;
   if (threadIdx.x == 0 && done < f.pivots) atomicMin(failed, static_cast<int>(f.first + done));
@@ -162,8 +163,7 @@ template <class T> __device__ __forceinline__ void check_pivots(const Front& f, 
   }
 }
 
-// The exponent, as float64 has them, of the smallest pivot of a front beside the diagonal entry of A that it was made of goes to *least;
-// few change it.
+// *least: the smallest float64 exponent of a pivot relative to its diagonal entry of A. Few threads change it, so most only read.
 template <class T>
 __device__ __forceinline__ void measure_pivots(const Front& f, const T* panels, const long long* entry_ptr, const unsigned* entry_source,
                                                const int* entry_row, const double* values, int* least) {

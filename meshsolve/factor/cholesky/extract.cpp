@@ -1,4 +1,4 @@
-// What is read out of a factor: L on its exact pattern, its diagonal, a Schur complement, the norm of the matrix behind it.
+// Copies out of a factor: L on its exact pattern, its diagonal, a Schur complement, and the norm of the factored matrix.
 #include <algorithm>
 #include <cmath>
 
@@ -8,9 +8,9 @@
 namespace ms::cholesky {
 namespace {
 
-// The upper triangle of an (m, m) matrix, stored by rows, into the lower one.
+// Copies the upper triangle of an (m, m) matrix, stored by rows, to the lower one.
 void mirror_upper(double* S, int64_t m, int threads) {
-  constexpr int64_t tile = 32;                 // rows and columns that a cache holds
+  constexpr int64_t tile = 32;                 // rows and columns of a tile that fits into the cache
   for_range(threads, m, tile, [&](int64_t b, int64_t e, int) {
     for (int64_t r = b; r < e; r += tile) {
       const int64_t stop = std::min(r + tile, e);
@@ -23,7 +23,7 @@ void mirror_upper(double* S, int64_t m, int threads) {
 
 }  // namespace
 
-// visit(column of the front, where its row 0 is or would be)
+// Calls visit(column of the front, address of its row 0, which may not exist).
 template <class T>
 template <class Visit>
 void Factor<T>::each_column(int32_t s, Visit&& visit) const {

@@ -1,7 +1,7 @@
-// Numeric factorization: each front gathers its entries of A and what its children's update matrices hold of its pivot columns,
-// eliminates its pivots, and leaves its own update matrix, to which the rest of its children's is added. Small fronts run on one
-// thread; the algorithm of a large one is cut into tiles that do not depend on the number of threads, so the bits do not either.
-// A boundary is gathered and left as it is: then its panel has the Schur complement of the pivots before it.
+// Numeric factorization: each front assembles its entries of A and the pivot columns of its children's update matrices,
+// eliminates its pivots, writes its own update matrix, and adds the rest of its children's to it. Small fronts run on one thread.
+// A large front is split into tiles that do not depend on the number of threads, so the bits do not either. The Schur interface
+// is assembled only: its panel is the Schur complement of all pivots.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -23,7 +23,7 @@ template <class T>
 struct Front {
   PanelShape shape;
   T* panel;
-  T* update;                                   // of the rows below the pivots
+  T* update;                                   // update matrix
   UpdateShape updates() const { return {shape.height - shape.pivots}; }
   Step<T> step(int64_t k) const { return shape.step(panel, k); }
   T* diagonal(int64_t row) const { return step(row / shape.width()).diagonal(row); }
@@ -43,8 +43,8 @@ void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Fro
   for (int64_t k = 0; k < f.shape.steps(); ++k) add_entries(tree, s, values, f.step(k));
 }
 
-// What a child, row i of which is row to[i] of the front, adds to the front's columns. A hub has thousands of
-// children with one row, which is a pivot of their parent.
+// Adds a child, whose row i is row to[i] of the front, to the columns of the front. A dense row has thousands of children with
+// one row, which is a pivot of their parent.
 template <class T>
 void add_child(const T* X, int64_t count, const int32_t* to, const Front<T>& f, int threads) {
   if (count == 1) {
@@ -60,13 +60,13 @@ void add_child(const T* X, int64_t count, const int32_t* to, const Front<T>& f, 
   }
 }
 
-// A front that is not eliminated, with what each_child(add) adds to it; threads take its steps.
+// Assembles a front that is not eliminated, with the children of each_child(add); threads share its steps.
 template <class T, class EachChild>
 void assemble_boundary(const AssemblyTree& tree, int32_t s, const T* values, const Front<T>& f, int threads,
                        const EachChild& each_child) {
   for_range(threads, f.shape.steps(), 1, [&](int64_t b, int64_t stop, int) {
     for (int64_t k = b; k < stop; ++k) {
-      interrupt::poll();                       // for_range does not on one thread
+      interrupt::poll();                       // for_range does not poll on one thread
       const Step<T> step = f.step(k);
       std::memset(step.data, 0, sizeof(T) * step.width * step.ld);
       add_entries(tree, s, values, step);
@@ -79,7 +79,7 @@ void assemble_boundary(const AssemblyTree& tree, int32_t s, const T* values, con
   });
 }
 
-// The update matrix, tile by tile: the product of the first step writes it, those of the others are taken off.
+// The update matrix, tile by tile: the product of the first step writes it, the products of the other steps are subtracted.
 template <class T>
 void write_update(const Front<T>& f, int threads) {
   const UpdateShape u = f.updates();
@@ -93,7 +93,7 @@ void write_update(const Front<T>& f, int threads) {
   });
 }
 
-// A front that is a pivot and nothing else, of an identity row say: all that is done to others would be for nothing.
+// A front of one pivot without rows below, such as an identity row: a shortcut.
 template <class T>
 bool factor_number(T* number) {
   const bool fits = *number > 0 && *number - *number == 0;
@@ -106,7 +106,7 @@ template <class T>
 int64_t factor_wide(const Front<T>& f, int threads) {
   const Dense<T>& d = dense<T>();
   for (int64_t k = 0; k < f.shape.steps(); ++k) {
-    interrupt::poll();                         // for_range does not on one thread
+    interrupt::poll();                         // for_range does not poll on one thread
     const Step<T> step = f.step(k);
     if (const Int bad = d.panel(step.width, step.width, step.data, step.ld)) return step.column + bad;
     for_range(threads, step.height - step.width, tile_rows, [&](int64_t b, int64_t stop, int) {
@@ -135,7 +135,7 @@ int64_t factor_front(const Front<T>& f, int threads) {
   return 0;
 }
 
-// f(j, entry) for the diagonal of the front's pivots.
+// Calls f(j, entry) for the diagonal entries of the front's pivots.
 template <class T, class F>
 void each_pivot(const Front<T>& f, F&& visit) {
   for (int64_t k = 0; k < f.shape.steps(); ++k) {
@@ -144,7 +144,7 @@ void each_pivot(const Front<T>& f, F&& visit) {
   }
 }
 
-// Before anything is taken off the diagonal of A, and when its pivots are there.
+// Stores the diagonal of A before the elimination; hold_pivots() compares the pivots with it.
 template <class T>
 void keep_diagonal(const Front<T>& f, LeastPivot<T>& least) {
   if (static_cast<int64_t>(least.diagonal.size()) < f.shape.pivots) least.diagonal.resize(2 * f.shape.pivots);
@@ -200,7 +200,7 @@ int32_t Factor<T>::run(const T* values, int threads) {
 template <class T>
 int32_t Factor<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) panels_ = fronts::panels<T>(panel_ptr_.back(), threads);
-  bool is_new = true;                          // then it is the earlier one that comes back
+  bool is_new = true;                          // false while the earlier factor is restored
   return values_.factor(*tree_, Ax, threads, [&](const T* values) {
     const int32_t failed = run(values, threads);
     const bool is_doubtful = std::exchange(is_new, false) && failed < 0 && may_be_singular_;

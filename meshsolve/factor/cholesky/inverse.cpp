@@ -1,9 +1,10 @@
-// Selected entries of A^-1 from L, without the others: front after front from the roots down. With the pivots J of a front, its
-// rows R below them, and Z = A^-1,
+// Selected entries of A^-1 from L, front after front from the roots down. With the pivots J of a front, its rows R below the
+// pivots, and Z = A^-1,
 //   W = L_RJ L_JJ^-1,   Z_RJ = -Z_RR W,   Z_JJ = L_JJ^-T L_JJ^-1 - Z_JR W,
-// where Z_RR is a part of the parent's rows: the multifrontal method upside down. A parent hands to each child what that needs, and
-// forgets the rest. Sources: Takahashi, Fagan and Chin 1973; Erisman and Tinney 1975; Campbell and Davis 1995 (multifrontal).
-// About three times the operations of the factorization; memory: its update matrices as squares, and the square of the front at hand.
+// where Z_RR is a submatrix of the parent's Z: the multifrontal method in reverse. A parent copies to each child the entries that
+// it needs, and frees the rest. Sources: Takahashi, Fagan and Chin 1973; Erisman and Tinney 1975; Campbell and Davis 1995
+// (multifrontal). Cost: about three times the operations of the factorization. Memory: its update matrices and the current front
+// as full squares.
 #include <algorithm>
 
 #include "cholesky.hpp"
@@ -14,7 +15,7 @@ namespace {
 
 using fronts::AssemblyTree;
 
-constexpr int64_t tile = 128;                  // columns; results must not depend on how threads share them
+constexpr int64_t tile = 128;                  // columns; fixed, so that results do not depend on the number of threads
 
 template <class T>
 struct Square {                                // the rows of a front in Z, both triangles
@@ -28,7 +29,7 @@ void clear(int64_t rows, int64_t columns, T* A, int64_t lda) {
   for (int64_t j = 0; j < columns; ++j) std::fill_n(A + j * lda, rows, T(0));
 }
 
-// f(first, width) for tiles of [0, columns)
+// Calls f(first, width) for tiles of [0, columns).
 template <class F>
 void each_tile(int threads, int64_t columns, F&& f) {
   for_range(threads, columns, threads > 1 ? tile : columns, [&](int64_t b, int64_t e, int) {
@@ -45,12 +46,12 @@ T* at_least(Buffer<T>& space, int64_t size) {
   return space.data();
 }
 
-// Z in the rows and columns of the pivots `L` of a front, and between them and the rows below, where it is known already.
+// Z in the rows and columns of the pivots `L` of a front, from Z of the rows below, which is known.
 template <class T>
 void invert_step(const Step<const T>& L, const Square<T>& Z, Buffer<T>& space, int threads) {
   const int64_t w = L.width, u = L.height - w, c = L.column, below = c + w;
   T* const root = at_least(space, w * (2 * w + u));                  // L_JJ^-T
-  T* const minus = root + w * w;                                     // the same with the other sign
+  T* const minus = root + w * w;                                     // -L_JJ^-T
   T* const W = minus + w * w;                                        // W^T
   clear(w, w, root, w);
   for (int64_t j = 0; j < w; ++j) root[j + j * w] = T(1);
@@ -76,7 +77,7 @@ void invert_step(const Step<const T>& L, const Square<T>& Z, Buffer<T>& space, i
     for (int64_t i = j + 1; i < w; ++i) *Z.at(c + j, c + i) = *Z.at(c + i, c + j);
 }
 
-// What a worker needs for a front of w pivots and u further rows: the square, and for each step of pivots what invert_step() takes.
+// Workspace of a worker for a front of w pivots and u further rows: the square, and the workspace of invert_step().
 struct Room {
   int64_t square = 0, space = 0;
   int64_t scalars() const { return square + space; }
@@ -87,8 +88,8 @@ struct Room {
   }
 };
 
-// Squares that fronts hand to their children and that these have not taken yet: the last one is taken first. In a subtree these are
-// fewer than the update matrices that the factorization keeps there, which the schedule has counted.
+// A stack of squares that fronts have copied for their children. In a subtree it needs less memory than the stack of update
+// matrices of the factorization, whose size is in the schedule.
 template <class T>
 class Stack {
  public:
@@ -113,7 +114,7 @@ class Inverse {
     for (const int32_t s : plan.top) above_[s] = 1;
   }
 
-  // visit(front, Z): its pivots' columns are complete.
+  // Calls visit(front, Z) when the columns of its pivots are complete.
   template <class Visit>
   void run(Visit visit) {
     interrupt::begin(tree_.count());
@@ -165,8 +166,8 @@ class Inverse {
   const int64_t* const panel_ptr_;
   const int threads_;
   std::vector<Worker> workers_;
-  std::vector<uint8_t> above_;                 // (fronts): all threads are in it together
-  std::vector<Buffer<T>> handed_;              // (fronts) by those above
+  std::vector<uint8_t> above_;                 // (fronts): processed by all threads together
+  std::vector<Buffer<T>> handed_;              // (fronts): square from the parent, for fronts below one that all threads process
 };
 
 }  // namespace
@@ -174,7 +175,7 @@ class Inverse {
 template <class T>
 int64_t Factor<T>::inverse_scalars(int threads) const {
   const auto plan = fronts::plan_of(*tree_, threads, fronts::Use::factor);
-  Room any, in_tasks;                          // of one worker, who takes those above the subtrees too, and of the others
+  Room any, in_tasks;                          // worker 0, which also does the fronts above the subtrees; the other workers
   for (int32_t s = 0; s < tree_->count(); ++s) {
     const PanelShape shape = panel_shape(*tree_, s);
     any.hold(shape);

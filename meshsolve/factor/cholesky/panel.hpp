@@ -1,5 +1,5 @@
-// Where the entries of L lie: front after front, a front's columns one after the other. A wide front is kept in steps of 128
-// columns, each without the rows above its first pivot, which would be half of a root's panel and are never used.
+// Storage of L: front after front, the columns of a front one after the other. A large front is stored in steps of 128 columns,
+// each without the rows above its first pivot, which are never used and would be half of the panel of a root.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace ms::cholesky {
 
 constexpr int64_t wide_step = 128;
 
-// Consecutive columns of a front, from the row of the first of them on. T may be const.
+// Consecutive columns of a front, from the row of their first pivot on. T may be const.
 template <class T>
 struct Step {
   int64_t column, width, height, ld;

@@ -1,5 +1,5 @@
-// Components on which a matrix takes the constants to 0, as Laplacians do: those of its values, which may be more than those of its
-// pattern. Rounding decides the sign of their last pivot, and a factor with a positive one would give solutions of size 1e16.
+// Components on which all rows of a matrix sum to 0, as for Laplacians. They are components of the values, which may be more than
+// those of the pattern. Rounding decides the sign of their last pivot; with a positive one, solutions have size 1e16.
 #include "singular.hpp"
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace ms::cholesky {
 namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
-constexpr double rounding = 16 * eps;          // beside the sum of moduli: what assembling a row leaves of a sum that is 0
+constexpr double rounding = 16 * eps;          // rounding error of a row sum, relative to the sum of absolute values
 
 class Components {
  public:
   explicit Components(int32_t n) : diagonal_(n), sum_(n), moduli_(n) {}
 
-  // First every entry (i, j) of the lower triangle.
+  // First pass, for every entry (i, j) of the lower triangle.
   void add(int32_t i, int32_t j, double v) {
     add(i, v);
     if (i == j)
@@ -28,7 +28,8 @@ class Components {
       add(j, v);
   }
 
-  // Then, if some row sums to 0 at all, the same entries again; one that vanishes in rounding beside those of both rows joins nothing.
+  // Second pass over the same entries, if a row sums to 0. An entry that is zero in rounding relative to both rows connects
+  // nothing.
   bool begin_joining() {
     const int32_t n = static_cast<int32_t>(sum_.size());
     int32_t i = 0;
@@ -47,11 +48,11 @@ class Components {
   // The last row of the first component whose rows all sum to 0, or -1.
   int32_t constant() {
     const int32_t n = static_cast<int32_t>(ancestor_.size());
-    std::vector<uint8_t> told(n, 0);           // by roots, which are last rows: a row does not sum to 0
+    std::vector<uint8_t> nonzero(n, 0);           // by roots, the last rows of components: a row has a nonzero sum
     for (int32_t i = 0; i < n; ++i)
-      if (!vanishes(i)) told[find_root(i, ancestor_.data())] = 1;
+      if (!vanishes(i)) nonzero[find_root(i, ancestor_.data())] = 1;
     for (int32_t i = 0; i < n; ++i)
-      if (ancestor_[i] == i && !told[i]) return i;
+      if (ancestor_[i] == i && !nonzero[i]) return i;
     return -1;
   }
 
@@ -66,7 +67,7 @@ class Components {
   std::vector<int32_t> ancestor_;
 };
 
-// each(f) calls f(i, j, value) for the entries of the lower triangle; those of rows from n on are left out.
+// each(f) calls f(i, j, value) for the entries of the lower triangle in the first n rows.
 template <class Each>
 int32_t find_constant(int32_t n, Each&& each) {
   Components found(n);

@@ -1,5 +1,5 @@
-// Solves with the factor. Forward: factor/fronts/solve.hpp. Backward: each front reads the unknowns of its ancestors, parents first.
-// A boundary is left out in both directions: forward it gets what the fronts below add, backward it has the unknowns that it is given.
+// Solves with the factor. Forward: factor/fronts/solve.hpp. Backward: each front reads the unknowns of its ancestors, parents
+// first. The Schur interface is not solved: forward, the fronts below add to its rows; backward, its unknowns are given.
 #include <algorithm>
 
 #include "cholesky.hpp"
@@ -18,17 +18,17 @@ struct Problem {
   const fronts::Schedule& plan;
   const T* panels;
   const int64_t* panel_ptr;
-  const int32_t* perm;                // caller's row of each new row, nullptr for the permuted numbering itself
+  const int32_t* perm;                // caller's row of each new row; nullptr: the permuted numbering
   int threads;
   fronts::SolveSpace<T>& space;
-  bool far;                           // in memory, not in a cache
+  bool far;                           // the factor is larger than the cache
 
   int64_t row(int64_t j) const { return perm ? perm[j] : j; }
   bool is_eliminated(int32_t s) const { return tree.first(s) < tree.eliminated(); }
   PanelShape shape(int32_t s) const { return panel_shape(tree, s); }
   Step<const T> step(int32_t s, int64_t k) const { return shape(s).step(panels + panel_ptr[s], k); }
 
-  // The pivots of front s in Y, and the rows below -= L21 times these.
+  // Solves for the pivots of front s in Y; rows below -= L21 times the pivots.
   template <int64_t S>
   void eliminate(int32_t s, T* Y, T* U) const {
     if (!is_eliminated(s)) return;
@@ -57,7 +57,7 @@ struct Problem {
   }
 };
 
-// Y := P B in the new numbering, S values a row of which K are right-hand sides.
+// Y := P B in the new numbering, S values per row, the first K of them right-hand sides.
 template <class T, int64_t S>
 void permute(const Problem<T>& p, Strided<const double> B, int64_t K, T* Y) {
   constexpr int64_t grain = 8192;
@@ -114,7 +114,7 @@ void solve_block(System system, const Problem<T>& p, Strided<const double> B, in
   }
 }
 
-// L^-1 P B, in the memory of the problem.
+// L^-1 P B, in the workspace of the problem.
 template <class T, int64_t S>
 T* forward_of(const Problem<T>& p, Strided<const double> B, int64_t K) {
   permute<T, S>(p, B, K, p.space.work);
@@ -122,7 +122,7 @@ T* forward_of(const Problem<T>& p, Strided<const double> B, int64_t K) {
   return p.space.work;
 }
 
-// What is left of B at the boundary when all below it is eliminated.
+// X := the rows of B at the Schur interface after the elimination of all others.
 template <class T, int64_t S>
 void reduce_block(const Problem<T>& p, Strided<const double> B, int64_t K, Strided<double> X) {
   T* const Y = forward_of<T, S>(p, B, K);
@@ -131,7 +131,7 @@ void reduce_block(const Problem<T>& p, Strided<const double> B, int64_t K, Strid
     for (int64_t c = 0; c < K; ++c) X.at(i - first, c) = static_cast<double>(Y[i * S + c]);
 }
 
-// All of X, from what it is at the boundary.
+// X := A^-1 B with X given at the Schur interface.
 template <class T, int64_t S>
 void expand_block(const Problem<T>& p, Strided<const double> B, Strided<const double> given, int64_t K, Strided<double> X) {
   T* const Y = forward_of<T, S>(p, B, K);
@@ -143,7 +143,7 @@ void expand_block(const Problem<T>& p, Strided<const double> B, Strided<const do
 
 }  // namespace
 
-// block(S, K, problem, first column) for all k columns; see fronts::in_row_blocks.
+// Calls block(S, K, problem, first) for k right-hand sides, see fronts::in_row_blocks.
 template <class T>
 template <class Block>
 void Factor<T>::in_blocks(int64_t k, bool permuted, int threads, Block&& block) const {
@@ -152,7 +152,7 @@ void Factor<T>::in_blocks(int64_t k, bool permuted, int threads, Block&& block) 
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
   const auto plan = fronts::plan_of(tree, threads, fronts::Use::solve_small_subtrees);
   const int32_t* const perm = permuted ? tree.symbolic->analysis.perm.data() : nullptr;
-  auto space = space_.lend();
+  auto space = space_.lease();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space, fronts::leaves_cache<T>(panels_.size())};
   interrupt::begin(k);

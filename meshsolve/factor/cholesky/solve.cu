@@ -1,10 +1,11 @@
-// Solves with the factor on the GPU, level by level, and what is read out of it.
+// Solves with the factor on the GPU, level by level, and copies of its values.
 //
-// Twin of solve.cpp and extract.cpp. Forward, the deepest level first: a front adds up what its children pass on, solves with its
-// 32 x 32 diagonal blocks (a warp holds one row a lane) and takes each block from all rows below it. Backward, the roots first: a
-// front gathers the unknowns of its ancestors and takes their part by dot products along the columns of L. L is read once in each
-// direction for each block of 1, 4 or 8 right-hand sides; these lie by columns in Y (n rows, new numbering), the parts that are
-// passed on in `vectors`. A warp or a block works on a front; the triangles of the largest are left to cuBLAS (only_gather).
+// CUDA counterpart of solve.cpp and extract.cpp. Forward, the deepest level first: a front sums the vectors of its children,
+// solves with its 32 x 32 diagonal blocks (one row per lane of a warp) and subtracts each block from all rows below it. Backward,
+// the roots first: a front gathers the unknowns of its ancestors and subtracts them by dot products along the columns of L. L is
+// read once in each direction for each block of 1, 4 or 8 right-hand sides. These are columns of Y (n rows, new numbering);
+// `vectors` has the vectors that fronts pass to their parents. A warp or a thread block handles one front; cuBLAS solves with the
+// triangles of the largest (only_gather).
 #include "factor/fronts/solve.cuh"
 
 namespace ms::cholesky {
@@ -88,7 +89,7 @@ template <class T> __device__ __forceinline__ void copy_diagonal(const Front& f,
     diagonal[f.first + j] = static_cast<double>(panels[f.panel + j * (f.leading + 1)]);
 }
 
-// The values of one front on the pattern of L; a warp has a column.
+// The values of one front on the pattern of L. One warp per column.
 template <class T>
 __device__ __forceinline__ void copy_values(const Front& f, const int* rows, const long long* Lp, const int* Li, const T* panels,
                                             double* Lx) {

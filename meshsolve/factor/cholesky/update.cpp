@@ -1,8 +1,8 @@
-// The factor of A + C C^T or A - C C^T from that of A, for a C of few columns: only the fronts on the ways from the rows of C to the
-// roots change, by one rotation for each of their columns and each column of C.
-// Sources: Gill, Golub, Murray and Saunders 1974, method C1; Davis and Hager 1999 (paths in the tree), 2001 (many columns at once).
-// Stable downdates: Bojanczyk, Brent, van Dooren and de Hoog 1987 (mixed form).
-// O(entries of L in these columns) time for each column of C. No pattern changes: C C^T has to lie in the analysed one.
+// The factor of A + C C^T or A - C C^T from the factor of A, for C with few columns: only the fronts on the paths from the rows
+// of C to the roots change, by one rotation for each of their columns and each column of C. Sources: Gill, Golub, Murray and
+// Saunders 1974, method C1; Davis and Hager 1999 (paths in the tree), 2001 (many columns at once). Stable downdates: Bojanczyk,
+// Brent, van Dooren and de Hoog 1987 (mixed form). O(entries of L in these columns) time for each column of C. The pattern does
+// not change: C C^T must lie in the analyzed pattern.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -26,9 +26,9 @@ using fronts::AssemblyTree;
 using Columns = PermutedColumns;
 
 template <class T>
-constexpr double smallest_left = 64 * static_cast<double>(std::numeric_limits<T>::epsilon());      // of 1, by a downdate
+constexpr double smallest_left = 64 * static_cast<double>(std::numeric_limits<T>::epsilon());      // of the determinant
 
-constexpr double many_products = 4e6;        // take longer to add up than a copy of the values does
+constexpr double many_products = 4e6;        // products; to add them takes longer than to copy the values
 
 int32_t front_of(const AssemblyTree& tree, int32_t column) {
   const auto& first = tree.supernodes().first;
@@ -44,8 +44,8 @@ Columns permuted(const AssemblyTree& tree, const SparseColumns& C) {
   return out;
 }
 
-// The entries of C C^T by their places among the values of the matrix. Those of a column of A have no order by rows, so each of them is
-// looked up in the column of C: by bisection, or in a table where that column is long.
+// The entries of C C^T by their positions in the values of the matrix. The entries of a column of A are not sorted by row, so
+// each is looked up in the column of C: by bisection, or in a table if that column is long.
 class Products {
  public:
   Products(const AssemblyTree& tree, const Columns& C) : tree_(tree), C_(C) {
@@ -53,8 +53,8 @@ class Products {
       if (is_long(q)) table_.assign(tree.n(), 0.0);
   }
 
-  // f(place, entry) for the lower half of the square of column q. Returns the first pair of rows that the pattern lacks, or {-1, -1};
-  // where it lacks none, nothing is allocated and nothing thrown.
+  // Calls f(position, entry) for the lower half of c c^T, c column q. Returns the first pair of rows that is not in the pattern,
+  // or {-1, -1}; then it neither allocates nor throws.
   template <class F>
   std::pair<int32_t, int32_t> each(int64_t q, F&& f) {
     if (is_long(q))
@@ -78,14 +78,14 @@ class Products {
 
   bool is_long(int64_t q) const { return C_.end(q) - C_.begin(q) > 32; }
 
-  // Of row i in column q from `a` on; 0, which no entry is, where it has none.
+  // Entry of row i in column q from `a` on, or 0 (stored entries are not 0).
   double value(int64_t q, Entry a, int32_t i) const {
     if (is_long(q)) return table_[i];
     const auto b = std::lower_bound(a, C_.end(q), std::pair{i, -std::numeric_limits<double>::infinity()});
     return b != C_.end(q) && b->first == i ? b->second : 0;
   }
 
-  // visit(place, row, entry of C) for the entries of A in the column of `a`, where column q of C has that row too.
+  // Calls visit(position, row, entry of C) for the entries of A in the column of `a` whose row column q of C has too.
   template <class Visit>
   void each_in_column(int64_t q, Entry a, Visit&& visit) const {
     const int32_t j = a->first, s = front_of(tree_, j), first = tree_.first(s);
@@ -111,10 +111,10 @@ class Products {
 
   const AssemblyTree& tree_;
   const Columns& C_;
-  std::vector<double> table_;                  // (n): the long column at hand
+  std::vector<double> table_;                  // (n): the current long column
 };
 
-// Ascending: the fronts that hold a row of C, and all above them.
+// Ascending: the fronts with a row of C, and all their ancestors.
 std::vector<int32_t> ways_up(const AssemblyTree& tree, const Columns& C) {
   std::vector<int32_t> ways;
   std::vector<bool> seen(tree.count());
@@ -129,7 +129,7 @@ std::vector<int32_t> ways_up(const AssemblyTree& tree, const Columns& C) {
   return ways;
 }
 
-// The columns of C that have come to a front, on its rows: V holds `which` of them, `height` numbers each.
+// The columns of C that have reached a front, on its rows: V has the columns `which`, `height` numbers each.
 template <class T>
 struct Arrived {
   int64_t height = 0;
@@ -138,8 +138,8 @@ struct Arrived {
   T* column(int64_t k) { return V.data() + k * height; }
 };
 
-// Goes up: each front takes what its children leave below their pivots, and the columns of C whose first row is a pivot of its own.
-// Columns meet on the way; that of one is never more than a path.
+// Traverses the fronts upwards: each front gets the parts of columns below the pivots of its children, and the columns of C whose
+// first row is one of its pivots. Columns meet at common ancestors; a single column follows one path.
 template <class T>
 class Ascent {
  public:
@@ -149,7 +149,7 @@ class Ascent {
       if (C.begin(q) != C.end(q)) begins_[index(front_of(tree, C.begin(q)->first))].push_back(q);
   }
 
-  // visit(front, what has arrived there) returns false to end it.
+  // Calls visit(front, columns at the front), which returns false to stop.
   template <class Visit>
   void run(Visit&& visit) {
     for (size_t k = 0; k < ways_.size(); ++k) {
@@ -196,17 +196,18 @@ class Ascent {
   const AssemblyTree& tree_;
   const Columns& C_;
   const std::vector<int32_t> ways_;
-  std::vector<std::vector<std::pair<int32_t, Arrived<T>>>> inbox_;       // from its children, of each front on the way
-  std::vector<std::vector<int32_t>> begins_;                              // columns of C
+  std::vector<std::vector<std::pair<int32_t, Arrived<T>>>> inbox_;       // of each front on the paths: columns from its children
+  std::vector<std::vector<int32_t>> begins_;                              // columns of C that begin at the front
 };
 
-// Takes what has arrived into a front, column by column. left[q]: what a downdate by column q leaves of the determinant, in parts.
+// Applies the columns at a front to it, one by one. left[q]: remaining part of the determinant after a downdate by column q.
 template <class T>
 class Rotations {
  public:
   Rotations(const Columns& C, bool down) : down_(down), left_(C.count(), 1.0) {}
 
-  // The first column without a pivot, or -1. Few of what has arrived at a time: they stay in the cache, and the bits are the same.
+  // Returns the first column without a pivot, or -1. Applies few columns at a time, which stay in the cache; the bits are the
+  // same.
   int64_t take_in(const PanelShape& shape, T* panel, Arrived<T>& here) {
     constexpr size_t few = 32;
     for (size_t from = 0; from < here.which.size(); from += few) {
@@ -217,7 +218,7 @@ class Rotations {
   }
 
  private:
-  static constexpr int64_t often = 1 << 17;    // numbers that are rotated between two looks at Ctrl-C, about 100 us
+  static constexpr int64_t often = 1 << 17;    // numbers rotated between two polls for Ctrl-C, about 100 us
 
   int64_t take_in(const PanelShape& shape, T* panel, Arrived<T>& here, size_t from, size_t to) {
     const auto apply = down_ ? dense<T>().rotate_hyperbolic : dense<T>().rotate;
@@ -240,7 +241,7 @@ class Rotations {
     interrupt::poll();
   }
 
-  // The rotations that make row j of what has arrived zero, and the new pivot.
+  // The rotations that make row j of the columns zero, and the new pivot.
   bool plan(T& pivot, int64_t j, Arrived<T>& here, size_t from, size_t to) {
     columns_.clear();
     numbers_.clear();
@@ -253,10 +254,10 @@ class Rotations {
     return true;
   }
 
-  // No square is formed that could vanish or overflow where the result does not.
+  // Avoids squares that could underflow or overflow although the result does not.
   bool plan_up(T& pivot, T v) {
     const T root = std::hypot(pivot, v), c = pivot / root, s = v / root;
-    if (!(root * root <= std::numeric_limits<T>::max())) return false;          // the matrix itself holds that
+    if (!(root * root <= std::numeric_limits<T>::max())) return false;          // the matrix would overflow
     pivot = root;
     numbers_.insert(numbers_.end(), {c, s, c, -s});
     return true;
@@ -276,7 +277,7 @@ class Rotations {
   std::vector<double> left_;
   std::vector<T> numbers_;
   std::vector<T*> columns_;
-  int64_t since_ = 0;                          // numbers that were rotated since the last look
+  int64_t since_ = 0;                          // numbers rotated since the last poll
 };
 
 }  // namespace

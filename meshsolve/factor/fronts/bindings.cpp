@@ -1,4 +1,4 @@
-// Bindings of the multifrontal engine: the assembly tree as an opaque object that factorizations share.
+// Bindings of the multifrontal engine: the assembly tree as an opaque object, shared by factorizations.
 #include <nanobind/stl/string.h>
 
 #include <nanobind/stl/shared_ptr.h>
@@ -65,7 +65,7 @@ void bind_fronts(nb::module_& m) {
         return nb::make_tuple(ranges, copied(plan.top), copied(plan.last));
       }, "threads"_a, "use"_a = "factor", "Ranges of fronts as (begin, end), fronts in no subtree, and those that all threads share.")
       .def("work_scalars", [](const AssemblyTree& t, int threads) { return fronts::work_scalars(t, threads, fronts::lower_triangles); }, "threads"_a,
-           "What a numeric phase needs beside the panels: update matrices and the entries of A.");
+           "Scalars of a numeric phase in addition to the panels: update matrices and the entries of A.");
 }
 
 }  // namespace ms

@@ -1,10 +1,10 @@
-// Right-hand sides into the columns that solves with fronts work in, and back.
+// Copies right-hand sides into the work array of solves with fronts, and solutions back.
 #include "device/common.cuh"
 
 namespace ms::fronts {
 
-// Y(place[i], c) = B(from[i], c) scale[i] for `columns` columns, zeros up to `width`: n rows. `row` and `column` are the strides of B;
-// without `from` or `place` that is i itself, without `scale` nothing is scaled.
+// Y(place[i], c) = scale[i] B(from[i], c) for n rows and `columns` right-hand sides, zeros up to `width`. `row` and `column` are
+// the strides of B. A null `from` or `place` is the identity, a null `scale` all ones.
 template <class T>
 __device__ __forceinline__ void to_columns(const int* from, const int* place, const double* scale, int n, int columns, int width,
                                            const double* B, long long row, long long column, T* Y) {

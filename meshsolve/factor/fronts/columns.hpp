@@ -1,6 +1,6 @@
-// Right-hand sides of the multifrontal solves: taken 8 at a time, and the rest together, so that L is read once in each
-// direction for each such block. Code is compiled for each width of a row, not for each number of right-hand sides. The memory
-// that a solve works in stays with the factor for the next one.
+// Right-hand sides of the multifrontal solves: in blocks of 8 and a remainder, so that L is read once per block in each
+// direction. Code is compiled for each row width, not for each number of right-hand sides. The factor keeps the workspace for its
+// next solve.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -12,14 +12,14 @@
 
 namespace ms::fronts {
 
-constexpr int64_t widest = 8;                    // right-hand sides that are taken at a time
+constexpr int64_t widest = 8;                    // right-hand sides of a block
 
-// Values that a row of k of them takes: the kernels of native/dense/dense.hpp know 1, 2, 4 and 8. A column has the same bits alone and
-// among others.
+// Row width for k right-hand sides: the kernels of native/dense/rows.hpp have 1, 2, 4 and 8. A right-hand side has the same bits
+// alone and among others.
 constexpr int64_t row_width(int64_t k) { return k > 4 ? 8 : k > 2 ? 4 : k; }
 
-// Calls block(S, K, first) for k right-hand sides: K of them from column `first` on, in rows of S values, a constant. At most 8 real or
-// 4 complex ones at a time. Counts right-hand sides as progress of the phase.
+// Calls block(S, K, first) for k right-hand sides: K of them from column `first` on, in rows of S values, a constant. At most 8
+// real or 4 complex ones at a time. Counts right-hand sides as progress of the phase.
 template <class T = double, class Block>
 void in_row_blocks(int64_t k, Block&& block) {
   constexpr int64_t most = sizeof(T) > sizeof(double) ? widest / 2 : widest;
@@ -34,7 +34,7 @@ void in_row_blocks(int64_t k, Block&& block) {
   }
 }
 
-// f(K) for the number K of right-hand sides in a row of S values, a constant for short loops.
+// Calls f(K) with the number of right-hand sides in a row of S values as a constant, for short loops.
 template <int64_t S, class F>
 void with_count(int64_t K, F&& f) {
   if constexpr (S <= 2)
@@ -47,22 +47,22 @@ void with_count(int64_t K, F&& f) {
 
 template <class T>
 struct SolveSpace {
-  T* work = nullptr;                             // n x chunk
-  Buffer<T> own;                                 // where `work` lies unless other memory is idle
+  T* work = nullptr;                             // n x row width
+  Buffer<T> own;                                 // memory of `work` unless idle memory is large enough
   BlockMemory<T> blocks;                         // update blocks
-  std::vector<Buffer<T>> local;                  // per worker the front at hand
-  std::vector<Buffer<int32_t>> place;            // per worker the places of rows in a front
+  std::vector<Buffer<T>> local;                  // per worker: the current front
+  std::vector<Buffer<int32_t>> place;            // per worker: positions of rows in a front
 
   void reserve(int64_t n, int64_t k, int threads, Buffer<T>* idle) {
     const int64_t size = n * row_width(k);
-    const bool borrow = idle && idle->size() >= size;
-    if (!borrow && own.size() < size) own = Buffer<T>(size);
-    work = borrow ? idle->data() : own.data();
+    const bool is_idle = idle && idle->size() >= size;
+    if (!is_idle && own.size() < size) own = Buffer<T>(size);
+    work = is_idle ? idle->data() : own.data();
     local.resize(std::max<size_t>(local.size(), threads));
     place.resize(local.size());
   }
 
-  // (n,) place[rows[q]] = q for these rows, anything elsewhere.
+  // (n,) place[rows[q]] = q; other entries are undefined.
   const int32_t* places(int worker, int64_t n, const int32_t* rows, int64_t count) {
     Buffer<int32_t>& mine = place[worker];
     if (mine.size() < n) mine = Buffer<int32_t>(n);
@@ -71,13 +71,13 @@ struct SolveSpace {
   }
 };
 
-// A solve asks for a front when it is so many fronts away, if the factor is too large to wait for it in a cache.
+// Number of fronts by which a solve prefetches, if the factor is larger than the cache.
 constexpr int32_t fronts_ahead = 2;
 template <class T> bool leaves_cache(int64_t scalars) { return scalars * static_cast<int64_t>(sizeof(T)) > int64_t{20} << 20; }
 
-// Threads that a symmetric factor of `scalars` numbers is solved with.
+// Threads of a solve with a factor of `scalars` numbers.
 inline int threads_worthwhile(int64_t scalars, int64_t k, int threads) {
-  constexpr int64_t parallel_work = 200'000;     // numbers times right-hand sides below which one thread is faster
+  constexpr int64_t parallel_work = 200'000;     // scalars times right-hand sides; below it one thread is faster
   return scalars * std::min(k, widest) < parallel_work ? 1 : threads;
 }
 

@@ -1,10 +1,10 @@
-// Fronts on the GPU: where the parts of one lie, who works on it (a warp or a block), and how it is put together.
+// Fronts on the GPU: their storage, the threads of one front (a warp or a thread block), and the assembly.
 //
-// Twin of fronts.hpp and of the assembly in cholesky/factor.cpp. Source: Liu 1992, "The multifrontal method for sparse matrix
-// solution". The fronts of one depth of the assembly tree run in one launch, the deepest first; update matrices lie in two
-// halves of one buffer, by parity of the depth, so that a front never writes over what its level still reads.
-// A parent pulls the update matrices of its children in ascending order, and one column of the parent belongs to one block:
-// the sums are the same bits in every run, without atomics.
+// CUDA counterpart of fronts.hpp and of the assembly in cholesky/factor.cpp. Source: Liu 1992, "The multifrontal method for
+// sparse matrix solution". The fronts of one depth of the assembly tree run in one launch, the deepest first; update matrices lie
+// in two halves of one buffer, by parity of the depth, so that no front overwrites an update matrix that its level still reads. A
+// parent adds the update matrices of its children in ascending order, and one thread block owns a column of the parent: sums have
+// the same bits in every run, without atomics.
 #pragma once
 #include "device/common.cuh"
 
@@ -30,7 +30,7 @@ template <class T> struct Tree {        // arrays of the whole tree
   T *panels, *updates;
 };
 
-// Who works on a front. Lanes go along a column, warps take columns.
+// The threads of one front: the lanes of a warp share a column, the warps share the columns.
 struct Warp {
   static constexpr int warp = 0, warps = 1, size = 32;
   const int lane = threadIdx.x & 31, rank = lane;
@@ -50,7 +50,7 @@ __device__ __forceinline__ void for_fronts(int per_warp, const int* list, int co
     for (int k = blockIdx.x * warps + warp; k < count; k += gridDim.x * warps) {
       const Warp group;
       body(list[k], group, shared + warp * capacity);
-      group.sync();                                         // the next front takes the same shared memory
+      group.sync();                                         // the next front uses the same shared memory
     }
   } else {
     body(list[blockIdx.x], Block{}, shared);
@@ -70,8 +70,8 @@ template <class Body> __device__ __forceinline__ void with_width(int width, Body
   }
 }
 
-// Adds the columns of a child's update matrix X that fall into the columns [from, to) of its parent. at(i, j) is the place of
-// an entry of the parent; `relative` ascends.
+// Adds the columns of a child's update matrix X with indices [from, to) in the parent. at(i, j) points to an entry of the
+// parent; `relative` ascends.
 template <class T, class Group, class At>
 __device__ __forceinline__ void add_child(const Group& g, const int* relative, int count, const T* X, int from, int to, At at) {
   const int begin = lower_bound(relative, count, from), end = lower_bound(relative, count, to);

@@ -1,4 +1,4 @@
-// The schedule: subtrees of about equal cost as tasks, the fronts above them one by one, the topmost with all threads.
+// The schedule: subtrees of about equal cost as tasks, the fronts above them one by one, the topmost ones with all threads.
 #include <algorithm>
 
 #include "fronts.hpp"
@@ -6,11 +6,11 @@
 namespace ms::fronts {
 namespace {
 
-constexpr double front_overhead = 4000;       // operations that one front costs beside its arithmetic
+constexpr double front_overhead = 4000;       // overhead of one front, in operations
 constexpr int tasks_per_thread = 8;
 
 struct Costs {
-  std::vector<double> front, subtree;         // (count): operations of the front, and with all below it
+  std::vector<double> front, subtree;         // (count): operations of the front, and of its subtree
   std::vector<int32_t> leftmost;              // (count): first front of the subtree
   double total = 0;
 };
@@ -43,10 +43,10 @@ void group_subtrees(const AssemblyTree& t, const Costs& c, double limit, const s
     const int32_t p = t.parent(s);
     if (is_top[s]) {
       if (!is_last[s]) out.tasks.push_back({s, s + 1});
-      group_parent = -2;                        // what comes next may be a sibling, if this is a leaf, but no subtree of the same task
+      group_parent = -2;                        // the next subtree may not join the task before this front
       continue;
     }
-    if (p >= 0 && !is_top[p]) continue;         // inside a subtree whose root comes later
+    if (p >= 0 && !is_top[p]) continue;         // inside a subtree whose root follows
     const bool adjacent = p == group_parent && !out.tasks.empty() && out.tasks.back().end == c.leftmost[s];
     const bool joins = adjacent && gathered + c.subtree[s] <= limit;
     if (joins) {
@@ -74,7 +74,7 @@ void link_tasks(const AssemblyTree& t, Schedule& out) {
     if (t.parent(s) >= 0 && t.updates(s) > 0 && (task_of[s] < 0 || task_of[t.parent(s)] != task_of[s])) out.slot[s] = out.slots++;
 }
 
-// The workers meet again at the root at about the same time when the longest ways to it are begun first.
+// Starting with the longest paths to the root, all workers reach the root at about the same time.
 void order_leaves(const Costs& c, Schedule& out) {
   const int32_t count = static_cast<int32_t>(out.tasks.size());
   std::vector<double> way(count);
@@ -92,7 +92,7 @@ void order_leaves(const Costs& c, Schedule& out) {
   std::stable_sort(out.leaves.begin(), out.leaves.end(), [&](int32_t a, int32_t b) { return way[a] > way[b]; });
 }
 
-// Runs through the tasks as the workers will, counting what lies on the two stacks.
+// Simulates the tasks and counts the scalars on the two stacks.
 void measure_stacks(const AssemblyTree& t, Schedule& out) {
   out.parity.assign(t.count(), 0);
   for (int32_t s = t.count() - 1; s >= 0; --s)
@@ -119,8 +119,8 @@ void measure_stacks(const AssemblyTree& t, Schedule& out) {
   }
 }
 
-// The most that update matrices which pass between tasks take together, in whatever order the tasks run: below a front, either what
-// its subtrees take, or its own matrix with those of its children, which it adds up.
+// Upper bound of the scalars of update matrices passed between tasks, for any order of the tasks. Below a front it is the maximum
+// of the sum over its subtrees, and of its own matrix plus those of its children.
 int64_t passing_scalars(const AssemblyTree& t, const Schedule& plan, Held held) {
   std::vector<int64_t> below(t.count(), 0), children(t.count(), 0);
   int64_t total = 0;

@@ -1,4 +1,4 @@
-// What the solves with fronts share: a front's rows of K right-hand sides, and its triangles of 32 unknowns by a warp.
+// Parts of the solves with fronts: the rows of a front for K right-hand sides, and triangular solves of 32 unknowns by one warp.
 #pragma once
 #include "factor/fronts/fronts.cuh"
 
@@ -20,8 +20,9 @@ template <int K, class T> struct Rows {
   }
 };
 
-// y := D^-1 y for a triangle of `width` unknowns, by one warp with a row a lane: the first unknown first (`down`), or the last.
-// entry(k) is what unknown k takes in the row of this lane, 0 unless it is known before; `inverse` belongs to the row's diagonal.
+// y := D^-1 y for a triangle of `width` unknowns, by one warp, one row per lane; from the first unknown (`down`) or from the
+// last. entry(k) is the coefficient of unknown k in the row of this lane, or 0; `inverse` is the inverse of the row's diagonal
+// entry.
 template <int K, class T, class Entry>
 __device__ __forceinline__ void substitute(int width, bool down, T inverse, T* y, long long n, Entry entry) {
   const int lane = threadIdx.x & 31;
@@ -44,7 +45,7 @@ __device__ __forceinline__ void substitute(int width, bool down, T inverse, T* y
     if (mine) y[lane + c * n] = x[c];
 }
 
-// Pivot k of a front gives up what the rows `from` and below take: entry(i) is theirs in its row or column. By one warp.
+// Subtracts the rows `from` and below from pivot k of a front: entry(i) is the coefficient of row i. By one warp.
 template <int K, class T, class Entry>
 __device__ __forceinline__ void take_rows(const Rows<K, T>& v, int k, int from, Entry entry) {
   const int lane = threadIdx.x & 31;
@@ -61,7 +62,7 @@ __device__ __forceinline__ void take_rows(const Rows<K, T>& v, int k, int from, 
   }
 }
 
-// Row i gives up what the pivots [j, j + width) take, whose entries lie `step` apart from `row` on. By one thread.
+// Subtracts the pivots [j, j + width) from row i; the coefficients start at `row` with stride `step`. By one thread.
 template <int K, class T>
 __device__ __forceinline__ void take_pivots(const Rows<K, T>& v, int i, int j, int width, const T* row, long long step) {
   T sum[K] = {};

@@ -1,6 +1,6 @@
-// The forward part of a solve, from the leaves to the roots. In a small subtree each front adds to the rows of its ancestors there. What
-// goes beyond is passed on to the parent, which adds up what its children pass on, as the factorization does. The tree alone fixes the
-// order of additions, so that results do not depend on the number of threads.
+// The forward part of a solve, from the leaves to the roots. In a small subtree each front adds directly to the rows of its
+// ancestors within the subtree. Updates to other rows are passed to the parent, which sums those of its children as the
+// factorization does. The tree fixes the order of additions, so results do not depend on the number of threads.
 #pragma once
 #include <algorithm>
 
@@ -11,15 +11,15 @@
 namespace ms::fronts {
 
 // Y := L^-1 Y for S right-hand sides by rows. `Fronts` has tree, space, fetch(s), and of front s
-//   eliminate<S>(s, Y, U): its pivots in Y, the rows below -= L21 times these in U;
+//   eliminate<S>(s, Y, U): solves for its pivots in Y; rows below in U -= L21 times the pivots;
 //   eliminate_at<S>(s, Y): the same with the rows below in Y.
 template <class T, int64_t S, class Fronts>
 struct Forward {
-  static constexpr int64_t few = 8;           // pivots: more would add to rows anywhere too often, and add to them once together
+  static constexpr int64_t few = 8;           // pivots; fronts with more collect their updates and add them once
 
   const Fronts& fronts;
   T* const Y;
-  UpdateBlocks<T>* blocks = nullptr;          // of a pass that goes beyond small subtrees
+  UpdateBlocks<T>* blocks = nullptr;          // not used within small subtrees
   const AssemblyTree& tree = fronts.tree;
   const RowKernels<T>& kernels = row_kernels<T>();
 
@@ -29,7 +29,7 @@ struct Forward {
         [&](int32_t first, int32_t root, T* update, int worker) { small_subtree(first, root, update, worker); });
   }
 
-  // `update` is what a front, or the root of a small subtree, passes on to its parent.
+  // `update`: the update vector that a front, or the root of a small subtree, passes to its parent.
   void front(int32_t s, T* update) const {
     T* const own = Y + static_cast<int64_t>(tree.first(s)) * S;
     std::fill(update, update + tree.updates(s) * S, T(0));
@@ -58,7 +58,7 @@ struct Forward {
   }
 
  private:
-  // What front s does to rows of the small subtree goes to Y, to rows beyond it to their places in the root, which has all of these.
+  // Adds the updates of front s to Y for rows of the small subtree, and to `update` for rows of the root of the subtree.
   void distribute(int32_t s, T* U, const int32_t* place, T* update) const {
     const int64_t u = tree.updates(s), inside = tree.direct[s];
     const int32_t* const rows = tree.rows(s);

@@ -1,4 +1,4 @@
-// Matrix products of a front: one tile, for what the pivots of a large front take from the rest of it; the whole of a small one.
+// Matrix products of a front: tiles of the update of a large front, the whole update of a small one.
 #pragma once
 #include "device/common.cuh"
 
@@ -7,13 +7,12 @@ namespace ms::fronts {
 constexpr int tile = 64, inner_tile = 16;
 
 // C -= A B^T for one tile of 64 x 64 entries; A is rows x inner. b(c, k) is the entry of B, read along c, or (by_inner) along k.
-// Entries i < j + above are left alone. 256 threads with 4 x 4 entries each, rows and columns 16 apart; what is read is read
-// coalesced.
+// Entries i < j + above are not changed. 256 threads with 4 x 4 entries each, rows and columns 16 apart; reads are coalesced.
 template <class T, class B>
 __device__ __forceinline__ void subtract_product(const T* A, long long leading, B entry, bool by_inner, int rows, int columns,
                                                  int inner, T* C, long long leading_C, int above) {
   __shared__ T a[inner_tile * tile];
-  __shared__ T b[inner_tile * (tile + 1)];                  // padded: it may be written along the rows
+  __shared__ T b[inner_tile * (tile + 1)];                  // padded, as it may be written along rows
   const int x = threadIdx.x % 16, y = threadIdx.x / 16;
   T sum[4][4] = {};
   for (int from = 0; from < inner; from += inner_tile) {
@@ -44,7 +43,7 @@ __device__ __forceinline__ void subtract_product(const T* A, long long leading, 
   }
 }
 
-// The same for B in memory, entries `across` and `along` apart.
+// The same for B in memory with strides `across` and `along`.
 template <class T>
 __device__ __forceinline__ void subtract_tile(const T* A, long long leading, const T* B, long long across, long long along,
                                               int rows, int columns, int inner, T* C, long long leading_C, int above) {
@@ -52,7 +51,7 @@ __device__ __forceinline__ void subtract_tile(const T* A, long long leading, con
   subtract_product(A, leading, entry, along == 1, rows, columns, inner, C, leading_C, above);
 }
 
-// C := -A B^T, rows x rows, or its lower triangle alone; A and B are rows x width. A thread has 2 x 4 entries in registers.
+// C := -A B^T, rows x rows, or only its lower triangle; A and B are rows x width. Each thread has 2 x 4 entries in registers.
 template <bool lower, class T, class Leading, class Group>
 __device__ __forceinline__ void outer_product(const Group& g, const T* A, Leading leading_a, const T* B, Leading leading_b,
                                               int rows, int width, T* C) {

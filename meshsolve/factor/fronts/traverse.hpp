@@ -1,6 +1,6 @@
-// Runs a visitor over the assembly tree from the leaves to the roots, or from the roots to the leaves, and keeps the
-// update blocks of the fronts meanwhile: on two stacks per worker (by parity of depth, so that a front's block never
-// covers those of its children), or in a block of its own where it passes from one task to another.
+// Traversals of the assembly tree from the leaves to the roots and from the roots to the leaves, with the memory of the update
+// blocks: on two stacks per worker (by parity of depth, so that a front's block never overwrites those of its children), or in a
+// separate block if it passes from one task to another.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -19,8 +19,8 @@
 
 namespace ms::fronts {
 
-// Zeros into the lower triangle of an update matrix and the few entries above its diagonal that the kernels touch: for a front
-// without pivots, where no product writes it.
+// Clears the lower triangle of an update matrix, and the few entries above its diagonal that the kernels access: for a front
+// without pivots, whose update matrix no product writes.
 template <class T>
 void clear_update(T* update, UpdateShape shape, int threads) {
   shape.each_tile(threads, [&](int64_t c) {
@@ -33,16 +33,16 @@ void clear_update(T* update, UpdateShape shape, int threads) {
 }
 
 template <class T>
-struct Target {                                // of an extend-add: it begins with row and column `origin` of the front
+struct Target {                                // of an extend-add: the part of a front from row and column `origin` on
   T* Y;
   int64_t ld, origin;
 };
 
-// Extend-add of the columns [begin, end) of a child's update matrix X of `count` rows, whose row i is row to[i] of the front.
-// target(j, stop) tells where column j goes, and makes `stop` less where columns from there on go elsewhere.
+// Extend-add of the columns [begin, end) of a child's update matrix X of `count` rows; row i of X is row to[i] of the front.
+// target(j, stop) returns the target of column j, and reduces `stop` if columns from there on have another target.
 //
-// It is done in two parts: what falls into the `columns` columns of the panel, which is needed before they are eliminated, and
-// what falls into the front's own update matrix. That is added after the elimination has written it, so that it is never cleared.
+// It has two parts: the columns of the panel are added before the elimination, the others to the front's update matrix after the
+// elimination has written it, so that it is never cleared.
 template <class T, class F>
 void add_tiles(const T* X, int64_t count, const int32_t* to, int64_t begin, int64_t end, int threads, F&& target) {
   const UpdateShape shape{count};
@@ -79,8 +79,9 @@ void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns
   });
 }
 
-// Small blocks that pass between tasks: a forest of small trees has thousands. Each worker cuts them from memory of its own, in
-// sizes that are powers of two, and takes what it has freed first, whoever made it: that is still in its cache.
+// Small blocks that pass between tasks; a forest of small trees has thousands. Each worker allocates them from its own memory, in
+// sizes that are powers of two, and reuses the blocks that it freed last (its own or another worker's): they are still in its
+// cache.
 template <class T>
 class SmallBlocks {
  public:
@@ -95,7 +96,7 @@ class SmallBlocks {
   }
   void give(T* block, int64_t size) { free_[kind(size)].push_back(block); }
 
-  void reset() {                               // all blocks are free
+  void reset() {                               // frees all blocks
     for (std::vector<T*>& list : free_) list.clear();
     begun_ = used_ = 0;
   }
@@ -111,7 +112,7 @@ class SmallBlocks {
   static int kind(int64_t size) { return std::bit_width(static_cast<uint64_t>((std::max<int64_t>(size, 1) - 1) / least)); }
 
   T* cut(int64_t size) {
-    if (begun_ == 0 || used_ + size > chunks_[begun_ - 1].size()) {          // as long as all chunks so far, within bounds
+    if (begun_ == 0 || used_ + size > chunks_[begun_ - 1].size()) {          // as large as all chunks so far, within bounds
       if (++begun_ > chunks_.size()) chunks_.emplace_back(std::clamp(scalars(), least_chunk, largest_chunk));
       used_ = 0;
     }
@@ -120,22 +121,22 @@ class SmallBlocks {
 
   std::array<std::vector<T*>, 9> free_;        // by size: 16, 32, ... 4096
   std::vector<Buffer<T>> chunks_;
-  size_t begun_ = 0;                           // chunks that blocks have been cut from
-  int64_t used_ = 0;                           // of the last of them
+  size_t begun_ = 0;                           // chunks in use
+  int64_t used_ = 0;                           // scalars used of the last of them
 };
 
-// What update blocks lie in, kept from one traversal to the next so that a refactorization allocates nothing.
+// Memory of update blocks, kept between traversals so that a refactorization allocates nothing.
 template <class T>
 class BlockMemory {
  public:
   struct alignas(cache_line) Worker {
-    Buffer<T> stacks;                          // both in one block
+    Buffer<T> stacks;                          // both stacks in one block
     SmallBlocks<T> small;
   };
   std::vector<Worker> workers;
 
-  // The smallest spare block that is large enough, or a new one in place of the largest: on a way of growing fronts there are never
-  // more blocks than are in use at once.
+  // The smallest spare block that is large enough, or a new one in place of the largest spare block: on a path of growing fronts
+  // the number of blocks stays that of the blocks in use.
   Buffer<T> take(int64_t size, int threads) {
     Buffer<T> block;
     {
@@ -147,7 +148,7 @@ class BlockMemory {
       spare_.erase(found);
     }
     if (block.size() >= size) return block;
-    block = Buffer<T>();                         // its memory goes back first
+    block = Buffer<T>();                         // frees its memory first
     return Buffer<T>(size, threads);
   }
 
@@ -157,7 +158,7 @@ class BlockMemory {
     spare_.emplace(size, std::move(block));
   }
 
-  // What lies idle between two traversals, for a solve to work in; nullptr if there is none.
+  // Memory that is unused between two traversals, as workspace of a solve, or nullptr.
   Buffer<T>* idle() { return workers.empty() ? nullptr : &workers[0].stacks; }
 
   int64_t scalars() const {
@@ -172,7 +173,7 @@ class BlockMemory {
   std::multimap<int64_t, Buffer<T>> spare_;    // by size
 };
 
-// Update blocks of one traversal: matrices, or as many scalars for each update row as there are right-hand sides.
+// Update blocks of one traversal: update matrices, or for solves `unit` scalars per update row.
 template <class T>
 class UpdateBlocks {
  public:
@@ -181,12 +182,12 @@ class UpdateBlocks {
     if (memory_.workers.size() < static_cast<size_t>(workers)) memory_.workers.resize(workers);
     for (auto& worker : memory_.workers) worker.small.reset();
   }
-  // A traversal that was broken off leaves its blocks to the next one, which has to do without fresh memory.
+  // An interrupted traversal keeps its blocks for the next one, which must not need new memory.
   ~UpdateBlocks() {
     try {
       for (Buffer<T>& block : heap_)
         if (block.size() > 0) memory_.give(std::move(block));
-    } catch (const std::bad_alloc&) {          // those that found no place among the others are freed
+    } catch (const std::bad_alloc&) {          // blocks that cannot be stored are freed
     }
   }
   UpdateBlocks(const UpdateBlocks&) = delete;
@@ -252,12 +253,12 @@ class UpdateBlocks {
   std::vector<Tops> top_;
 };
 
-// visit(front, update block, worker, threads to use inside) -> -1, or the column (new numbering) at which it failed.
-// Returns the smallest such column or -1. Every front before it is visited whatever the number of threads, so the column
-// does not depend on that. `told`: fronts are the progress of the phase; solves count right-hand sides instead.
+// Calls visit(front, update block, worker, threads inside the front), which returns -1 or the column (new numbering) where it
+// failed. Returns the smallest such column or -1. All fronts before that column are visited, so the result does not depend on the
+// number of threads. `count_fronts`: fronts are the progress of the phase; solves count right-hand sides instead.
 template <class T, class Visit>
 int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, UpdateBlocks<T>& blocks, Visit visit,
-                  bool told = true) {
+                  bool count_fronts = true) {
   constexpr int32_t none = INT32_MAX;
   std::atomic<int32_t> failed{none};
   const auto step = [&](int32_t s, int worker, int inside) {
@@ -275,7 +276,7 @@ int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, U
       if (s % 256 == 0) interrupt::poll();
       step(s, worker, 1);
     }
-    if (told) interrupt::advance(task.end - task.begin);
+    if (count_fronts) interrupt::advance(task.end - task.begin);
   });
   blocks.enter_task(0);
   for (const int32_t s : plan.last) {
@@ -285,8 +286,8 @@ int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, U
   return failed == none ? -1 : failed.load();
 }
 
-// For solves, which cannot fail: front(s, update block) for each front above the small subtrees, small(first front, root, update block
-// of the root, worker) for each of these as a whole.
+// For solves, which cannot fail: calls front(s, update block) for each front above the small subtrees, and small(first front,
+// root, update block of the root, worker) for each small subtree.
 template <class T, class Front, class Small>
 void bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, UpdateBlocks<T>& blocks, Front front, Small small) {
   const auto step = [&](int32_t s, int worker) {
@@ -302,7 +303,7 @@ void bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, Upda
         step(s, worker);
         continue;
       }
-      const int32_t first = s;                     // a leaf: the root of its small subtree is above it
+      const int32_t first = s;                     // a leaf; its small subtree ends at the root above it
       while (tree.parent(s) >= 0 && tree.direct[tree.parent(s)] >= 0) s = tree.parent(s);
       if (s - first > 256) interrupt::poll();
       small(first, s, blocks.open(s, worker), worker);
@@ -310,7 +311,7 @@ void bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, Upda
   });
 }
 
-// visit(front, worker): every front after its parent, by a schedule for solves.
+// Calls visit(front, worker) for every front after its parent, by a schedule for solves.
 template <class Visit>
 void top_down(const Schedule& plan, int threads, Visit visit) {
   for_tree_down(threads, plan.parent, [&](int32_t k, int worker) {
@@ -319,7 +320,7 @@ void top_down(const Schedule& plan, int threads, Visit visit) {
   });
 }
 
-// The same by a schedule for factors: those in no subtree come first, one after the other, and may use all threads.
+// The same by a schedule for factorizations: fronts outside subtree tasks come first, one by one, and may use all threads.
 template <class Visit>
 void top_down_together(const Schedule& plan, int threads, Visit visit) {
   for (size_t k = plan.top.size(); k-- > 0;) visit(plan.top[k], 0);

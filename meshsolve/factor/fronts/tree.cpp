@@ -1,4 +1,4 @@
-// The assembly tree: positions of children in their parents, positions of the entries of A in the fronts.
+// The assembly tree: row indices of children in their parents, positions of the entries of A in the fronts.
 #include <algorithm>
 #include <stdexcept>
 
@@ -23,7 +23,7 @@ void link_children(AssemblyTree& t) {
     if (parent[s] >= 0) t.child[next[parent[s]]++] = s;
 }
 
-// local[row] = row in front s, of each of its rows.
+// local[row] = local row in front s, for each row of s.
 void number_rows(const AssemblyTree& t, int32_t s, std::vector<int32_t>& local) {
   const int32_t begin = t.first(s), end = t.supernodes().first[s + 1];
   for (int32_t j = begin; j < end; ++j) local[j] = j - begin;
@@ -31,7 +31,7 @@ void number_rows(const AssemblyTree& t, int32_t s, std::vector<int32_t>& local) 
   for (int64_t i = 0; i < t.updates(s); ++i) local[rows[i]] = static_cast<int32_t>(i) + end - begin;
 }
 
-// The rows of the children of front s, which are some of its own.
+// Local rows in front s of the rows of its children.
 void place_children(AssemblyTree& t, int32_t s, const std::vector<int32_t>& local) {
   for (int32_t q = t.child_ptr[s]; q < t.child_ptr[s + 1]; ++q) {
     const int32_t c = t.child[q];
@@ -51,8 +51,8 @@ int64_t count_entries(const AssemblyTree& t, const Pattern& A, int32_t begin, in
   return found;
 }
 
-// Entries of A that fall into the columns of front s, from position `at` on and before `end`; returns where the next front goes on.
-// Half of the entries of A do, in no order that a processor could foresee: no branch.
+// Stores the entries of A in the columns of front s, from position `at` on and before `end`; returns the position of the next
+// front. Half of the entries qualify, in an order that cannot be predicted, so the loop has no branch.
 int64_t place_entries(AssemblyTree& t, const Pattern& A, int32_t s, int64_t at, int64_t end, const std::vector<int32_t>& local) {
   const symbolic::Analysis& a = t.symbolic->analysis;
   for (int32_t j = t.first(s); j < t.supernodes().first[s + 1]; ++j) {
@@ -68,10 +68,10 @@ int64_t place_entries(AssemblyTree& t, const Pattern& A, int32_t s, int64_t at, 
   return at;
 }
 
-// The fronts are cut into pieces; where each piece starts has to be counted, unless there is only one.
+// The fronts are split into pieces; with more than one piece, the start of each must be counted first.
 void place_all(AssemblyTree& t, const Pattern& A, int threads) {
   const int64_t count = t.count(), grain = threads > 1 ? 2048 : count, pieces = (count + grain - 1) / grain;
-  const auto first = [&](int64_t k) { return static_cast<int32_t>(std::min(count, k * grain)); };      // front of piece k
+  const auto first = [&](int64_t k) { return static_cast<int32_t>(std::min(count, k * grain)); };      // first front of piece k
   std::vector<int64_t> start(pieces + 1);
   if (pieces > 1)
     for_range(threads, pieces, 1, [&](int64_t b, int64_t e, int) {
@@ -98,11 +98,11 @@ void place_all(AssemblyTree& t, const Pattern& A, int threads) {
   });
 }
 
-// A subtree is small whose columns are a 16th of all, whatever the number of threads: a solve adds to rows of such a subtree directly,
-// in the order of its fronts, so that its additions must not depend on how the tree is cut.
+// A subtree with at most a 16th of all columns is small, for any number of threads: a solve adds to rows of such a subtree
+// directly, in the order of its fronts, so the order of additions must not depend on the tasks.
 void find_small_subtrees(AssemblyTree& t, int threads) {
   const int32_t small = std::max(1024, t.n() / 16);
-  std::vector<int32_t> begin(t.count()), end(t.count());       // columns of the subtree of a front, then of the small one that holds it
+  std::vector<int32_t> begin(t.count()), end(t.count());       // columns of the subtree of a front, then of its small subtree
   for (int32_t s = 0; s < t.count(); ++s) begin[s] = t.first(s);
   for (int32_t s = 0; s < t.count(); ++s)
     if (const int32_t p = t.parent(s); p >= 0) begin[p] = std::min(begin[p], begin[s]);
@@ -135,8 +135,8 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, c
   return t;
 }
 
-// An entry of row u that the tree knows lies in a row v that is eliminated later. There its mirror image is one of the entries that
-// the tree does not know: these have the places that are left, in ascending order because the rows u ascend.
+// A stored entry (u, v) of the tree has a row v that is eliminated later. Its mirror entry in row v is not stored; the mirror
+// entries get the remaining positions of row v, in ascending order because the rows u ascend.
 std::vector<int32_t> analysed_indices(const AssemblyTree& tree, const int64_t* ptr) {
   const symbolic::Analysis& a = tree.symbolic->analysis;
   const uint32_t* const begin = tree.entry_ptr.data();
@@ -149,7 +149,7 @@ std::vector<int32_t> analysed_indices(const AssemblyTree& tree, const int64_t* p
       idx[source[k]] = a.perm[row < pivots ? first + row : tree.rows(s)[row - pivots]];
     }
   }
-  std::vector<int64_t> next(ptr, ptr + tree.n());         // no place before this one is left in the row
+  std::vector<int64_t> next(ptr, ptr + tree.n());         // first free position of the row
   for (int32_t u = 0; u < tree.n(); ++u)
     for (int64_t k = begin[a.iperm[u]]; k < begin[a.iperm[u] + 1]; ++k) {
       const int32_t v = idx[source[k]];

@@ -1,7 +1,7 @@
-// The assembly tree on the GPU: where each front's rows lie in its parent, and where the entries of A lie in the panels.
+// The assembly tree on the GPU: row indices of each front in its parent, and positions of the entries of A in the panels.
 //
-// Twin of tree.cpp, the same integers; tree_cuda.py has what array expressions do around it. O(nnz(A) + rows of the supernodes),
-// times the logarithm of the rows of a front for the look-ups.
+// CUDA counterpart of tree.cpp, with the same integers; tree_cuda.py has the array expressions between the kernels.
+// Cost: O((nnz(A) + rows of the supernodes) log(rows of a front)).
 #include "device/common.cuh"
 
 namespace ms::fronts {
@@ -10,7 +10,7 @@ struct Supernodes {
   const int* first;                     // (count + 1)
   const long long* row_ptr;             // (count + 1)
   const int* rows;
-  // Local row in front s of row i, which is one of its pivots or on its row list.
+  // Local row in front s of row i, a pivot of s or on its row list.
   __device__ int local(int s, int i) const {
     const int begin = first[s], end = first[s + 1];
     const long long list = row_ptr[s];
@@ -33,7 +33,7 @@ k_count_entries(int n, const long long* Ap, const int* Ai, const int* perm, cons
   }
 }
 
-// Their positions in the values of A and their local rows; node: the front of each column.
+// Positions of these entries in the values of A, and their local rows. node: front of each column.
 extern "C" __global__ void __launch_bounds__(256)
 k_place_entries(int n, const long long* Ap, const int* Ai, const int* perm, const int* iperm, const int* node, const int* first,
                 const long long* row_ptr, const int* rows, const long long* entry_ptr, unsigned* source, int* local) {
@@ -49,7 +49,7 @@ k_place_entries(int n, const long long* Ap, const int* Ai, const int* perm, cons
   }
 }
 
-// relative: the local row in the parent's front of each row below the pivots; a warp has a front.
+// relative: local row in the parent of each row below the pivots. One warp per front.
 extern "C" __global__ void __launch_bounds__(128)
 k_relative(int count, const int* parent, const int* first, const long long* row_ptr, const int* rows, int* relative) {
   const Supernodes nodes{first, row_ptr, rows};

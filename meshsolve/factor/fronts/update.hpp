@@ -1,5 +1,5 @@
-// How the update matrix of a symmetric front is stored: its lower triangle in tiles of columns, each without the rows above it, which
-// takes half of a square where there are many rows.
+// Packed lower storage of the update matrix of a symmetric front: tiles of columns, each without the rows above its diagonal
+// block. It takes about half of a square for many rows.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +17,7 @@ struct UpdateShape {
     return begin(whole) + rest * rest;
   }
   static int64_t first_of(int64_t column) { return column / tile * tile; }
-  // Where the tile of the columns c .. c + width(c) lies, c a multiple of `tile`: it begins with row c.
+  // Position of the tile with the columns [c, c + width(c)), c a multiple of `tile`; its first row is c.
   int64_t begin(int64_t c) const { return c * rows - tile * (c / tile * (c / tile - 1) / 2) * tile; }
   int64_t ld(int64_t c) const { return rows - c; }
   int64_t width(int64_t c) const { return std::min(tile, rows - c); }
@@ -30,7 +30,7 @@ struct UpdateShape {
   }
 };
 
-// What is held of update matrices: of symmetric fronts the lower triangle, of unsymmetric ones all.
+// Storage of update matrices: packed lower triangles for symmetric fronts, full squares for unsymmetric ones.
 enum Held : int64_t { lower_triangles = 0, squares = -1 };
 inline int64_t matrix_scalars(int64_t held, int64_t rows) { return held == squares ? rows * rows : UpdateShape{rows}.size(); }
 

@@ -1,8 +1,7 @@
-// The values of the factored matrix in the order in which its fronts take them up. A factorization that fails or is
-// interrupted brings the earlier factor back by factoring its matrix anew: cheaper for everyone than a second copy of L.
-// It works in memory that is there already, but for some small blocks and, on several threads, a chunk of an arena. Where the
-// system has none left even for these, the factor is lost, and says so when it is used. So it is where updates in place have left
-// values that have no factor in rounding.
+// Values of the factored matrix in the order of its fronts. If a factorization fails or is interrupted, the earlier factor is
+// restored by factoring its matrix again, which is cheaper than a second copy of L. This reuses existing memory, except for some
+// small blocks and, on several threads, a chunk of an arena. If even that memory is not available, the factor is lost and its
+// next use raises an error. The same happens if updates in place have left values without a factor in rounding.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -33,9 +32,9 @@ struct FactorLostInRounding : std::exception {
 template <class T>
 class MatrixValues {
  public:
-  // Runs numeric(values) on Ax (in the analysed pattern, both triangles; one half is read): it returns -1, or the column where
-  // it failed. Then, or where it throws, it has run once more on the values before, if there were any. It says written() before
-  // it changes the first number of the factor.
+  // Runs numeric(values) on Ax (in the analyzed pattern, both triangles; one half is read), which returns -1 or the column where
+  // it failed. If it fails or throws, numeric runs again on the earlier values, if any. numeric must call written() before it
+  // changes the factor.
   template <class Numeric>
   int32_t factor(const AssemblyTree& tree, const double* Ax, int threads, const Numeric& numeric) {
     gather(tree, Ax, threads);
@@ -57,9 +56,9 @@ class MatrixValues {
     return failed;
   }
 
-  // Changes the factor in place: rotate() returns -1, and edit(values) brings these up to date; or it returns a number or throws, and
-  // numeric() makes the factor of the values before once more, if it has said written(). Where the edit takes long, a copy is edited
-  // beforehand, so that it may throw; else it may not.
+  // Changes the factor in place. If rotate() returns -1, edit(values) updates the values. If it returns a number or throws after
+  // written(), numeric() computes the factor of the earlier values again. If the edit takes long, a copy is edited before, and
+  // the edit may throw; otherwise it must not.
   template <class Rotate, class Edit, class Numeric>
   int32_t change(const Rotate& rotate, const Edit& edit, bool takes_long, const Numeric& numeric) {
     if (takes_long) {
@@ -95,7 +94,7 @@ class MatrixValues {
   }
   const T* data() const { return held_.data(); }        // as tree.entry_source; nullptr before the first factorization
   int64_t scalars() const { return held_.size() + next_.size(); }
-  int64_t changes() const { return changes_; }          // how often the factor has become that of another matrix
+  int64_t changes() const { return changes_; }          // number of successful factorizations and updates
 
  private:
   void gather(const AssemblyTree& tree, const double* Ax, int threads) {

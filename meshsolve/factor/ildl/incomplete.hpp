@@ -107,7 +107,7 @@ class Inverse {
   struct Space {
     RawVector<double> y, z;
   };
-  mutable KeptSpace<Space> space_;
+  mutable Workspace<Space> space_;
 };
 
 // Pivoted L D L^T of the full symmetric m x m tile a (column-major, overwritten), m <= 32. L: unit lower, by columns; order[k] =

@@ -55,7 +55,7 @@ Inverse<T>::Inverse(const IncompleteFactor& factor, const int32_t* row, const do
 template <class T>
 void Inverse<T>::solve(Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   const int64_t n = static_cast<int64_t>(p_.size());
-  auto space = space_.lend();
+  auto space = space_.lease();
   if (const size_t size = n * std::min<int64_t>(k, 4); space->y.size() < size) {
     space->y.resize(size);
     space->z.resize(size);

@@ -95,7 +95,7 @@ class Complete {
   Pivots pivots_;
   fronts::MatrixValues<T> values_;
   mutable fronts::BlockMemory<T> blocks_;           // of the numeric phase; the first of several solves works in them
-  mutable KeptSpace<fronts::SolveSpace<T>> space_;
+  mutable Workspace<fronts::SolveSpace<T>> space_;
 };
 
 }  // namespace ms::ldlt

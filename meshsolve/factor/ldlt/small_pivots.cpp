@@ -114,7 +114,7 @@ Noise Complete<T>::settle_small_pivots(int threads) {
   const fronts::AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panel_scalars_, pivot_samples, threads);
   const auto plan = fronts::plan_of(tree, threads, fronts::Use::solve);
-  auto space = space_.lend();
+  auto space = space_.lease();
   space->reserve(tree.n(), pivot_samples, threads, nullptr);
   const std::vector<T> magnitude = row_magnitudes(*space, *plan, threads);
   T* const Y = space->work;

@@ -48,7 +48,7 @@ void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<do
   const fronts::AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panel_scalars_, k, threads);
   const auto plan = fronts::plan_of(tree, threads, fronts::Use::solve);
-  auto space = space_.lend();
+  auto space = space_.lease();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, *plan, state_, scale, threads, *space, fronts::leaves_cache<T>(panel_scalars_)};
   interrupt::begin(k);

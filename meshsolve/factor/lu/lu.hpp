@@ -105,7 +105,7 @@ class FrontFactor {
   Buffer<T> outside_;                     // plan.outside
   std::vector<int32_t> exchange_;         // (n) local row that was exchanged with pivot k of its front
   mutable fronts::BlockMemory<T> blocks_; // update matrices; the first solve works in their memory
-  mutable KeptSpace<fronts::SolveSpace<T>> space_;
+  mutable Workspace<fronts::SolveSpace<T>> space_;
 };
 
 // ---- columns --------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class ColumnFactor {
   std::vector<Buffer<T>> dense_;          // a column of each worker, zeros between uses
   mutable std::mutex plan_lock_;
   mutable std::unique_ptr<SolveTasks> solve_tasks_;
-  mutable KeptSpace<std::vector<Buffer<T>>> space_;       // of each worker: n x up to 8 values
+  mutable Workspace<std::vector<Buffer<T>>> space_;       // of each worker: n x up to 8 values
 };
 
 // ---- the GPU's steps -------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, d
 template <class T>
 void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k,
                        int threads) const {
-  auto work = work_->lend();
+  auto work = work_->lease();
   double* const Y = workspace(*work, k);
   trisolve::in_groups(k, [&](auto K, int64_t at) {
     interrupt::poll();
@@ -114,7 +114,7 @@ void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double*
 template <class T>
 void Inverse<T>::apply_inside(const double* B, double* X, int64_t k, int threads) const {
   const int64_t n = static_cast<int64_t>(pivots_.D.size());
-  auto work = work_->lend();
+  auto work = work_->lease();
   trisolve::in_groups(k, [&](auto K, int64_t at) {
     if (K == k) {                                             // all right-hand sides at once, in place
       std::copy_n(B, n * K, X);

@@ -108,7 +108,7 @@ class Inverse {
   std::vector<double> size_;            // (null_components) number of rows
   int32_t null_components_ = 0;
   trisolve::UnitLower<T> lower_;
-  std::unique_ptr<KeptSpace<Buffer<double>>> work_ = std::make_unique<KeptSpace<Buffer<double>>>();
+  std::unique_ptr<Workspace<Buffer<double>>> work_ = std::make_unique<Workspace<Buffer<double>>>();
 };
 
 }  // namespace ms::parac

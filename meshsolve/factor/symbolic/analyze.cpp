@@ -1,4 +1,4 @@
-// The driver: an ordering becomes a postordered elimination tree with its column counts.
+// The driver: computes a postordered elimination tree and its column counts from an ordering.
 // Source: Liu 1990 (postordering changes neither fill nor flops); Davis 2006, "Direct methods for sparse linear systems", 4.
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@ namespace ms::symbolic {
 
 namespace {
 
-// The analysis in the order in which the given row k comes to place[k]; counts are not moved.
+// The analysis in the postorder: given row k moves to place[k]. Column counts are not permuted.
 Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const std::vector<int32_t>& place, int threads) {
   const int32_t n = static_cast<int32_t>(parent.size());
   Analysis result;
@@ -25,8 +25,8 @@ Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const st
   return result;
 }
 
-// A boundary is a chain on top of the tree, and what depends on it hangs from its first column: a supernode needs no more, and
-// below the boundary neither row subtrees nor the counts of columns change.
+// Makes the Schur interface a chain at the top of the tree, with all subtrees that depend on it below its first column. One
+// supernode needs no more, and below it neither row subtrees nor column counts change.
 void chain(std::vector<int32_t>& parent, int32_t boundary) {
   const int32_t n = static_cast<int32_t>(parent.size()), first = n - boundary;
   for (int32_t j = 0; j < first; ++j) parent[j] = std::min(parent[j], first);

@@ -1,4 +1,4 @@
-// Symbolic analysis for Python: the pieces as functions of plain arrays, and the analysis that a factorization holds.
+// Bindings of the symbolic analysis: its steps as functions of arrays, and the analysis object of a factorization.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
@@ -55,7 +55,7 @@ auto pattern_of(const In<int64_t>& indptr, const Indices& indices, const Symboli
   return to_numpy(released([&] { return symbolic::pattern_lca(pattern(indptr, indices), bound.analysis, threads); }));
 }
 
-// The next two are in the order of A itself.
+// The next two use the order of A.
 std::vector<int32_t> natural(int32_t n) {
   std::vector<int32_t> order(n);
   std::iota(order.begin(), order.end(), 0);

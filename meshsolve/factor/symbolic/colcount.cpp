@@ -1,12 +1,10 @@
-// Column counts of L without L.
-// Source: Gilbert, Ng, Peyton 1994, "An efficient algorithm to compute row and column counts for sparse Cholesky
-// factorization", section 4. Cost: O(nnz alpha(n)); scratch 4 n.
-// Row i of L is a subtree of the elimination tree whose leaves j have a_ij != 0 and none of their descendants has. Each leaf
-// adds one to the columns above it, from where two leaves meet (their lowest common ancestor, LCA) the paths count once.
-// On the way, these leaves are written down by rows: the skeleton of A, from which the rows of supernodes are listed.
-// All labels are postorder ones but `i`: rows keep their given numbers, for they only name places.
-// Threads take subtrees. What a subtree finds in a row above it is kept apart; the caller, who goes through the columns above
-// the subtrees, joins it with what other subtrees found in that row.
+// Column counts of L without L. Source: Gilbert, Ng, Peyton 1994, "An efficient algorithm to compute row and column counts for
+// sparse Cholesky factorization", section 4. Cost: O(nnz alpha(n)); scratch 4 n. Row i of L is a subtree of the elimination tree.
+// A leaf j of it has a_ij != 0, and no descendant of j has an entry in row i. Each leaf adds one to the columns above it; from
+// the lowest common ancestor (LCA) of two leaves on, their paths count once. These leaves, stored by rows, are the skeleton of A,
+// from which the row lists of supernodes are computed. All labels are in postorder except `i`: rows keep their given numbers,
+// which are only positions. Threads process subtrees and store the leaves that they find in rows above their subtree separately.
+// The caller processes the columns above the subtrees and merges these leaves.
 #include <algorithm>
 #include <utility>
 
@@ -41,7 +39,7 @@ class Counting {
   void visit(int32_t k, int32_t end, std::vector<int32_t>& apart, std::vector<Leaf>& above);
   void climb(int32_t k);
   void note(int32_t i, int32_t k) {
-    if (skeleton_) A_.columns[A_.begin[i] + leaves_[i]++] = k;        // over what the tree was made of: a row has no more leaves
+    if (skeleton_) A_.columns[A_.begin[i] + leaves_[i]++] = k;        // overwrites entries: a row has no more leaves than these
   }
   void join(const std::vector<Leaf>& above, int32_t begin);
 
@@ -53,7 +51,7 @@ class Counting {
   std::vector<int32_t> post_, first_, ancestor_, previous_, count_, leaves_;
 };
 
-// Column k. Apart: it is in a subtree that ends before `end`; the last leaves of rows above that are in `apart`.
+// Column k. Apart: it is in a subtree that ends before `end`, and `apart` has the last leaves of the rows above the subtree.
 template <bool Apart>
 inline void Counting::visit(int32_t k, int32_t end, std::vector<int32_t>& apart, std::vector<Leaf>& above) {
   const int32_t j = post_[k];
@@ -61,7 +59,7 @@ inline void Counting::visit(int32_t k, int32_t end, std::vector<int32_t>& apart,
     const int32_t i = A_.columns[p];
     const bool inside = !Apart || place_[i] < end;
     int32_t& leaf = inside ? previous_[i] : apart[i];
-    if (leaf >= first_[k]) continue;                              // a descendant of k is in this row: k is no leaf
+    if (leaf >= first_[k]) continue;                              // a descendant of k is in this row, so k is not a leaf
     ++count_[k];
     if (leaf >= 0) --count_[find_root(leaf, ancestor_.data())];   // LCA(leaf, k): the root of a finished subtree
     leaf = k;
@@ -78,7 +76,7 @@ void Counting::climb(int32_t k) {
   ancestor_[k] = parent_[k];
 }
 
-// The leaves of a finished subtree, whose first node is `begin`, in the rows above it.
+// Merges the leaves of a finished subtree, whose first node is `begin`, in the rows above it.
 void Counting::join(const std::vector<Leaf>& above, int32_t begin) {
   for (const Leaf& leaf : above) {
     const int32_t before = std::exchange(previous_[leaf.row], leaf.column);

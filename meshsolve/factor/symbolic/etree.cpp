@@ -1,9 +1,8 @@
-// Elimination tree of A[perm][:, perm] and its postorder.
-// Source: Liu 1990, "The role of elimination trees in sparse factorization", algorithm 4.2 (path compression).
-// Cost: one pass over A, O(nnz log n) at worst and close to linear in practice; scratch n.
-// The same pass keeps both triangles by rows, so that A is permuted only once for tree and counts.
-// A range of rows without a column before the range knows nothing of the rest: threads take such ranges (of any ordering that
-// finishes parts before it joins them), and the caller the rows between them.
+// Elimination tree of A[perm][:, perm] and its postorder. Source: Liu 1990, "The role of elimination trees in sparse
+// factorization", algorithm 4.2 (path compression). Cost: one pass over A, O(nnz log n) at worst and close to linear in practice;
+// scratch n. The same pass stores both triangles by rows, so that A is permuted only once for tree and counts. A range of rows
+// without a column before the range is independent of the rest. Threads process such ranges, which orderings like nested
+// dissection have, and the caller the rows between them.
 #include <algorithm>
 
 #include "native/memory/fetch.hpp"
@@ -17,9 +16,9 @@ namespace ms::symbolic {
 
 namespace {
 
-constexpr int32_t kBlock = 1 << 10;             // rows read ahead of the tree, whose branches would hold up the loads
+constexpr int32_t kBlock = 1 << 10;             // rows read before the tree is updated: its branches would delay the loads
 
-// Writes the rows [from, to) of both triangles. Half of the entries go each way: no branch.
+// Writes the rows [from, to) of both triangles. Half of the entries go to each, so the loop has no branch.
 void permute(const Pattern& A, const int32_t* perm, const int32_t* iperm, int32_t from, int32_t to, Triangles& out) {
   for (int32_t k = from; k < to; ++k) {
     fetch_row(A, perm, k, A.n);
@@ -42,10 +41,10 @@ void climb(Triangles& t, int32_t from, int32_t to, int32_t* ancestor) {
     for (int64_t p = t.begin[k]; p < t.begin[k] + t.lower[k]; ++p) ms::climb(t.columns[p], k, ancestor, t.parent.data());
 }
 
-// Ranges of about `size` rows none of which has a column before its range, ascending.
+// Ranges of about `size` rows without a column before their range, ascending.
 std::vector<Span> closed_ranges(const Triangles& t, int32_t size, int threads) {
   const int32_t n = static_cast<int32_t>(t.lower.size());
-  std::vector<int32_t> first(n);                // column of each row, or the row itself
+  std::vector<int32_t> first(n);                // first column of each row, or the row itself
   for_range(threads, n, kRows, [&](int64_t from, int64_t to, int) {
     for (int64_t k = from; k < to; ++k) {
       const int32_t* const row = t.columns.get() + t.begin[k];
@@ -59,7 +58,7 @@ std::vector<Span> closed_ranges(const Triangles& t, int32_t size, int threads) {
     if (begin < end) ranges.push_back({begin, end});
   };
   for (int32_t k = 0; k < n; ++k) {
-    if (first[k] < begin) {                     // this row joins parts: it is left to the caller
+    if (first[k] < begin) {                     // this row connects ranges: the caller processes it
       close(k);
       begin = k + 1;
     } else if (first[k] == k && k - begin >= size) {

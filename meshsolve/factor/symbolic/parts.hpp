@@ -1,4 +1,4 @@
-// Rows of which threads take some ranges, and the caller what lies between them.
+// Loops over rows in which threads process some ranges and the caller the rows between them.
 #pragma once
 #include <vector>
 
@@ -9,7 +9,7 @@ namespace ms::symbolic {
 
 constexpr int64_t kRows = 1 << 13;              // rows or columns of one piece of work
 
-// f(begin, end) for the parts, ascending ranges of [0, n) that know nothing of each other, then for the gaps in ascending order.
+// Calls f(begin, end) for the parts, independent ascending ranges of [0, n), then for the gaps between them in ascending order.
 template <class F>
 void for_parts(int threads, int32_t n, const std::vector<Span>& parts, F&& f) {
   const int64_t count = static_cast<int64_t>(parts.size());

@@ -1,13 +1,11 @@
-// Row lists of supernodes, and from them the pattern of L: LCA enumeration.
-// Source: Ribizel, Anzt 2023, "Parallel symbolic Cholesky factorization": in a postordered tree the sorted lower nonzeros
-// j1 < ... < jk < i of row i cut its row subtree into the paths [j1, LCA(j1, j2)), ..., [jk, i), and LCA(u, v) is the first
-// node w >= v on the way up from u. The theorem holds for the tree of supernodes as well, where paths are several times
-// shorter, and nonzeros of one supernode fall together. Column j of L is then a tail of its supernode's list.
-// Rows join the lists one after the other, so that every list comes out sorted; column counts gave all lengths beforehand. Rows
-// of a subtree join lists of that subtree alone: threads take subtrees, then the caller the rows above them.
-// Where the tree came with the ordering, nobody has looked at the nonzeros yet, and finding their order would take longer than to
-// mark the supernodes that a row has come by.
-// Cost: O(nnz(A) + size of the lists), for L itself O(nnz(L)); scratch O(nnz(A)).
+// Row lists of supernodes, and from them the pattern of L: LCA enumeration. Source: Ribizel, Anzt 2023, "Parallel symbolic
+// Cholesky factorization": in a postordered tree the sorted lower nonzeros j1 < ... < jk < i of row i cut its row subtree into
+// the paths [j1, LCA(j1, j2)), ..., [jk, i), and LCA(u, v) is the first node w >= v on the way up from u. The theorem holds for
+// the tree of supernodes as well, where paths are several times shorter, and nonzeros of one supernode coincide. Column j of L is
+// then a tail of its supernode's list. Rows are appended one after the other, so every list is sorted; column counts give all
+// lengths before. Rows of a subtree are appended to lists of that subtree only: threads process subtrees, then the caller the
+// rows above them. If the tree came with the ordering, the nonzeros have not been sorted. Marking the supernodes that a row has
+// visited is then faster than sorting. Cost: O(nnz(A) + size of the lists), for L itself O(nnz(L)); scratch O(nnz(A)).
 #include <algorithm>
 #include <numeric>
 
@@ -31,7 +29,7 @@ std::vector<int32_t> first_descendants(const std::vector<int32_t>& parent) {
 
 }  // namespace
 
-// Rows in parallel, each in the place that its row of A has in A.
+// Rows in parallel; each uses the positions of its row of A.
 Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads) {
   const std::vector<int32_t> descendant = first_descendants(analysis.parent);
   Skeleton result{analysis.perm, {A.ptr, A.ptr + A.n}, std::vector<int32_t>(A.n),
@@ -51,7 +49,7 @@ Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads) {
       sort_row(row.data(), last);
       int32_t* leaf = result.leaves.get() + A.ptr[old];
       for (int32_t before = -1, *j = row.data(); j < last; before = *j++)
-        if (before < descendant[*j]) *leaf++ = *j;         // no descendant of j is in this row
+        if (before < descendant[*j]) *leaf++ = *j;         // j has no descendant in this row
       result.count[old] = static_cast<int32_t>(leaf - result.leaves.get() - A.ptr[old]);
     }
   });
@@ -75,11 +73,11 @@ void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, co
   });
 }
 
-// A row climbs from each of its entries until it comes to a block that it has joined. Blocks of later columns, or of none, are
-// no less than its own; half of the entries are in such ones, in no order that a processor could foresee: no branch.
+// From each entry of a row, walks up the tree to a block that the row has visited. Blocks of later columns are not smaller than
+// the row's own; half of the entries are in such blocks, in an order that cannot be predicted, so the test has no branch.
 void row_lists(const Pattern& A, const Analysis& analysis, const std::vector<int32_t>& block_of, const std::vector<int32_t>& up,
                std::vector<int64_t>& next, RawVector<int32_t>& rows, int threads) {
-  std::vector<int32_t> latest(up.size(), -1);           // row of each block
+  std::vector<int32_t> latest(up.size(), -1);           // last row of each block
   for_parts(threads, A.n, subtrees(analysis.parent, threads), [&](int32_t from, int32_t to) {
     std::vector<uint32_t> below;
     for (int32_t i = from; i < to; ++i) {

@@ -1,9 +1,9 @@
-// Fundamental supernodes, and relaxed ones: small fronts joined to their parents at the price of some stored zeros.
-// Sources: Liu, Ng, Peyton 1993, "On finding supernodes for sparse matrix computations"; Ashcraft, Grimes 1989, "The
-// influence of relaxed supernode partitions on the multifrontal method". Cost: O(n) but for a sort of each child list.
-// Joined columns have to be one range and the order has to stay a postorder. A range is a connected piece of the tree that
-// ends in its root; so at any node all but one of the children that join must bring their whole subtree with them, and the
-// one that leaves some below comes first of those. Everything here runs on the tree of fundamental supernodes.
+// Fundamental supernodes, and relaxed supernodes: small fronts merged into their parents at the price of stored zeros. Sources:
+// Liu, Ng, Peyton 1993, "On finding supernodes for sparse matrix computations"; Ashcraft, Grimes 1989, "The influence of relaxed
+// supernode partitions on the multifrontal method". Cost: O(n), and a sort of each child list. Merged columns must be one range,
+// and the order must stay a postorder. A range is a connected part of the tree that ends with its root. So at any node, all
+// merged children except one must be merged with their whole subtree, and the exception comes first of them. All steps work on
+// the tree of fundamental supernodes.
 #include <algorithm>
 #include <utility>
 
@@ -21,16 +21,16 @@ namespace {
 
 constexpr int64_t grain = 1 << 12;                      // supernodes of one piece of work
 
-enum class Kind : uint8_t { apart, part, whole };       // of a child: stays; joins, but not its whole subtree; all of it does
+enum class Kind : uint8_t { apart, part, whole };       // of a child: not merged; partly merged; merged with its whole subtree
 
-// A fundamental supernode. Fields of the top are valid at the root of what has joined.
+// A fundamental supernode. Fields marked "top" are valid at the root of a merged set.
 struct Node {
   int32_t parent = -1;
   int32_t begin = 0;                    // first node of the subtree
-  Block block;                          // top: of the columns joined so far
-  int32_t in_whole = 0, in_part = 0;    // columns of the subtrees of children of these kinds
+  Block block;                          // top: of the columns merged so far
+  int32_t in_whole = 0, in_part = 0;    // columns in the subtrees of children of these kinds
   Kind kind = Kind::apart;
-  bool open = false;                    // some of the subtree has not joined
+  bool open = false;                    // a part of the subtree is not merged
 };
 
 struct Joining {
@@ -41,7 +41,7 @@ struct Joining {
   void visit(int32_t f, std::vector<int32_t>& children);
 };
 
-// All below node f is settled. Its children join, those with the longest columns (the fewest zeros) first.
+// Merges children into node f, whose subtrees are done; children with the longest columns (the fewest zeros) first.
 void Joining::visit(int32_t f, std::vector<int32_t>& children) {
   Node& top = nodes[f];
   children.clear();
@@ -65,12 +65,12 @@ void Joining::visit(int32_t f, std::vector<int32_t>& children) {
   }
 }
 
-// The nodes before any has joined, and their parents once more.
+// The nodes before merging, and their parents.
 std::vector<Node> fundamental_nodes(const Analysis& analysis, const std::vector<int32_t>& first, std::vector<int32_t>& parent,
                                     int threads) {
   const int32_t s = static_cast<int32_t>(first.size()) - 1;
   std::vector<Node> nodes(s);
-  RawVector<int32_t> owner(analysis.n());                       // set for first columns, as all parents are
+  RawVector<int32_t> owner(analysis.n());                       // set for first columns only, as all parents are first columns
   parent.resize(s);
   for_range(threads, s, grain, [&](int64_t from, int64_t end, int) {
     for (int64_t f = from; f < end; ++f) owner[first[f]] = static_cast<int32_t>(f);
@@ -87,8 +87,7 @@ std::vector<Node> fundamental_nodes(const Analysis& analysis, const std::vector<
   return nodes;
 }
 
-// All joins, none of them to a boundary, which is the last node; `parts` are the subtrees of nodes that threads share out, here and in
-// what follows.
+// Runs all merges, except into the Schur interface, the last node. `parts`: subtrees of nodes for the threads, here and below.
 std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, std::vector<Span>& parts, int threads,
                                 const Relaxation& relaxation) {
   std::vector<int32_t> parent;
@@ -107,21 +106,22 @@ std::vector<Node> join_children(const Analysis& analysis, const std::vector<int3
   return std::move(tree.nodes);
 }
 
-// Where the nodes go. In the postorder that makes each joined set one range, just before a node come the children of kind whole,
-// before these the one of kind part, before it the others. A block goes by the id of its last node, which is the top of its columns.
+// New positions of the nodes. In the postorder that makes each merged set one range, a node follows its children of kind whole;
+// these follow the child of kind part, and that one the other children. The id of a block is its last node, the top of its
+// columns.
 struct Layout {
   const std::vector<Node>& nodes;
   const std::vector<int32_t>& first;            // (s + 1) columns of the nodes, old
   RawVector<int32_t> place, block;              // (s) new first column; block
-  std::vector<int32_t> up;                      // (s) the block above it, or -1
-  struct Ends { int32_t whole, apart; };        // of the columns that are left for children of these kinds
+  std::vector<int32_t> up;                      // (s) the parent block, or -1
+  struct Ends { int32_t whole, apart; };        // end of the free positions for children of these kinds
   RawVector<Ends> left;
   int32_t roots;
 
   Layout(const std::vector<Node>& all, const std::vector<int32_t>& columns, const std::vector<Span>& parts, int threads)
       : nodes(all), first(columns), place(all.size()), block(all.size()), up(all.size()), left(all.size()), roots(columns.back()) {
     int32_t f = static_cast<int32_t>(all.size());
-    for (size_t k = parts.size(); k-- > 0; f = parts[k].begin)          // what lies above the parts, and their roots
+    for (size_t k = parts.size(); k-- > 0; f = parts[k].begin)          // the nodes above the parts, and the roots of the parts
       while (f-- > parts[k].end - 1) settle(f);
     while (f-- > 0) settle(f);
     for_range(threads, static_cast<int64_t>(parts.size()), 1, [&](int64_t b, int64_t e, int) {
@@ -130,11 +130,11 @@ struct Layout {
     });
   }
 
-  // After its parent, and its siblings that come later.
+  // Called after its parent and its later siblings.
   void settle(int32_t f) {
     const Node& node = nodes[f];
     const int32_t columns = first[f + 1] - first[node.begin];
-    int32_t end;                                // a node of kind part is the only one of its parent's
+    int32_t end;                                // a parent has at most one child of kind part
     if (node.parent < 0) end = std::exchange(roots, roots - columns);
     else if (node.kind == Kind::whole) end = std::exchange(left[node.parent].whole, left[node.parent].whole - columns);
     else if (node.kind == Kind::apart) end = std::exchange(left[node.parent].apart, left[node.parent].apart - columns);
@@ -148,7 +148,7 @@ struct Layout {
   int32_t begin(int32_t b) const { return place[b] + (first[b + 1] - first[b]) - nodes[b].block.width; }     // of a block
 };
 
-// The numbers of [0, n) that wanted() takes, ascending.
+// The numbers in [0, n) with wanted(k), ascending.
 template <class Wanted>
 std::vector<int32_t> all_wanted(int32_t n, int threads, Wanted&& wanted) {
   const int64_t columns = threads > 1 ? kRows : std::max<int64_t>(n, 1), pieces = (n + columns - 1) / columns;
@@ -168,7 +168,7 @@ std::vector<int32_t> all_wanted(int32_t n, int threads, Wanted&& wanted) {
   return result;
 }
 
-// New column k is the old column old[k], and old column j the new one to[j].
+// New column k is old column old[k]; old column j is new column to[j].
 void renumber(Analysis& analysis, const std::vector<int32_t>& old, const std::vector<int32_t>& to, int threads) {
   std::vector<int32_t> moved(analysis.n());
   const auto each = [&](auto&& f) {
@@ -188,10 +188,10 @@ void renumber(Analysis& analysis, const std::vector<int32_t>& old, const std::ve
 
 }  // namespace
 
-// Column j goes on from j - 1 when that is its only child and has the same rows below.
+// Column j continues the supernode of j - 1 if j - 1 is its only child and has the same rows below.
 std::vector<int32_t> fundamental_supernodes(const Analysis& analysis, int threads) {
   const int32_t n = analysis.n();
-  std::vector<uint8_t> opens(n, 0);                     // threads may set the same one
+  std::vector<uint8_t> opens(n, 0);                     // threads may set the same entry
   if (analysis.boundary > 0) opens[n - analysis.boundary] = 1;
   for_range(threads, n, kRows, [&](int64_t begin, int64_t end, int) {
     for (int64_t j = begin; j < end; ++j)
@@ -219,7 +219,7 @@ Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis,
   const Layout layout(nodes, first, parts, threads);
   const int32_t n = analysis.n(), s = static_cast<int32_t>(nodes.size());
 
-  std::vector<int32_t> block_of(n), to(n), old(n), begins(n, -1);              // begins: the block that begins with this new column, or -1
+  std::vector<int32_t> block_of(n), to(n), old(n), begins(n, -1);              // begins: block with this first new column, or -1
   for_range(threads, s, grain, [&](int64_t from, int64_t end, int) {
     for (int32_t f = static_cast<int32_t>(from); f < end; ++f) {
       if (layout.block[f] == f) begins[layout.begin(f)] = f;
@@ -237,7 +237,7 @@ Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis,
   const int64_t blocks = static_cast<int64_t>(result.first.size());
   result.parent.resize(blocks);
   result.row_ptr.resize(blocks + 1);
-  RawVector<int32_t> number(s);                                         // of a block, among all
+  RawVector<int32_t> number(s);                                         // number of a block
   std::vector<int64_t> next(s);
   const auto each_block = [&](auto&& f) {
     for_range(threads, blocks, grain, [&](int64_t from, int64_t end, int) {
@@ -258,7 +258,7 @@ Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis,
   if (skeleton) {
     row_lists(*skeleton, old, block_of, layout.up, analysis.parent, next, result.rows, threads);
   } else {
-    for (int32_t k = 0; k < n; ++k) to[analysis.perm[k]] = block_of[old[k]];          // not needed any more: blocks of vertices
+    for (int32_t k = 0; k < n; ++k) to[analysis.perm[k]] = block_of[old[k]];          // reused: blocks of vertices
     row_lists(A, analysis, to, layout.up, next, result.rows, threads);
   }
   return result;

@@ -1,23 +1,24 @@
 // Symbolic Cholesky on the GPU: elimination tree, tours of trees, column counts, relaxed supernodes, LCA enumeration.
 //
-// Twin of etree.cpp, colcount.cpp, supernode.cpp and pattern.cpp; cuda.py has the order of the steps and what array expressions
-// do between them (sorts, prefix sums). The same integers, entry by entry. Keys are (row << 32 | column) of lower entries.
-// Sources: Liu 1990 (tree); Gilbert, Ng, Peyton 1994 (counts); Ashcraft, Grimes 1989 (relaxation); Ribizel, Anzt 2023 (LCA).
+// CUDA counterpart of etree.cpp, colcount.cpp, supernode.cpp and pattern.cpp; cuda.py has the order of the steps and the array
+// operations between them (sorts, exclusive scans). The same integers, entry by entry. Keys are (row << 32 | column) of lower
+// entries. Sources: Liu 1990 (tree); Gilbert, Ng, Peyton 1994 (counts); Ashcraft, Grimes 1989 (relaxation); Ribizel, Anzt 2023
+// (LCA).
 #include "device/common.cuh"
 #include "factor/symbolic/relaxation.hpp"
 
 namespace ms::symbolic {
 
 constexpr int none = 0x7fffffff;
-constexpr int run = 32;                 // entries below one entry of a table of largest values
+constexpr int run = 32;                 // values per entry of the table of range maxima
 enum Kind { apart, part, whole };       // as in supernode.cpp
 
 __device__ inline int high(long long key) { return static_cast<int>(key >> 32); }
 __device__ inline int low(long long key) { return static_cast<int>(key & 0xffffffff); }
 
-// Row i is an ancestor of j: known to the tree from now on. parent[j] is the least ancestor of j that anyone has named; whoever
-// names another one passes the larger of the two on to the smaller, so at the end every pair is on one path to a root. Any value
-// ever seen in `parent` or `up` is an ancestor in the final tree, so a walk may leap along `up`, which is halved on the way.
+// Records that row i is an ancestor of j. parent[j] is the least ancestor of j so far. A thread that adds another one makes the
+// larger of the two an ancestor of the smaller, so at the end each pair is on one path to a root. All values ever stored in
+// `parent` or `up` are ancestors in the final tree, so a walk may follow `up`, and halves its path on the way.
 __device__ inline void join(int j, int i, int* parent, volatile int* up) {
   while (j < i) {
     const int above = up[j];
@@ -48,8 +49,8 @@ __device__ inline int range_max(const int* values, const int* table, int runs, i
   return max(largest, max(row[b], row[e - (1 << level)]));
 }
 
-// Fundamental supernodes while they join, see supernode.cpp. Children of f are child[child_ptr[f]], ..., those with the longest
-// columns last. in_whole, in_part, kind and open are 0 before.
+// Fundamental supernodes during relaxation, see supernode.cpp. The children of f are child[child_ptr[f]], ..., sorted by
+// ascending column length. in_whole, in_part, kind and open are 0 before.
 struct Joining {
   const int *first, *parent, *below, *child;
   const long long* child_ptr;
@@ -58,7 +59,7 @@ struct Joining {
   Relaxation relaxation;
 };
 
-// The numbers of f stay in registers, or each child would wait for what the one before it has stored.
+// The values of f stay in registers: in memory, each child would wait for the store of the child before it.
 __device__ inline void visit(const Joining& t, int f) {
   Block top{t.width[f], t.below[f], t.entries[f]};
   int begin = t.begin[f], in_whole = 0, in_part = 0, open = 0;
@@ -92,7 +93,7 @@ using namespace ms::symbolic;
 
 // ---- lower triangle and elimination tree
 
-// count[k]: entries of row k of A[perm][:, perm] left of the diagonal. A thread has a row.
+// count[k]: entries of row k of A[perm][:, perm] left of the diagonal. One thread per row.
 extern "C" __global__ void __launch_bounds__(256)
 k_count_lower(int n, const long long* Ap, const int* Ai, const int* perm, const int* iperm, int* count) {
   for (long long k = grid_begin(); k < n; k += grid_step()) {
@@ -102,7 +103,7 @@ k_count_lower(int n, const long long* Ap, const int* Ai, const int* perm, const 
   }
 }
 
-// Their keys, from begin[k] on.
+// Keys of these entries, from begin[k] on.
 extern "C" __global__ void __launch_bounds__(256)
 k_lower(int n, const long long* Ap, const int* Ai, const int* perm, const int* iperm, const long long* begin, long long* keys) {
   for (long long k = grid_begin(); k < n; k += grid_step()) {
@@ -114,7 +115,7 @@ k_lower(int n, const long long* Ap, const int* Ai, const int* perm, const int* i
   }
 }
 
-// parent holds 0x7fffffff and `up` -1 before; a node that keeps the former is a root.
+// Before: parent[j] = 0x7fffffff and up[j] = -1. A node whose parent is 0x7fffffff afterwards is a root.
 extern "C" __global__ void __launch_bounds__(256)
 k_etree(long long count, const long long* keys, int* parent, int* up) {
   for (long long p = grid_begin(); p < count; p += grid_step()) join(low(keys[p]), high(keys[p]), parent, up);
@@ -122,8 +123,8 @@ k_etree(long long count, const long long* keys, int* parent, int* up) {
 
 // ---- tours
 
-// Where the tour of a forest goes on: 2 j enters node j, 2 j + 1 leaves it, 2 n is the end. child lists the children of each
-// node, ascending, from child_ptr[node] on; those of node n are the roots. count: leavings.
+// Euler tour of a forest as a linked list: 2 j enters node j, 2 j + 1 leaves it, 2 n is the end. The children of a node,
+// ascending, begin at child[child_ptr[node]]; the children of node n are the roots. count: 1 for an element that leaves a node.
 extern "C" __global__ void __launch_bounds__(256)
 k_tour(int n, const int* parent, const int* child, const long long* child_ptr, int* next, int* count) {
   for (long long q = grid_begin(); q < n; q += grid_step()) {
@@ -147,9 +148,9 @@ k_double(int n, const int* next, const int* value, int* next_out, int* value_out
 
 // ---- column counts
 
-// Leaves of the row subtrees: entries with no descendant in their row. leaf[p] says whether entry p is one; a leaf adds one to
-// the columns above it, up to where the path from the entry before it comes in. Keys ascend, in postorder; first[j] is the first
-// descendant of j.
+// Leaves of the row subtrees: entries with no descendant in their row. leaf[p] = 1 if entry p is a leaf. A leaf adds one to the
+// count of all columns above it, below the lowest common ancestor with the previous leaf. Keys ascend, in postorder; first[j] is
+// the first descendant of j.
 extern "C" __global__ void __launch_bounds__(256)
 k_leaves(long long count, const long long* keys, const int* first, const int* parent, const int* table, int runs, int* leaf,
          int* change) {
@@ -165,7 +166,7 @@ k_leaves(long long count, const long long* keys, const int* first, const int* pa
 
 // ---- supernodes
 
-// opens[j]: column j does not go on from one of its children.
+// opens[j] = 1: column j starts a fundamental supernode.
 extern "C" __global__ void __launch_bounds__(256)
 k_open(int n, const int* parent, const int* colcount, int* opens) {
   for (long long j = grid_begin(); j < n; j += grid_step()) {
@@ -174,7 +175,8 @@ k_open(int n, const int* parent, const int* colcount, int* opens) {
   }
 }
 
-// Every node after its children, by whoever finishes the last of them: nobody waits. pending[f]: children of f.
+// Every node after its children, by the thread that finishes the last child: no thread waits. pending[f]: unfinished children of
+// f.
 extern "C" __global__ void __launch_bounds__(128)
 k_join(int count, const int* first, const int* parent, const int* below, const int* child, const long long* child_ptr, int* pending,
        int* begin, int* width, int* in_whole, int* in_part, int* kind, int* open, long long* entries,
@@ -196,8 +198,8 @@ k_join(int count, const int* first, const int* parent, const int* below, const i
 
 // ---- row lists
 
-// Keys (list << 32 | row) of the blocks on the paths of the leaves, see row_lists in pattern.cpp; from begin[p] on, or with
-// `keys` null the number of each. to[i]: new number of row i; number[b]: list of block b.
+// Keys (list << 32 | row) of the blocks on the paths of the leaves, from begin[p] on; if `keys` is null, the number of blocks per
+// path. See row_lists in pattern.cpp. to[i]: new number of row i; number[b]: list of block b.
 extern "C" __global__ void __launch_bounds__(256)
 k_paths(long long count, const long long* leaves, const int* block_of, const int* up, const int* to, const int* number, int* size,
         const long long* begin, long long* keys) {
@@ -211,7 +213,7 @@ k_paths(long long count, const long long* leaves, const int* block_of, const int
   }
 }
 
-// Columns of L: the rest of the supernode, then its list. A block has a supernode, a warp a column.
+// Columns of L: the rest of the supernode, then its row list. One thread block per supernode, one warp per column.
 extern "C" __global__ void __launch_bounds__(128)
 k_columns(const int* first, const long long* row_ptr, const int* rows, const long long* Lp, int* Li) {
   const int begin = first[blockIdx.x], end = first[blockIdx.x + 1];

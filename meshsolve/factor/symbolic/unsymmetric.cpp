@@ -1,4 +1,4 @@
-// Symbolic LU: column k of L and U is what the rows of A(:, k) reach in the graph of the columns of L before it.
+// Symbolic LU: the pattern of column k of L and U is the reach of the rows of A(:, k) in the graph of the earlier columns of L.
 // Sources: Gilbert and Peierls 1988, "Sparse partial pivoting in time proportional to arithmetic operations", section 2;
 // Eisenstat and Liu 1992, "Exploiting structural symmetry in unsymmetric sparse symbolic factorization" (pruning: once column
 // k of L and row k of U share their first j, later searches need no entry of column k below j).
@@ -13,8 +13,8 @@ namespace {
 
 struct Reach {
   Unsymmetric& f;
-  std::vector<int32_t> mark, path;       // last column in which a row was met; the search path
-  std::vector<int64_t> next, kept;       // where the search of a column goes on; the end of what pruning leaves of it
+  std::vector<int32_t> mark, path;       // last column in which a row was visited; the search path
+  std::vector<int64_t> next, kept;       // next entry of the search in a column; end of the column after pruning
 
   void found(int32_t i, int32_t k) {
     mark[i] = k;
@@ -24,7 +24,7 @@ struct Reach {
       path.push_back(i);
   }
 
-  // All rows that row i reaches; those above the diagonal are appended to U.
+  // Visits all rows that row i reaches; rows above the diagonal are appended to U.
   void search(int32_t i, int32_t k) {
     found(i, k);
     if (i >= k) return;

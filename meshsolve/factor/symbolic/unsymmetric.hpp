@@ -1,4 +1,4 @@
-// The exact pattern of L and U of an unsymmetric matrix whose pivots are its diagonal, in its own order.
+// The exact pattern of L and U of an unsymmetric matrix with pivots on its diagonal, in the given order.
 #pragma once
 #include <cstdint>
 #include <vector>

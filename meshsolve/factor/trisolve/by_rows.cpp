@@ -1,6 +1,6 @@
-// The row form: a transposition by several threads, its rows in the order in which chunks take them, and the solves with it.
-// Forward a row adds its terms by ascending column, as columns on one thread reach it: the bits are the same.
-// Cost: O(nnz) time, on several threads; a second copy of the matrix.
+// The row form: a transposition by several threads, its rows in the order of the chunks, and the solves with it.
+// Forward, a row adds its terms by ascending column, as the columns on one thread do: the bits are the same.
+// Cost: O(nnz) time on several threads, and a second copy of the matrix.
 #include "by_rows.hpp"
 
 #include "chunks.hpp"
@@ -12,9 +12,9 @@
 namespace ms::trisolve {
 namespace {
 
-constexpr int most_parts = 4;            // of the columns that are tallied and written at once: each takes 16 bytes a row
+constexpr int most_parts = 4;            // parts of the columns, counted and written in parallel; each takes 16 bytes per row
 constexpr int64_t grain = 1 << 14;       // rows
-constexpr double least_speedup = 1.3;    // that pays for rows where columns would do: these are read with fewer misses
+constexpr double least_speedup = 1.3;    // smallest speedup for which rows pay: columns have fewer cache misses
 
 // Parts of the columns with about the same number of entries: (parts + 1) first columns.
 std::vector<int32_t> column_parts(const int64_t* ptr, int32_t n, int parts) {
@@ -25,14 +25,14 @@ std::vector<int32_t> column_parts(const int64_t* ptr, int32_t n, int parts) {
   return begin;
 }
 
-// Joins the tallies of the parts into one; what is left in a part's count is where its entries of a row begin.
-std::vector<RowTally> joined(std::vector<std::vector<RowTally>>& parts, bool largest, int threads) {
+// Sums the row counts of the parts. Each part's count of a row becomes the offset of its entries in the row.
+std::vector<RowSummary> joined(std::vector<std::vector<RowSummary>>& parts, bool largest, int threads) {
   const int64_t n = static_cast<int64_t>(parts[0].size());
-  std::vector<RowTally> all(n);
+  std::vector<RowSummary> all(n);
   for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
-    for (std::vector<RowTally>& part : parts)
+    for (std::vector<RowSummary>& part : parts)
       for (int64_t i = from; i < to; ++i) {
-        const RowTally mine = part[i];
+        const RowSummary mine = part[i];
         part[i].count = all[i].count;
         if (mine.count > 0 && (largest || all[i].count == 0)) all[i].edge = mine.edge;
         all[i].count += mine.count;
@@ -41,8 +41,8 @@ std::vector<RowTally> joined(std::vector<std::vector<RowTally>>& parts, bool lar
   return all;
 }
 
-// Writes the entries of the columns [from, to) where next[row] says. Rows lie anywhere: their places are asked for in time, and
-// what stands there.
+// Writes the entries of the columns [from, to) to the positions next[row]. Rows are scattered, so positions and targets are
+// prefetched.
 template <class T>
 void write_entries(const LowerColumns<T>& L, int32_t from, int32_t to, int64_t* next, int32_t* columns, T* values) {
   constexpr int64_t near = 12, far = 24;
@@ -78,39 +78,39 @@ template <class T>
 ByRows<T>::ByRows(const LowerColumns<T>& L, bool by_levels, int threads) {
   const int parts = std::min(threads, most_parts);
   const std::vector<int32_t> begin = column_parts(L.ptr, L.n, parts);
-  std::vector<std::vector<RowTally>> tallies(parts);
+  std::vector<std::vector<RowSummary>> summaries(parts);
   for_range(threads, parts, 1, [&](int64_t from, int64_t to, int) {
     for (int64_t t = from; t < to; ++t) {
-      tallies[t].resize(L.n);
+      summaries[t].resize(L.n);
       for (int32_t k = begin[t]; k < begin[t + 1]; ++k)
         for (int64_t p = L.ptr[k]; p < L.ptr[k + 1]; ++p) {
-          RowTally& row = tallies[t][L.rows[p]];
+          RowSummary& row = summaries[t][L.rows[p]];
           row.edge = by_levels || row.count == 0 ? k : row.edge;
           ++row.count;
         }
     }
   });
-  const std::vector<RowTally> tally = joined(tallies, by_levels, threads);
-  segments_ = by_levels ? cut_sets(tally) : cut_ranges(tally, L.ptr, L.rows, threads);
-  if (speedup(segments_, tally, threads) < least_speedup) return;
-  place(L, tally, threads);
-  fill(L, std::move(tallies), threads);
+  const std::vector<RowSummary> summary = joined(summaries, by_levels, threads);
+  segments_ = by_levels ? cut_sets(summary) : cut_ranges(summary, L.ptr, L.rows, threads);
+  if (speedup(segments_, summary, threads) < least_speedup) return;
+  place(L, summary, threads);
+  fill(L, std::move(summaries), threads);
   down_ = find_runs(segments_, [&](int32_t at) { return ptr_[at + 1] - ptr_[at]; });
   up_ = find_runs(segments_, [&](int32_t at) { return L.ptr[segments_.row(at) + 1] - L.ptr[segments_.row(at)]; });
 }
 
-// order_ and ptr_: the rows of each chunk in pieces, each piece in the order that suits it.
+// Computes order_ and ptr_: the rows of each chunk in pieces, each piece in its own order (pieces.hpp).
 template <class T>
-void ByRows<T>::place(const LowerColumns<T>& L, const std::vector<RowTally>& tally, int threads) {
+void ByRows<T>::place(const LowerColumns<T>& L, const std::vector<RowSummary>& summary, int threads) {
   const Segments& s = segments_;
-  RawVector<int32_t> where(s.rows.size());                // position of each row, where that is not the row itself
+  RawVector<int32_t> where(s.rows.size());                // position of each row; empty: the row itself
   for (size_t at = 0; at < s.rows.size(); ++at) where[s.rows[at]] = static_cast<int32_t>(at);
   order_.resize(L.n);
   for_range(threads, s.chunks(), 1, [&](int64_t c, int64_t last, int) {
     std::vector<int32_t> level, order(piece);
     for (; c < last; ++c) {
-      bool apart = where.empty();                         // no row of the chunk needs another
-      for (int32_t row = s.begin[c]; row < s.begin[c + 1] && apart; ++row) apart = tally[row].edge < s.begin[c];
+      bool apart = where.empty();                         // the rows of the chunk are independent
+      for (int32_t row = s.begin[c]; row < s.begin[c + 1] && apart; ++row) apart = summary[row].edge < s.begin[c];
       for (int32_t from = s.begin[c]; from < s.begin[c + 1]; from += piece) {
         const int32_t count = std::min(piece, s.begin[c + 1] - from);
         const auto dependants = [&](int32_t k, auto&& f) {
@@ -120,20 +120,20 @@ void ByRows<T>::place(const LowerColumns<T>& L, const std::vector<RowTally>& tal
             f(at > k && at < count ? at : k);
           }
         };
-        order_piece(count, dependants, [&](int32_t k) { return int64_t{tally[s.row(from + k)].count}; }, level, order.data());
+        order_piece(count, dependants, [&](int32_t k) { return int64_t{summary[s.row(from + k)].count}; }, level, order.data());
         for (int32_t k = 0; k < count; ++k) order_[from + k] = s.row(from + order[k]);
       }
     }
   });
   ptr_.resize(L.n + int64_t{1});
   ptr_[0] = 0;
-  for (int32_t at = 0; at < L.n; ++at) ptr_[at + 1] = ptr_[at] + tally[order_[at]].count;
+  for (int32_t at = 0; at < L.n; ++at) ptr_[at + 1] = ptr_[at] + summary[order_[at]].count;
 }
 
 template <class T>
-void ByRows<T>::fill(const LowerColumns<T>& L, std::vector<std::vector<RowTally>>&& parts, int threads) {
+void ByRows<T>::fill(const LowerColumns<T>& L, std::vector<std::vector<RowSummary>>&& parts, int threads) {
   const int count = static_cast<int>(parts.size());
-  std::vector<RawVector<int64_t>> next(count);            // where a part's next entry of a row goes
+  std::vector<RawVector<int64_t>> next(count);            // position of a part's next entry of each row
   for (RawVector<int64_t>& part : next) part.resize(L.n);
   for_range(threads, L.n, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t at = from; at < to; ++at)
@@ -152,7 +152,7 @@ void ByRows<T>::fill(const LowerColumns<T>& L, std::vector<std::vector<RowTally>
 namespace {
 
 template <class T>
-struct Rows {                            // what a run of rows is read from
+struct Rows {                            // arrays of the row form, and Y
   const int32_t* order;
   const int64_t* ptr;
   const int32_t* columns;
@@ -160,7 +160,7 @@ struct Rows {                            // what a run of rows is read from
   double* Y;
 };
 
-// Rows at the positions [from, to), of `length` entries each, or with `long_column` of any number.
+// Rows at the positions [from, to) with `length` entries each; `long_column` stands for any number.
 template <int K, int length, class T>
 void gather_rows(const Rows<T>& R, int64_t from, int64_t to) {
   const int32_t* columns = R.columns + R.ptr[from];
@@ -180,7 +180,7 @@ void gather_rows(const Rows<T>& R, int64_t from, int64_t to) {
 
 template <class T> using RowKernel = void (*)(const Rows<T>&, int64_t, int64_t);
 
-// By length; for several right-hand sides a row is long enough as it is.
+// By length for one right-hand side; for several, the loop over entries is long enough without constants.
 template <int K, class T, int... lengths>
 constexpr std::array<RowKernel<T>, sizeof...(lengths)> row_kernels(std::integer_sequence<int, lengths...>) {
   return {gather_rows<K, K == 1 ? lengths : long_column, T>...};

@@ -1,4 +1,4 @@
-// Chunks of rows on several threads, each after the segments that it needs.
+// Chunks of rows on several threads, each after the segments that it depends on.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -9,13 +9,12 @@
 
 namespace ms::trisolve {
 
-// f(chunk) for all chunks. Workers claim them in order; a chunk of segment s waits until all chunks before that segment are done.
-// Correct on any number of workers: a worker that waits has claimed a later chunk than all that are in work. An exception of one
-// worker stops the others.
+// Calls f(chunk) for all chunks. Workers claim them in order; a chunk of segment s waits until all chunks before that segment are
+// done. A worker waits only for chunks that already run, so there is no deadlock. An exception of one worker stops the others.
 template <bool up, class F>
 void run_chunks(const Segments& s, int threads, F&& f) {
   const int32_t count = s.chunks();
-  std::vector<int32_t> needs(count);             // chunks that have to be done before
+  std::vector<int32_t> needs(count);             // number of chunks that must be done before
   for (size_t g = 0; g + 1 < s.first.size(); ++g)
     for (int32_t c = s.first[g]; c < s.first[g + 1]; ++c)
       if constexpr (up)

@@ -1,4 +1,4 @@
-// The columns of a unit lower triangle as their makers left them: one after the other, or in the stores of several threads.
+// The columns of a unit lower triangle as a factorization stores them: consecutive, or in the stores of several threads.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -14,17 +14,17 @@ struct Store {                          // entries below the diagonal
   RawVector<T> values;                  // MINUS the entries
 };
 
-struct Place {                          // of a column: where it begins in which store
+struct Place {                          // of a column: its store and its begin there
   int64_t offset;
   int32_t store;
 };
 
 template <class T>
 struct ColumnStores {
-  RawVector<int64_t> ptr;               // (n + 1) where the columns would begin one after the other
+  RawVector<int64_t> ptr;               // (n + 1) begin of the columns if they were consecutive
   std::vector<Store<T>> stores;
-  RawVector<Place> place;               // (n); empty: they are one after the other, in one store
-  RawVector<int32_t> name;              // (n) the row that a store calls i; empty: that is i
+  RawVector<Place> place;               // (n); empty: consecutive in one store
+  RawVector<int32_t> name;              // (n) row of index i of the stores; empty: i
 
   ColumnStores() = default;
   ColumnStores(RawVector<int64_t>&& starts, RawVector<int32_t>&& rows, RawVector<T>&& values) : ptr(std::move(starts)) {

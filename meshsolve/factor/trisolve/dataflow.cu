@@ -1,18 +1,18 @@
-// Solves with a sparse unit triangular factor in one launch, k right-hand sides in rows of k values. A row waits for the values it
-// needs, not for the levels before its own: a value that is not there yet is a NaN of one kind, so that what is waited for is what
-// is read, and no fence stands between. Warps take tasks, a few rows of one level each, in the order of the levels: a row only
-// waits for what a warp that runs has taken before, however many blocks are resident. A group of threads adds up one row; the
-// order of a sum is fixed, and the same for any k. A wait without an end is reported.
-// Source: Liu et al. 2016, "A synchronization-free algorithm for parallel sparse triangular solves", with values for flags.
+// Solves with a sparse unit triangular factor in one launch, k right-hand sides in rows of k values. A row waits for the values
+// it needs, not for all earlier levels. A value that is not computed yet is one special NaN: the value is its own flag, and no
+// fence is needed. Warps claim tasks, a few rows of one level each, in the order of the levels. A row waits only for rows that a
+// running warp has claimed, so there is no deadlock for any number of resident blocks. A group of threads sums one row; the order
+// of a sum is fixed and does not depend on k. A wait that takes too long is reported. Source: Liu et al. 2016, "A
+// synchronization-free algorithm for parallel sparse triangular solves", with values for flags.
 #include "device/common.cuh"
 
 namespace ms::trisolve {
 
-constexpr unsigned long long unset = ~0ull;                 // bits of a value that is not there
+constexpr unsigned long long unset = ~0ull;                 // bits of a value that is not computed yet
 constexpr unsigned long long some_nan = 0x7ff8000000000000ull;
-constexpr int ahead = 4;                                    // entries that a thread asks for at once
-constexpr int longest_sleep = 256;                          // nanoseconds between two looks
-constexpr int most_looks = 1 << 23;                         // seconds
+constexpr int ahead = 4;                                    // entries that a thread loads at once
+constexpr int longest_sleep = 256;                          // nanoseconds between two reads
+constexpr int most_looks = 1 << 23;                         // reads before a stall is reported, some seconds
 
 __device__ __forceinline__ unsigned long long look(const double* value) {
   return *reinterpret_cast<const volatile unsigned long long*>(value);
@@ -23,7 +23,7 @@ __device__ __forceinline__ void publish(double* to, double value) {
   *reinterpret_cast<volatile unsigned long long*>(to) = bits;
 }
 
-// Looks at values until all of them are there; not at `at` below 0.
+// Reads values until all of them are computed; skips negative `at`.
 __device__ __forceinline__ void await(const double* Y, const long long* at, unsigned long long* y, int* stalled) {
   for (int looks = 0, sleep = 16;; ++looks) {
     bool all = true;
@@ -44,7 +44,7 @@ template <class T> struct Rows {                            // minus the off-dia
   const int* idx;
   const T* value;
 
-  // Every step-th product of a row with column c of Y, from the part-th on.
+  // Sum of every step-th product of a row with column c of Y, from product `part` on.
   __device__ double product(long long row, long long c, int k, const double* Y, int part, int step, int* stalled) const {
     double sum = 0;
     for (long long p = ptr[row] + part, end = ptr[row + 1]; p < end; p += ahead * step) {
@@ -70,12 +70,12 @@ template <class T> struct Rows {                            // minus the off-dia
 struct Tasks {
   int count, step;                      // step -1: from the last to the first
   const int* first;                     // (count + 1) rows
-  const int* lanes;                     // (count) threads a row
+  const int* lanes;                     // (count) threads per row
 
   __device__ int task(long long i) const { return static_cast<int>(step > 0 ? i : count - 1 - i); }
 };
 
-// A block of which row i stands at place[i], or at i without it.
+// A block whose row i is stored at place[i], or at i if `place` is null.
 template <class V> struct Placed {
   V* block;
   const int* place;
@@ -83,7 +83,7 @@ template <class V> struct Placed {
   __device__ V& at(long long row, long long c, int k) const { return block[(place ? place[row] : row) * k + c]; }
 };
 
-// Y := scale B + N Y, and X gets the same; without `scale` by 1, without X nobody.
+// Y := scale B + N Y, and X := Y. A null `scale` is all ones; a null X is not written.
 template <class T>
 __device__ __forceinline__ void sweep(const Tasks& tasks, int k, const Rows<T>& N, const double* scale, Placed<const double> B,
                                       double* Y, Placed<double> X, unsigned long long* tickets, int* stalled) {
@@ -111,7 +111,7 @@ __device__ __forceinline__ void sweep(const Tasks& tasks, int k, const Rows<T>& 
 using namespace ms;
 using namespace ms::trisolve;
 
-// Before the two sweeps of a solve: nothing is there, and no task is taken.
+// Before the two sweeps of a solve: no value is computed and no task claimed.
 extern "C" __global__ void __launch_bounds__(256)
 k_clear(long long count, double* Y, unsigned long long* tickets) {
   for (long long i = grid_begin(); i < count; i += grid_step()) Y[i] = __longlong_as_double(static_cast<long long>(unset));

@@ -1,4 +1,4 @@
-// Loops over the entries of a column or a row, K right-hand sides at once, that the solves of one thread and of several share.
+// Loops over the entries of a column or a row for K right-hand sides, shared by the solves on one and on several threads.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace ms::trisolve {
 
-constexpr int64_t ahead = 256;                   // entries that are fetched before their turn
-constexpr int64_t block = 8;                     // entries of a long column that are worked on together: a cache line of values
+constexpr int64_t ahead = 256;                   // distance of prefetches, in entries
+constexpr int64_t block = 8;                     // entries of a long column per step: a cache line of values
 
-// Asks for the cache lines `entries` further on, which may lie past the end. The entries of L stream by more slowly than the
-// hardware expects of a stream: left to itself it asks for them too late, a quarter of the time of a large factor.
+// Prefetches the cache lines `entries` further on, which may be past the end. The hardware prefetches such a slow stream too
+// late, which costs a quarter of the time with a large factor.
 template <class T>
 inline void fetch_entries(const int32_t* rows, const T* values, int64_t entries) {
   fetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(values) + entries * sizeof(T)));
   fetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(rows) + entries * sizeof(int32_t)));
 }
 
-// The sum of a long column from its last entry to its first, in two chains of additions that do not wait for each other.
+// Sum of a long column from its last entry to its first, in two independent chains of additions.
 template <int K, class T>
 inline void add_long(const int32_t* rows, const T* values, int64_t count, const double* Y, double* sum) {
   double odd[K] = {};
@@ -47,7 +47,7 @@ inline void add_short(const int32_t* rows, const T* values, int64_t count, const
   }
 }
 
-// The same from the first entry to the last: the order in which columns on one thread reach a row.
+// The same from the first entry to the last: the order in which the columns on one thread update a row.
 template <int K, class T>
 inline void add_ascending(const int32_t* columns, const T* values, int64_t count, const double* Y, double* sum) {
   for (int64_t e = 0; e < count; ++e) {
@@ -56,7 +56,7 @@ inline void add_ascending(const int32_t* columns, const T* values, int64_t count
   }
 }
 
-// What runs of columns are read from: L's, or those at the positions of `list`. d may be null (ones).
+// The columns of L, or those at the positions of `list`. d may be null (all ones).
 template <class T>
 struct Stored {
   LowerColumns<T> of;
@@ -66,8 +66,8 @@ struct Stored {
 };
 template <class T> using Kernel = void (*)(const Stored<T>&, int64_t, int64_t);
 
-// Backward: the columns at the positions [from, to), of `length` entries each or with `long_column` of any number, from the last to
-// the first. Those of L itself follow each other.
+// Backward: the columns at the positions [from, to) with `length` entries each (`long_column`: any number), from the last to the
+// first. Without a list they are consecutive.
 template <int K, int length, class T>
 void gather(const Stored<T>& L, int64_t from, int64_t to) {
   const int64_t* const ptr = L.of.ptr;
@@ -88,7 +88,7 @@ void gather(const Stored<T>& L, int64_t from, int64_t to) {
   }
 }
 
-// By length; for several right-hand sides a column is long enough as it is.
+// By length for one right-hand side; for several, the loop over entries is long enough without constants.
 template <int K, class T, int... lengths>
 constexpr std::array<Kernel<T>, sizeof...(lengths)> gathers(std::integer_sequence<int, lengths...>) {
   return {gather<K, K == 1 ? lengths : long_column, T>...};
@@ -96,7 +96,7 @@ constexpr std::array<Kernel<T>, sizeof...(lengths)> gathers(std::integer_sequenc
 
 using Lengths = std::make_integer_sequence<int, long_column + 1>;
 
-// The runs [first, last), which end at position `end`.
+// Solves the runs [first, last), which end at position `end`.
 template <int K, class T>
 void backward_runs(const Run* first, const Run* last, const Stored<T>& L, int64_t end) {
   static constexpr auto kernels = gathers<K, T>(Lengths());

@@ -1,5 +1,5 @@
-// In what order the rows of a triangular solve stand, and how they are shared out: sets of independent rows, or ranges of
-// them and a top. All in O(nnz).
+// Order of the rows of a triangular solve, and their partition among threads: sets of independent rows, or ranges of rows and a
+// last chunk. All in O(nnz).
 #include <algorithm>
 #include <numeric>
 
@@ -9,10 +9,10 @@
 namespace ms::trisolve {
 namespace {
 
-constexpr int32_t narrow = 512;          // rows: levels below that are not worth a barrier
+constexpr int32_t narrow = 512;          // rows; smaller levels are not worth a barrier
 constexpr int64_t chunk_work = 8192;     // entries
 constexpr int32_t most_ranges = 32;
-constexpr int32_t least_range = 4096;    // rows, of which ranges are multiples: pieces that were arranged stay whole
+constexpr int32_t least_range = 4096;    // rows; the size of a range is a multiple, so that it consists of complete pieces
 
 }  // namespace
 
@@ -45,11 +45,11 @@ std::vector<int32_t> order_by_level(const std::vector<int32_t>& level, const int
   return order;
 }
 
-Segments cut_sets(const std::vector<RowTally>& tally) {
-  const int32_t n = static_cast<int32_t>(tally.size());
+Segments cut_sets(const std::vector<RowSummary>& summary) {
+  const int32_t n = static_cast<int32_t>(summary.size());
   Segments s;
   s.begin.push_back(0);
-  const auto close = [&](int32_t end) {                 // the rows since the last chunk
+  const auto close = [&](int32_t end) {                 // ends a chunk at row `end`
     if (end > s.begin.back()) s.begin.push_back(end);
   };
   const auto segment = [&] {
@@ -58,13 +58,13 @@ Segments cut_sets(const std::vector<RowTally>& tally) {
   segment();
   for (int32_t a = 0; a < n;) {
     int32_t b = a + 1;
-    while (b < n && tally[b].edge < a) ++b;
+    while (b < n && summary[b].edge < a) ++b;
     if (b - a >= narrow) {
-      close(a);                                         // the run of narrow sets before this one
+      close(a);                                         // ends the run of narrow sets
       segment();
       int64_t work = 0;
       for (int32_t k = a; k < b; ++k)
-        if ((work += tally[k].count + 1) >= chunk_work) {
+        if ((work += summary[k].count + 1) >= chunk_work) {
           close(k + 1);
           work = 0;
         }
@@ -78,8 +78,8 @@ Segments cut_sets(const std::vector<RowTally>& tally) {
   return s;
 }
 
-Segments cut_ranges(const std::vector<RowTally>& tally, const int64_t* ptr, const int32_t* rows, int threads) {
-  const int32_t n = static_cast<int32_t>(tally.size());
+Segments cut_ranges(const std::vector<RowSummary>& summary, const int64_t* ptr, const int32_t* rows, int threads) {
+  const int32_t n = static_cast<int32_t>(summary.size());
   const int32_t size = (n / most_ranges + least_range) / least_range * least_range, ranges = n / size + (n % size > 0);
   std::vector<uint8_t> late(n);
   Segments s;
@@ -87,7 +87,7 @@ Segments cut_ranges(const std::vector<RowTally>& tally, const int64_t* ptr, cons
   for_range(threads, ranges, 1, [&](int64_t first, int64_t last, int) {
     for (int32_t r = static_cast<int32_t>(first); r < last; ++r) {
       const int32_t begin = r * size, end = n - begin < size ? n : begin + size;
-      for (int32_t i = begin; i < end; ++i) late[i] = tally[i].count > 0 && tally[i].edge < begin;
+      for (int32_t i = begin; i < end; ++i) late[i] = summary[i].count > 0 && summary[i].edge < begin;
       for (int32_t k = begin; k < end; ++k) {
         s.begin[r + 1] += !late[k];
         for (int64_t p = ptr[k]; p < ptr[k + 1] && late[k]; ++p)
@@ -104,14 +104,14 @@ Segments cut_ranges(const std::vector<RowTally>& tally, const int64_t* ptr, cons
   return s;
 }
 
-double speedup(const Segments& s, const std::vector<RowTally>& tally, int threads) {
-  constexpr double wait = 1000;          // entries that a thread could read while it waits for the others
+double speedup(const Segments& s, const std::vector<RowSummary>& summary, int threads) {
+  constexpr double wait = 1000;          // cost of a wait for the other threads, in entries read
   double alone = 0, together = 0;
   for (size_t g = 0; g + 1 < s.first.size(); ++g) {
     double all = 0, most = 0;
     for (int32_t c = s.first[g]; c < s.first[g + 1]; ++c) {
       double work = 0;
-      for (int32_t at = s.begin[c]; at < s.begin[c + 1]; ++at) work += tally[s.row(at)].count + 1;
+      for (int32_t at = s.begin[c]; at < s.begin[c + 1]; ++at) work += summary[s.row(at)].count + 1;
       all += work;
       most = std::max(most, work);
     }

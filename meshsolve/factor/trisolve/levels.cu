@@ -1,7 +1,7 @@
 // Solves with a sparse unit triangular factor by level sets, k right-hand sides in rows of k values. Rows are numbered by level,
-// so that a level is a range of rows; a wide level is a launch of its own, a run of narrow ones is done by one block, which waits
-// between levels at a barrier. A group of `lanes` threads adds up one row, several warps where a level has few and long ones. The
-// order of a sum is fixed, and the same for any k.
+// so that a level is a range of rows. A wide level is one launch; one thread block does a run of narrow levels, with a barrier
+// after each. A group of `lanes` threads sums one row; several warps if a level has few and long rows. The order of a sum is
+// fixed and does not depend on k.
 #include "device/common.cuh"
 
 namespace ms::trisolve {
@@ -13,14 +13,14 @@ template <class T> struct Rows {                            // minus the off-dia
   const int* idx;
   const T* value;
 
-  // Every step-th product of a row with column c of Y, from the part-th on.
+  // Sum of every step-th product of a row with column c of Y, from product `part` on.
   __device__ double product(long long row, long long c, int k, const double* Y, int part, int step) const {
     double sum = 0;
     for (long long p = ptr[row] + part; p < ptr[row + 1]; p += step) sum += value[p] * Y[idx[p] * static_cast<long long>(k) + c];
     return sum;
   }
 
-  // Threads a row where a warp has more than two entries for each of its own.
+  // Threads per row if a warp has more than two entries per thread.
   __device__ int lanes_for(long long from, long long end) const {
     const long long entries = ptr[end] - ptr[from], rows = end - from;
     int lanes = 32;
@@ -46,11 +46,11 @@ __device__ __forceinline__ void solve_level(const Rows<T>& N, long long from, lo
   }
 }
 
-// The same with several warps a row.
+// The same with several warps per row.
 template <class T>
 __device__ __forceinline__ void solve_long_rows(const Rows<T>& N, long long from, long long end, int k, int lanes,
                                                 const double* scale, double* Y) {
-  __shared__ double sums[32];                               // of the warps
+  __shared__ double sums[32];                               // one per warp
   while (lanes > static_cast<int>(blockDim.x)) lanes /= 2;
   const int thread = threadIdx.x, warp = thread / 32, part = thread % lanes, together = blockDim.x / lanes;
   const long long items = (end - from) * k;
@@ -68,7 +68,7 @@ __device__ __forceinline__ void solve_long_rows(const Rows<T>& N, long long from
   }
 }
 
-// Y := scale Y + N Y, level after level; `scale` null: 1.
+// Y := scale Y + N Y, level after level; a null `scale` is all ones.
 template <class T>
 __device__ __forceinline__ void solve_levels(int first, int end, int step, const long long* level_ptr, int k, int lanes,
                                              const Rows<T>& N, const double* scale, double* Y) {
@@ -83,7 +83,7 @@ __device__ __forceinline__ void solve_levels(int first, int end, int step, const
 
 }  // namespace ms::trisolve
 
-// Levels first, first + step, ... before `end`; more than one only by a single block.
+// Levels first, first + step, ... before `end`; several levels by a single thread block only.
 extern "C" __global__ void __launch_bounds__(512)
 k_levels(int first, int end, int step, const long long* level_ptr, int k, int lanes, const long long* ptr, const int* idx,
          const SCALAR* value, const double* scale, double* Y) {

@@ -1,5 +1,5 @@
-// In which order the rows of a piece stand best: by (level among themselves, length). Rows of one length then follow each other,
-// and do not wait for each other. A loop over a short row whose length is a guess costs more than its numbers.
+// Order of the rows within a piece: by (level within the piece, length). Rows of one length are then adjacent and independent. In
+// a loop over a short row of unpredictable length, the branch costs more than the arithmetic.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace ms::trisolve {
 
-constexpr int32_t piece = 4096;         // rows of one: they stay in the second-level cache
+constexpr int32_t piece = 4096;         // rows of a piece, which fit into the second-level cache
 
-// order[0 .. count) of the members 0 .. count - 1, each of which depends on earlier ones alone. dependants(k, f) calls f(j) for
-// members j > k that depend on k, or f(k). Where most of them depend on each other they stay as they are. `level` is scratch.
+// Computes order[0 .. count) of the members 0 .. count - 1, which depend on earlier members only. dependants(k, f) calls f(j) for
+// the members j > k that depend on k, or f(k). If most members depend on each other, the order is unchanged. `level` is scratch.
 template <class Dependants, class Length>
 void order_piece(int32_t count, Dependants&& dependants, Length&& length, std::vector<int32_t>& level, int32_t* order) {
   level.assign(count, 0);
@@ -25,7 +25,7 @@ void order_piece(int32_t count, Dependants&& dependants, Length&& length, std::v
     std::iota(order, order + count, 0);
     return;
   }
-  constexpr int32_t lengths = 64;       // that are told apart: a loop whose length changes rarely is foreseen
+  constexpr int32_t lengths = 64;       // distinct lengths; a loop length that rarely changes is predicted
   const auto key = [&](int32_t k) { return level[k] * lengths + static_cast<int32_t>(std::min<int64_t>(length(k), lengths - 1)); };
   std::vector<int32_t> next(static_cast<size_t>(levels) * lengths + 1, 0);
   for (int32_t k = 0; k < count; ++k) ++next[key(k) + 1];

@@ -1,5 +1,5 @@
-// The matrix, renumbered, and the solves. Forward by columns on one thread, by rows on several; backward by columns on both:
-// there a column is added up from its last entry to its first, the row solved last, so that the other terms need not wait for it.
+// The renumbered matrix, and the solves. Forward by columns on one thread, by rows on several. Backward by columns: the sum of a
+// column runs from its last entry to its first, whose row was solved last, so that the other terms do not wait for it.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -14,10 +14,10 @@
 namespace ms::trisolve {
 namespace {
 
-constexpr int64_t parallel_work = 300'000;       // entries times right-hand sides below which one thread is faster
-constexpr int64_t worth = 96;                    // columns times threads that were solved before the form by rows is made
+constexpr int64_t parallel_work = 300'000;       // entries times right-hand sides; below it one thread is faster
+constexpr int64_t worth = 96;                    // right-hand sides times threads before the row form is made
 
-// Where each column of the caller stands: the inverse of an order.
+// Position of each column of the caller: the inverse of an order.
 RawVector<int32_t> positions(const int32_t* order, int32_t n) {
   RawVector<int32_t> position(n);
   for (int32_t q = 0; q < n; ++q) position[order[q]] = q;
@@ -41,8 +41,8 @@ UnitLower<T>::UnitLower(ColumnStores<T>&& columns, bool by_levels, const int32_t
 template <class T>
 struct UnitLower<T>::Source {
   ColumnStores<T> columns;
-  const int32_t* order;                 // null: as they are
-  RawVector<int32_t> number;            // (n) in that order, of the row that a store calls i; empty: i
+  const int32_t* order;                 // null: unchanged
+  RawVector<int32_t> number;            // (n) position in that order of row i of the stores; empty: i
 
   Source(ColumnStores<T>&& all, const int32_t* in_order) : columns(std::move(all)), order(in_order), number(std::move(columns.name)) {
     if (!order) return;
@@ -55,13 +55,13 @@ struct UnitLower<T>::Source {
 };
 
 template <class T>
-struct UnitLower<T>::Piece {             // of one worker: the columns of a piece as they were
+struct UnitLower<T>::Piece {             // of one worker: the original columns of a piece
   std::vector<int64_t> ptr;
   std::vector<int32_t> rows, level;
   std::vector<T> values;
 };
 
-// Copies the columns [a, b), which ptr_ has places for.
+// Copies the columns [a, b) to their positions in ptr_.
 template <class T>
 void UnitLower<T>::load(int32_t a, int32_t b, const Source& source, Piece& piece) const {
   constexpr int32_t ahead = 8;
@@ -87,7 +87,7 @@ void UnitLower<T>::load(int32_t a, int32_t b, const Source& source, Piece& piece
     for (int32_t& row : piece.rows) row = source.number[row];
 }
 
-// Columns [a, b) into the order from[a .. b), which is found here.
+// Computes the order from[a .. b) of the columns [a, b), and moves them.
 template <class T>
 void UnitLower<T>::arrange_piece(int32_t a, int32_t b, const Piece& old, std::vector<int32_t>& level, int32_t* from) {
   const int64_t begin = old.ptr[0];
@@ -97,7 +97,7 @@ void UnitLower<T>::arrange_piece(int32_t a, int32_t b, const Piece& old, std::ve
   order_piece(b - a, dependants, [&](int32_t k) { return old.ptr[k + 1] - old.ptr[k]; }, level, from + a);
   int64_t to = begin;
   for (int32_t q = a; q < b; ++q) {
-    if (q > a) ptr_[q] = to;             // the ends of a piece belong to its neighbours as well
+    if (q > a) ptr_[q] = to;             // neighbor pieces share the ends
     const int32_t k = from[q];
     for (int64_t p = old.ptr[k] - begin; p < old.ptr[k + 1] - begin; ++p, ++to) {
       rows_[to] = old.rows[p];
@@ -107,7 +107,7 @@ void UnitLower<T>::arrange_piece(int32_t a, int32_t b, const Piece& old, std::ve
   }
 }
 
-// Takes the columns over, each piece in its own order. One store in the right order is arranged where it lies.
+// Moves the columns into this matrix, each piece in its own order. A single store in the right order is arranged in place.
 template <class T>
 void UnitLower<T>::arrange(Source&& source, int threads) {
   if (source.order) {
@@ -144,7 +144,7 @@ void UnitLower<T>::arrange(Source&& source, int threads) {
   });
   order_.swap(from);
   for_range(threads, static_cast<int64_t>(source.columns.stores.size()), 1, [&](int64_t first, int64_t last, int) {
-    for (int64_t k = first; k < last; ++k) source.columns.stores[k] = {};          // to give their pages back takes a while
+    for (int64_t k = first; k < last; ++k) source.columns.stores[k] = {};          // returns their pages, which takes time
   });
 }
 
@@ -178,7 +178,7 @@ int64_t UnitLower<T>::nbytes() const {
   return nnz() * entry + n_ * row + static_cast<int64_t>(runs_.size() * sizeof(Run)) + (R ? R->nbytes() : 0);
 }
 
-// Null until it pays, and where it never does. More threads gain more by each solve.
+// The row form, or null until or unless it pays. A solve on more threads counts more.
 template <class T>
 const ByRows<T>* UnitLower<T>::by_rows(int64_t columns, int threads) const {
   if (kept_->solved.fetch_add(columns, std::memory_order_relaxed) * threads < worth) return nullptr;
@@ -192,8 +192,8 @@ const ByRows<T>* UnitLower<T>::by_rows(int64_t columns, int threads) const {
 
 namespace {
 
-// `count` entries of a column to their rows. All are read before the first is written, as no two rows are the same: a write
-// whose address is not known yet would hold up the reads behind it.
+// Adds `count` entries of a column to their rows. All rows are read before the first is written, as they are distinct: a write
+// with an unknown address would delay the reads after it.
 template <int K, int count, class T>
 inline void scatter_entries(const int32_t* rows, const T* values, const double* s, double* Y) {
   double sum[count > 0 ? count : 1][K];
@@ -203,7 +203,7 @@ inline void scatter_entries(const int32_t* rows, const T* values, const double* 
     for (int c = 0; c < K; ++c) Y[int64_t{rows[e]} * K + c] = sum[e][c];
 }
 
-// Columns [from, to) of `length` entries each, or with `long_column` of any number.
+// Columns [from, to) with `length` entries each; `long_column` stands for any number.
 template <int K, int length, class T>
 void scatter(const Stored<T>& L, int64_t from, int64_t to) {
   const int32_t* rows = L.of.rows + L.of.ptr[from];
@@ -228,7 +228,7 @@ void scatter(const Stored<T>& L, int64_t from, int64_t to) {
   }
 }
 
-// By length; for several right-hand sides a column is long enough as it is.
+// By length for one right-hand side; for several, the loop over entries is long enough without constants.
 template <int K, class T, int... lengths>
 constexpr std::array<Kernel<T>, sizeof...(lengths)> scatters(std::integer_sequence<int, lengths...>) {
   return {scatter<K, K == 1 ? lengths : long_column, T>...};

@@ -1,12 +1,12 @@
-// Solves with one front for a single right-hand side: what rows.inl does for several, with rows of L in the vectors instead.
-// Each number comes from the same operations in the same order, so a column has the same bits alone and among others. A number
-// that is computed by itself stands in both lanes of a vector: products of scalar code might not be contracted with their sums.
-// Included before rows.inl, under the same rules. Pairs are stored and loaded as pairs where they are soon needed again.
+// Solves with one front for a single right-hand side: what rows.inl does for several, with rows of L in the vectors instead. Each
+// number is computed by the same operations in the same order, so a right-hand side has the same bits alone and among others. A
+// single number is computed in both lanes of a vector: scalar code might not contract a product with its sum. Included before
+// rows.inl, under the same rules. Pairs are stored and loaded as pairs where they are soon needed again.
 
 namespace ms::ISA {
 namespace {
 
-// step(P, j) over columns 0..w in fours and a remainder P, a compile-time constant, upwards or downwards.
+// Calls step(P, j) for the columns 0..w, four at a time and a remainder; P is a compile-time constant. Upwards or downwards.
 template <int P> struct Width { constexpr operator int() const { return P; } };
 template <class Step> inline __attribute__((always_inline)) void remainder(Int j, Int rest, Step step) {
   if (rest == 3) step(Width<3>{}, j);
@@ -55,7 +55,8 @@ template <int W> inline __attribute__((always_inline)) void add_product(ComplexV
 
 template <class T> constexpr int pair_lanes = lanes<T> < 2 ? 2 : lanes<T>;
 
-// V(0:n) -= L(0:n, 0:P) y, W rows at a time and then half of that, so that rows fall into the same vectors at each step of a front.
+// V(0:n) -= L(0:n, 0:P) y, W rows at a time and then half of that, so that rows fall into the same vectors at each step of a
+// front.
 template <int W, int P, class T>
 inline __attribute__((always_inline)) void subtract_column(Int n, const T* L, Int ld, const T (&y)[P], T* V) {
   Int i = 0;
@@ -75,7 +76,7 @@ inline __attribute__((always_inline)) void subtract_column(Int n, const T* L, In
   }
 }
 
-// The same where row i lies at X[rows[i]].
+// The same with row i at X[rows[i]].
 template <int P, class T>
 inline __attribute__((always_inline)) void subtract_column_at(Int n, const T* L, Int ld, const T (&y)[P], T* X, const int* rows) {
   Int i = 0;
@@ -151,7 +152,7 @@ inline __attribute__((always_inline)) void add_column(Int n, const T* L, Int ld,
   if (i < n) add_single<P>(L + i, ld, v[i], sum);
 }
 
-// The same where v(i) lies at X[rows[i]].
+// The same with v(i) at X[rows[i]].
 template <int P, class T>
 inline __attribute__((always_inline)) void add_column_at(Int n, const T* L, Int ld, const T* X, const int* rows, Pair<T> (&sum)[P]) {
   Int i = 0;

@@ -1,5 +1,5 @@
-// A complex number for the numeric kernels. This header is included by files compiled for different instruction sets, so
-// every function here is inlined always: the linker never has a copy to choose.
+// Complex numbers of the numeric kernels. Files compiled for different instruction sets include this header, so all functions are
+// always inlined: the linker has no copies to choose from.
 #pragma once
 
 namespace ms {

@@ -24,7 +24,7 @@ namespace v4 { extern const DenseTables tables; }
 namespace {
 
 #ifdef __x86_64__
-// What the processor has and the system saves: 0 for x86-64-v2, 1 for v3, 2 for v4. By CPUID itself, because
+// Instruction set that the processor has and the system saves: 0 for x86-64-v2, 1 for v3, 2 for v4. Uses CPUID, because
 // __builtin_cpu_supports needs a run-time library that clang-cl does not link. Source: Intel SDM, volume 1, sections 14.3, 15.2.
 int machine_level() {
   constexpr unsigned fma = 1u << 12, osxsave = 1u << 27;                                           // leaf 1, ecx

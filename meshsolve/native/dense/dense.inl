@@ -1,9 +1,8 @@
 // Dense kernels on small and medium blocks: the work inside one front. Compiled once per instruction set by v*.cpp,
 // which define ISA (the namespace), VECTOR_BYTES, and the tile shape; dense.cpp picks one at import.
-// Everything is column-major, T is double or float, and nothing outside the stated part of an array is read or written,
-// but for the few entries above the diagonal that a trapezoid touches (see there).
-// No std header may be included here: an inline function compiled for a newer instruction set could be the copy that the
-// linker keeps for every file.
+// All arrays are column-major, T is double or float. A kernel reads and writes only the stated part of an array; `trapezoid` also
+// writes a few entries above the diagonal.
+// Do not include std headers here: the linker could keep an inline function that was compiled for a newer instruction set.
 //
 // Source: register tiles and packing as in Goto and van de Geijn 2008 ("Anatomy of high-performance matrix
 // multiplication"); left-looking panels of 8 columns inside pivot blocks of 128.
@@ -23,7 +22,7 @@ constexpr Int block_k = 128, block_m = 192, block_n = 192, pivot_block = 128;   
 // C -= A B^T, or C = -A B^T if `fresh`: then C is not read and need not be cleared before.
 
 // C(rows x N), A(rows x k), B(N x k) in M vectors of W rows with the accumulators in registers. The last vector begins at row
-// `last`; where it meets rows of the vector before it, both hold the same.
+// `last`; rows that overlap the vector before it get the same values twice.
 template <bool fresh, int W, int M, int N, class T>
 inline __attribute__((always_inline)) void tile(Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc, Int last) {
   typedef typename Vec<T, W>::type V;
@@ -54,7 +53,7 @@ inline __attribute__((always_inline)) void tile(Int k, const T* A, Int lda, cons
     for (int i = 0; i < M; ++i) store<W>(C + (i < M - 1 ? i * W : last) + j * ldc, c[j][i]);
 }
 
-// C(m x N). No tile but the only one has a single vector: it would wait for its own sums.
+// C(m x N). Only a single tile may have one vector: its sums depend on each other.
 template <bool fresh, int W, int N, class T>
 void strip(Int m, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   static_assert(tile_vectors == 3);
@@ -104,8 +103,8 @@ template <class T> inline void pack(Int rows, Int k, const T* A, Int lda, T* to,
 
 // ---- the lower part of a product --------------------------------------------------------------------------------------
 
-// Lower part of C(m x n) = -A B^T. Columns and rows that do not fill a tile are done twice, with those before them, and get the
-// same bits both times.
+// Lower part of C(m x n) = -A B^T. Rows and columns that do not fill a tile are computed twice, together with the previous ones,
+// with the same bits.
 template <int W, int N, class T>
 void fresh_block(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   if constexpr (W > 1 || N > 1)
@@ -117,7 +116,7 @@ void fresh_block(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, 
   }
 }
 
-// Rows [i, i + rows) of k columns, one column after the other in steps of R; zeros fill the step.
+// Packs `rows` rows of k columns with leading dimension R, padded with zeros.
 template <int R, class T>
 inline void pack(Int rows, Int k, const T* A, Int lda, T* to) {
   if (rows >= R) {
@@ -131,7 +130,7 @@ inline void pack(Int rows, Int k, const T* A, Int lda, T* to) {
     for (int i = 0; i < R; ++i) to[i + q * R] = i < rows ? A[i + q * lda] : T(0);
 }
 
-// M vectors of rows of packed A meet a strip of packed B at C, of which `rows` x `w` entries are C's.
+// One tile of C from M vectors of rows of packed A and a strip of packed B; `rows` x `w` entries of the tile belong to C.
 template <bool fresh, int M, class T>
 inline __attribute__((always_inline)) void packed_tile(Int rows, Int w, Int k, const T* a, const T* b, T* C, Int ldc) {
   constexpr int W = lanes<T>, N = tile_columns;
@@ -156,8 +155,8 @@ inline void packed_tiles(Int skip, Int rows, Int w, Int k, const T* a, const T* 
   packed_tile<fresh, tile_vectors>(rows - begin, w, k, a + begin, b, C + begin, ldc);
 }
 
-// Both trapezoids on copies: a block of B stays in the second level of the cache and comes by strips; each step of rows of A
-// meets them all from the first.
+// Both trapezoids on packed copies: a block of B stays in the second-level cache; each step of rows of A, in the first-level
+// cache, is multiplied with all its strips.
 template <bool fresh, class T>
 void packed_trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   constexpr Int W = lanes<T>, R = tile_vectors * W, N = tile_columns;
@@ -182,9 +181,8 @@ void packed_trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int 
   }
 }
 
-// Lower trapezoid of C(m x n), n <= m: C -= A(m x k) B(n x k)^T, where row i of C is at or below its diagonal when
-// i >= j. May write up to tile_columns - 1 entries above the diagonal. Large ones run on packed copies, so that the
-// speed does not depend on the leading dimension.
+// Lower trapezoid (i >= j) of C(m x n), n <= m: C -= A(m x k) B(n x k)^T. May write up to tile_columns - 1 entries above the
+// diagonal. Large ones use packed copies, so that the speed does not depend on the leading dimension.
 static_assert(tile_columns - 1 <= touched_above);
 template <class T>
 void trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
@@ -201,7 +199,7 @@ void trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T*
   }
 }
 
-// As trapezoid, but C = -A B^T. May write further entries above the diagonal, all of which are C's.
+// As `trapezoid`, but C = -A B^T. May write more entries of C above the diagonal.
 template <class T>
 void fresh_trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   if (m > packed_rows && n >= tile_columns) return packed_trapezoid<true>(m, n, k, A, lda, B, ldb, C, ldc);
@@ -226,7 +224,7 @@ inline __attribute__((always_inline)) void solve_rows(const T* L, Int ldl, const
   }
 }
 
-// X L^T = B for m rows, X over B.
+// X L^T = B for m rows; X overwrites B.
 template <int W, int NB, class T>
 void solve_columns(Int m, const T* L, Int ldl, const T* d, T* B, Int ldb) {
   Int i = 0;
@@ -251,7 +249,8 @@ void solve_block(Int m, int nb, const T* L, Int ldl, const T* d, T* B, Int ldb) 
 inline double root(double x) { return __builtin_sqrt(x); }
 inline float root(float x) { return __builtin_sqrtf(x); }
 
-// Cholesky of the nb <= 8 columns at D, inverse diagonal to d. 0, or 1 + the column whose pivot is not positive and finite.
+// Cholesky of the nb <= 8 columns at D, inverse diagonal to d. Returns 0, or 1 + the first column whose pivot is not positive and
+// finite.
 template <class T>
 int pivots(int nb, T* D, Int ld, T* d) {
   for (int c = 0; c < nb; ++c) {
@@ -268,8 +267,8 @@ int pivots(int nb, T* D, Int ld, T* d) {
 
 template <class T> constexpr T plain_pivot = sizeof(T) == 8 ? T(1e300) : T(1e36);
 
-// The same for NB columns, but false with D untouched where a pivot is not between 1 / plain_pivot and plain_pivot. The next
-// pivot waits for one division: its root is taken beside.
+// The same for NB columns. Returns false, with D unchanged, if a pivot is outside (1 / plain_pivot, plain_pivot). The next pivot
+// depends on one division only; the square root is computed in parallel.
 template <int NB, class T>
 inline bool plain_pivots(T* D, Int ld, T* d) {
   T a[NB][NB];
@@ -364,10 +363,10 @@ void trsm_rlt(Int m, Int k, const T* L, Int ldl, T* B, Int ldb) {
 
 // ---- extend-add: the lower triangle of a child's update matrix into its parent ------------------------------------------
 
-constexpr Int short_child = 64;        // rows up to which vectors do not pay for the search for consecutive targets
+constexpr Int short_child = 64;        // largest number of rows for which the search for consecutive targets does not pay
 
-// Rows [i, m) of N columns of X are added to the columns y, row r to row to[r]. `pieces`: by vectors where rows are consecutive
-// there as well; the columns share that branch, which is hard to predict.
+// Adds rows [i, m) of N columns of X to the columns y, row r to row to[r]. `pieces`: uses vectors for consecutive target rows;
+// all columns share that branch, which is hard to predict.
 template <bool pieces, int N, class T>
 inline __attribute__((always_inline)) void add_columns(Int i, Int m, const T* X, Int ldx, const int* to, T* const (&y)[N]) {
   constexpr int W = lanes<T>;
@@ -405,8 +404,8 @@ void extend_add(Int begin, Int end, Int m, const T* X, const int* to, T* Y, Int 
   for (; j < end; ++j) add_lower<pieces, 1>(j, m, X, to, Y, ldy, origin);
 }
 
-// Columns [begin, end) of X: X(i, j) is added to row to[i], column to[j] of the front, whose row and column `origin` are the
-// first of Y.
+// Columns [begin, end) of X: adds X(i, j) to row to[i], column to[j] of the front, of which Y is the part from row and column
+// `origin` on.
 template <class T>
 void extend_add(Int begin, Int end, Int m, const T* X, const int* to, T* Y, Int ldy, Int origin) {
   if (m <= short_child)

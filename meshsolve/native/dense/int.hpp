@@ -1,4 +1,4 @@
-// The integer of the dense kernels: as wide as a pointer also on Windows, where long is not. No std header, see dense.inl.
+// Integer of the dense kernels, as wide as a pointer also on Windows. No std header, see dense.inl.
 #pragma once
 
 namespace ms {

@@ -1,16 +1,16 @@
-// Pivoted elimination of a block of columns, compiled once per instruction set behind dense.inl; see dense_ldl.hpp.
-// The pivots are chosen by ldl_pivot.hpp. Right-looking: O(m w^2). No std header may be included here.
+// Pivoted elimination of a block of columns, compiled once per instruction set after dense.inl; see ldl.hpp.
+// ldl_pivot.hpp chooses the pivots. Right-looking: O(m w^2). No std header may be included here.
 
 namespace ms::ISA {
 namespace {
 
-template <class T> inline T modulus(T x) { return x < 0 ? -x : x; }
+template <class T> inline T absolute(T x) { return x < 0 ? -x : x; }
 
 template <class T>
 inline T greatest(Int n, const T* x) {
   T most = 0;
   for (Int i = 0; i < n; ++i) {
-    const T v = modulus(x[i]);
+    const T v = absolute(x[i]);
     most = v > most ? v : most;
   }
   return most;
@@ -31,7 +31,7 @@ struct LdlBlock {
   T& at(Int i, Int j) const { return A[i + j * lda]; }
   T& product(Int i, Int j) const { return W[i + j * ldw]; }
 
-  // Rows and columns i < j change places; pivot columns before them exchange rows.
+  // Exchanges rows and columns i < j, and rows i and j of the pivot columns before them.
   void exchange(Int i, Int j) const {
     if (i == j) return;
     const auto swap = [](T& x, T& y) { const T t = x; x = y; y = t; };
@@ -45,12 +45,12 @@ struct LdlBlock {
     order[j] = name;
   }
 
-  // Largest modulus of column c below its diagonal; `row` is the largest among the block's rows, or c.
+  // Largest absolute value of column c below its diagonal; `row` is the largest one's row within the block, or c.
   T survey(Int c, Int& row) const {
     T most = 0;
     row = c;
     for (Int i = c + 1; i < w; ++i)
-      if (const T v = modulus(at(i, c)); v > most) {
+      if (const T v = absolute(at(i, c)); v > most) {
         most = v;
         row = i;
       }
@@ -58,15 +58,15 @@ struct LdlBlock {
     return below > most ? below : most;
   }
 
-  // Largest modulus off the diagonal of column r > c, without row c.
+  // Largest absolute value off the diagonal of column r > c, without row c.
   T survey_partner(Int c, Int r) const {
     T most = greatest(m - r - 1, &at(0, r) + r + 1);
     for (Int t = c + 1; t < r; ++t)
-      if (const T v = modulus(at(r, t)); v > most) most = v;
+      if (const T v = absolute(at(r, t)); v > most) most = v;
     return most;
   }
 
-  // Largest modulus of column c below its diagonal without row r.
+  // Largest absolute value of column c below its diagonal, without row r.
   T without(Int c, Int r) const {
     const T above = greatest(r - c - 1, &at(0, c) + c + 1), below = greatest(m - r - 1, &at(0, c) + r + 1);
     return above > below ? above : below;
@@ -132,7 +132,7 @@ struct LdlBlock {
     k += 2;
   }
 
-  // One step at column k, unless it yields no acceptable pivot or is not finite.
+  // One elimination step at column k, unless it has no acceptable pivot or is not finite.
   LdlStep step() {
     Int r = k;
     const LdlStep found = LdlChoice<T, LdlBlock>{*this, threshold, tiny}.at_column(k, r);
@@ -146,7 +146,7 @@ struct LdlBlock {
     return single(), found;
   }
 
-  // Columns that fail wait at the end, and are tried again once others have been eliminated.
+  // Columns without an acceptable pivot move to the end, and are tried again after other columns have been eliminated.
   Int run() {
     for (Int c = 0; c < w; ++c) order[c] = static_cast<int>(c);
     for (Int before = -1; before < k && k < w;) {

@@ -92,7 +92,7 @@ template <class T> inline void exchange_rows(T* a, T* b, Int count, Int ld) {
   }
 }
 
-// The row at or below c that becomes pivot of column c of an m x nb strip.
+// The pivot row, at or below c, of column c of an m x nb strip.
 template <class T>
 Int pivot_row(Int m, Int c, const T* column, const Pivoting& rule) {
   const double most = largest_of(m - c, column + c);
@@ -102,7 +102,7 @@ Int pivot_row(Int m, Int c, const T* column, const Pivoting& rule) {
   return r;
 }
 
-// m x nb, nb <= 8; `exchange` counts rows from the strip's first.
+// LU of an m x nb strip, nb <= 8; `exchange` is relative to the first row of the strip.
 template <class T>
 Int strip_lu(Int m, int nb, T* A, Int lda, int* exchange, const Pivoting& rule) {
   Int boosted = 0;

@@ -1,5 +1,5 @@
-// Solves with one front, its right-hand sides by rows of s = 1, 2, 4 or 8 values (complex ones: up to 4): the kernels of rows.inl and column.inl, chosen like
-// those of dense.hpp. Declarations only. A column has the same bits alone and among others.
+// Solves with one front, right-hand sides by rows of s = 1, 2, 4 or 8 values (complex: up to 4). The kernels are those of rows.inl and
+// column.inl, chosen like those of dense.hpp. Declarations only. A right-hand side has the same bits alone and among others.
 #pragma once
 #include "complex.hpp"
 #include "int.hpp"
@@ -18,8 +18,8 @@ struct UpperFront {
 
 enum class Diagonal { stored, ones };
 
-// L is m x w by columns, L11 its upper w x w part, whose diagonal is stored or ones. Rows 0..c of the front (c >= w) lie in Y one after
-// the other, the rows below in U, or in X at the rows that `rows` names (then c is w in a forward step).
+// L is m x w, column-major; L11 is its upper w x w part with a stored or a unit diagonal. Rows 0..c of the front (c >= w) are
+// consecutive in Y; the rows below are in U, or in X at the indices `rows` (then c = w in a forward step).
 template <class T>
 struct RowKernels {
   // Y(0:w) := L11^-1 Y(0:w), the rows below -= L21 Y(0:w)
@@ -29,11 +29,11 @@ struct RowKernels {
   void (*backward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);
   // The same for a diagonal of ones; the rows below lie in V one after the other.
   void (*backward_unit)(Int s, Int m, Int w, const T* L, Int ld, T* Y, const T* V);
-  // The same with the transpose of [U11 U12] for L; backward the rows below lie in V one after the other.
+  // The same with the transpose of [U11 U12] as L; backward, the rows below are consecutive in V.
   void (*forward_upper)(Int s, const UpperFront<T>& f, T* Y, T* U);
   void (*forward_upper_at)(Int s, const UpperFront<T>& f, T* Y, T* X, const int* rows);
   void (*backward_upper)(Int s, const UpperFront<T>& f, T* Y, const T* V);
-  // Row i of `from` is added to row to[i] (ascending): of Y below c, of U from there on.
+  // Adds row i of `from` to row to[i] (ascending): of Y if to[i] < c, else of U.
   void (*add_rows)(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U);
 };
 

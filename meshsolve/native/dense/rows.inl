@@ -1,12 +1,12 @@
-// Solves with one front: L is m x w, its upper w x w part lower triangular, with ones on its diagonal or the stored numbers; the right-hand sides lie by rows, S = 2, 4 or 8
-// values a row, so that a vector register holds one row and rows anywhere in memory are read without a copy.
-// Rows 0..c of the front (c >= w) lie in Y one after the other; the others in U, or in X at the places that `rows` names.
-// A single right-hand side, S = 1, takes the kernels of column.inl. Included after that, under the same rules.
+// Solves with one front: L is m x w, its upper w x w part lower triangular with a stored or a unit diagonal. Right-hand sides are
+// stored by rows, S = 2, 4 or 8 values per row: one row fills a vector register, and scattered rows need no copy.
+// Rows 0..c of the front (c >= w) are consecutive in Y, the other rows in U or in X at the indices `rows`.
+// A single right-hand side, S = 1, uses the kernels of column.inl. Included after that file, under the same rules.
 
 namespace ms::ISA {
 namespace {
 
-// W numbers of a row in one vector, even if there is but one complex number.
+// W numbers of a row in one vector, also for a single complex number.
 template <class T, int W> struct RowVector { typedef typename Vec<T, W>::type type; };
 template <int W> struct RowVector<Complex, W> { typedef ComplexVector<W> type; };
 
@@ -52,7 +52,7 @@ inline __attribute__((always_inline)) void subtract_rows(Int n, const T* L, Int 
   }
 }
 
-// The same where row i lies in X at row rows[i].
+// The same with row i at row rows[i] of X.
 template <int P, int S, class T>
 inline __attribute__((always_inline)) void subtract_rows_at(Int n, const T* L, Int ld, const Row<S, T> (&y)[P], T* X, const int* rows) {
   for (Int i = 0; i < n; ++i) {
@@ -88,7 +88,7 @@ void forward_rows(Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T*
   });
 }
 
-// The same where the rows below the pivots lie anywhere in X.
+// The same with the rows below the pivots scattered in X.
 template <int S, class T>
 void forward_rows_at(Diagonal diagonal, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows) {
   ascending(w, [=](auto P, Int j) {
@@ -107,7 +107,7 @@ inline __attribute__((always_inline)) void add_products(const T* L, Int ld, cons
   for (int p = 0; p < P; ++p) sum[p].add(L[p * ld], v);
 }
 
-// Sums over rows of L and of V: two chains of additions run side by side.
+// Sums over rows of L and of V, in two independent chains of additions.
 template <int P, int S, class T> struct Sums {
   Row<S, T> even[P] = {}, odd[P] = {};
 
@@ -245,7 +245,8 @@ void backward_upper_rows(const UpperFront<T>& f, T* Y, const T* V) {
   descending(f.w, [=](auto P, Int j) { upper_step<P, S>(j, f, Y, V); });
 }
 
-// ---- what the tables hold ---------------------------------------------------------------------------------------------------
+// ---- functions of the tables
+// ---------------------------------------------------------------------------------------------------
 
 template <int S, class T>
 inline void add_row(const T* from, T* to) {
@@ -321,7 +322,7 @@ void backward_upper(Int s, const UpperFront<T>& f, T* Y, const T* V) {
   if constexpr (takes_eight<T>) backward_upper_rows<8>(f, Y, V);
 }
 
-// Row i of `from` is added to row to[i] (ascending): of Y below c, of U from there on.
+// Adds row i of `from` to row to[i] (ascending): of Y if to[i] < c, else of U.
 template <class T>
 void add_rows(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U) {
   if (s == 1) return add_rows_of<1>(count, to, c, from, Y, U);

@@ -1,7 +1,7 @@
-// Pages of large blocks. A page fault costs as much as some hundred operations on the page's numbers, so the pages are made
-// in one call before the block is used. Huge pages cost a quarter of that, as long as the system has them at hand: where
-// memory is fragmented, or where a virtual machine has given its free blocks back to its host, one may take milliseconds.
-// So they are made one by one and never left to be made when they are touched, and the first slow one is the last for a while.
+// Pages of large blocks. A page fault costs as much as some hundred operations on the numbers of the page, so all pages are made
+// in one call before the block is used. Huge pages cost a quarter of that if the system has free ones. If memory is fragmented,
+// or a virtual machine has returned its free blocks to the host, one may take milliseconds. So they are made one by one, never by
+// a page fault, and after a slow one no more are requested for a while.
 #include "buffer.hpp"
 
 #include "native/threads/interrupt.hpp"
@@ -32,18 +32,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t huge_page = size_t{2} << 20;
-constexpr ptrdiff_t piece = ptrdiff_t{4} << 20;                // what a thread makes at a time
-constexpr auto slow = std::chrono::microseconds(700);          // what its 512 small pages take
+constexpr ptrdiff_t piece = ptrdiff_t{4} << 20;                // bytes that a thread makes at a time
+constexpr auto slow = std::chrono::microseconds(700);          // time of its 512 small pages
 constexpr auto rest = std::chrono::seconds(10);
 std::atomic<Clock::rep> rests_until{0};
 
 bool resting() { return Clock::now().time_since_epoch().count() < rests_until.load(std::memory_order_relaxed); }
 
 void make_small(char* begin, char* end) {
-  if (begin < end) madvise(begin, end - begin, MADV_POPULATE_WRITE);            // older kernels refuse: no harm
+  if (begin < end) madvise(begin, end - begin, MADV_POPULATE_WRITE);            // fails on older kernels, without harm
 }
 
-// Makes huge pages from `at` on as long as that is quick; returns where it stopped.
+// Makes huge pages from `at` on while that is quick; returns the end of the last one.
 char* make_huge(char* at, char* end) {
   for (; end - at >= static_cast<ptrdiff_t>(huge_page); at += huge_page) {
     if (resting()) break;
@@ -63,9 +63,8 @@ bool is_made(char* page) {
   return mincore(page, 1, &state) == 0 && (state & 1) != 0;
 }
 
-// The first `used` bytes of a block in huge pages, made now: where one is slow to come once it is touched, many are. From there on
-// their places are filled with small pages, at two thirds of the time that these take one by one. Those that an earlier phase left
-// are there already.
+// Makes the first `used` bytes of a block, in huge pages until one is slow: then more of them would be. The rest gets small
+// pages, in two thirds of the time of single page faults. Pages of an earlier phase exist already.
 void make_huge_pages(void* data, size_t bytes, size_t used, int threads) {
   char *const begin = static_cast<char*>(data), *const first = first_huge(begin), *const end = std::min(begin + bytes, first + used);
   for_range(threads, (end - first) / static_cast<ptrdiff_t>(huge_page), 1, [&](int64_t from, int64_t to, int) {
@@ -109,8 +108,8 @@ void* aligned_block(size_t alignment, size_t bytes) {
   return data;
 }
 
-// glibc maps each large block by itself until it has seen one of that size freed; from then on these come from its heap. So it is
-// shown one of the largest size that counts, of which no page is ever touched.
+// glibc maps each large block separately until a block of that size has been freed; after that it uses its heap. So a block of
+// the largest size that counts is allocated and freed here, without touching its pages.
 #ifdef __GLIBC__
 namespace {
 constexpr size_t largest = (size_t{32} << 20) - (size_t{64} << 10);
@@ -118,13 +117,13 @@ constexpr size_t largest = (size_t{32} << 20) - (size_t{64} << 10);
 
 void keep_free_memory(size_t bytes, int threads) {
   static const bool shown = [] {
-    void* volatile block = std::malloc(largest);       // volatile: or the compiler leaves both calls out
+    void* volatile block = std::malloc(largest);       // volatile, so that the compiler keeps both calls
     std::free(block);
     return true;
   }();
   static_cast<void>(shown);
   if (bytes < huge_work) return;
-  // The end of the heap, unless there is as much room before it.
+  // Extends the heap unless it has that much free memory.
   const std::unique_ptr<void, decltype(&std::free)> block(std::malloc(largest), std::free);
   if (block) make_huge_pages(block.get(), largest, bytes, threads);
 }
@@ -132,7 +131,7 @@ void keep_free_memory(size_t bytes, int threads) {
 void keep_free_memory(size_t, int) {}
 #endif
 
-#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)       // which looks after blocks of the C library alone
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)       // which checks blocks of the C library only
 namespace {
 size_t whole_pages(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
@@ -140,7 +139,7 @@ constexpr int64_t given_back = int64_t{8} << 20;               // bytes at a tim
 }  // namespace
 
 void* mapped_block(size_t bytes) {
-  constexpr size_t huge = size_t{2} << 20;                    // where huge pages begin
+  constexpr size_t huge = size_t{2} << 20;                    // bytes of a huge page
   const size_t size = whole_pages(bytes), room = size + huge;
   void* const mapped = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
@@ -152,14 +151,14 @@ void* mapped_block(size_t bytes) {
   return data;
 }
 
-// Most of the time goes into the pages, which several threads may give back.
+// Most of the time is spent on the pages, which several threads may return.
 void unmap_block(void* data, size_t bytes, int threads) noexcept {
   const interrupt::Undisturbed undisturbed;
   try {
     for_range(threads, static_cast<int64_t>(bytes), given_back, [&](int64_t from, int64_t to, int) {
       if (to - from < static_cast<int64_t>(bytes)) madvise(static_cast<char*>(data) + from, to - from, MADV_DONTNEED);
     });
-  } catch (...) {                                             // no memory for a thread: munmap does it all
+  } catch (...) {                                             // no memory for a thread: munmap returns all pages
   }
   munmap(data, whole_pages(bytes));
 }

@@ -1,4 +1,4 @@
-// Data that will be read in an order that no processor foresees is asked for ahead of time.
+// Prefetches of data that is read in an order that the hardware cannot predict.
 #pragma once
 #include <cstdint>
 
@@ -6,8 +6,8 @@
 
 namespace ms {
 
-// g++ takes a function that does nothing but prefetch for one without any effect, and leaves out its calls; the empty assembly
-// tells it otherwise.
+// g++ treats a function that only prefetches as one without effect and drops its calls; the empty assembly statement prevents
+// that.
 inline void fetch(const void* at) {
   __builtin_prefetch(at);
   __asm__ volatile("");
@@ -17,15 +17,15 @@ inline void fetch_to_write(const void* at) {
   __asm__ volatile("");
 }
 
-// [begin, end), of long blocks their beginning: the processor foresees how these go on.
+// Prefetches [begin, end); of a long block only the beginning, as the hardware predicts the rest.
 template <class T>
 inline void fetch_block(const T* begin, const T* end) {
   constexpr int64_t line = 64 / sizeof(T), most = 256 * line;
   for (const T* const stop = end - begin > most ? begin + most : end; begin < stop; begin += line) fetch(begin);
 }
 
-// To be called at each place of list[0, end) before its row is read: fetches the row of a place further on, and before that its
-// pointer.
+// Call it at each position of list[0, end) before its row is read: prefetches the row of a later position, and the pointer of a
+// still later one.
 template <class List>
 inline void fetch_row(const Pattern& A, const List& list, int64_t at, int64_t end) {
   constexpr int64_t ahead = 8;

@@ -1,16 +1,16 @@
-// Memory that one call leaves for the next: fresh pages cost as much as a good part of a solve.
+// Workspace that is kept between calls: new pages cost as much as a large part of a solve.
 #pragma once
 #include <mutex>
 
 namespace ms {
 
-// What solves work in. The first of several simultaneous solves takes the one that is kept, the others make their own.
+// Workspace of solves. The first of several simultaneous solves uses the kept one, the others allocate their own.
 template <class Space>
-class KeptSpace {
+class Workspace {
  public:
-  class Loan {
+  class Lease {
    public:
-    explicit Loan(KeptSpace& kept) : first_(kept.lock_, std::try_to_lock), space_(first_ ? kept.space_ : own_) {}
+    explicit Lease(Workspace& kept) : first_(kept.lock_, std::try_to_lock), space_(first_ ? kept.space_ : own_) {}
     Space* operator->() { return &space_; }
     Space& operator*() { return space_; }
     bool is_kept() const { return first_.owns_lock(); }
@@ -21,10 +21,10 @@ class KeptSpace {
     Space& space_;
   };
 
-  Loan lend() { return Loan(*this); }
+  Lease lease() { return Lease(*this); }
 
  private:
-  std::mutex lock_;
+  std::mutex lock_;                      // held by the lease of the kept workspace
   Space space_;
 };
 

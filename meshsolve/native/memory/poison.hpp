@@ -1,4 +1,4 @@
-// For tests: while this is set, fresh blocks of memory are filled with NaN, so that a number read before it was written shows.
+// For tests: if set, new blocks of memory are filled with NaN, which exposes reads of uninitialized memory.
 #pragma once
 #include <atomic>
 

@@ -1,5 +1,5 @@
-// A vector whose resize() writes nothing, for large arrays that are filled right after: nobody sweeps over them twice, and of
-// several threads each makes the pages of what it writes.
+// A vector whose resize() does not initialize its elements, for large arrays that are filled afterwards: memory is written once,
+// and each thread makes the pages that it writes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace ms {
 
 template <class T>
-struct Unwritten {                        // an allocator of elements that are not initialized
+struct Unwritten {                        // allocator that does not initialize elements
   using value_type = T;
   Unwritten() = default;
   template <class U> Unwritten(const Unwritten<U>&) noexcept {}
@@ -30,7 +30,7 @@ struct Unwritten {                        // an allocator of elements that are n
 
 template <class T> using RawVector = std::vector<T, Unwritten<T>>;
 
-// Makes the pages of the elements [begin, end) before they are written: a fault for each takes longer than its numbers.
+// Makes the pages of the elements [begin, end) before they are written: a page fault takes longer than writing the page.
 template <class T>
 void make_pages_of(RawVector<T>& all, size_t begin, size_t end, int threads = 1) {
   constexpr uintptr_t page = 4096;

@@ -1,4 +1,4 @@
-// Decimal numbers in text, whatever the locale of the process is.
+// Decimal numbers in text, independent of the locale of the process.
 #pragma once
 #include <charconv>
 #include <cstdint>
@@ -9,8 +9,8 @@
 namespace ms {
 
 struct Decimal {
-  double value = 0;                     // correctly rounded; infinite, or the nearest there is, where it is out of range
-  const char* stop = nullptr;           // behind the number; where the text began if there is none
+  double value = 0;                     // correctly rounded; out of range: infinite, or the nearest double
+  const char* stop = nullptr;           // end of the number; begin of the text if it has no number
 };
 
 namespace detail {
@@ -20,7 +20,7 @@ inline const char* after_digits(const char* at, const char* end) {
   return at;
 }
 
-// Behind the longest decimal number at `at`: [-] digits [. digits] [e [+-] digits].
+// End of the longest decimal number at `at`: [-] digits [. digits] [e [+-] digits].
 inline const char* after_decimal(const char* at, const char* end) {
   const char* const begin = at;
   if (at != end && *at == '-') ++at;
@@ -41,7 +41,7 @@ inline const char* after_decimal(const char* at, const char* end) {
   return at;
 }
 
-// strtod reads the decimal point of the locale: where that is no point, the text is tried with what it is.
+// strtod expects the decimal point of the locale; if that is not '.', it replaces the point in a copy of the text.
 inline double with_strtod(std::string digits) {
   char* stop = nullptr;
   const double value = std::strtod(digits.c_str(), &stop);
@@ -55,7 +55,7 @@ inline double with_strtod(std::string digits) {
 
 }  // namespace detail
 
-// The decimal number at the beginning of [begin, end): no white space and no plus sign before it.
+// Reads the decimal number at the beginning of [begin, end), without leading white space or plus sign.
 inline Decimal read_decimal(const char* begin, const char* end) {
 #ifdef __cpp_lib_to_chars
   double value = 0;
@@ -69,7 +69,7 @@ inline Decimal read_decimal(const char* begin, const char* end) {
   return {detail::with_strtod(std::string(begin, stop)), stop};
 }
 
-// True if a whole word stands for no finite number, as C and Windows programs print it: nan, -nan(ind), inf, infinity, 1.#QNAN.
+// True if the word is a number that is not finite, as C and Windows programs print it: nan, -nan(ind), inf, infinity, 1.#QNAN.
 inline bool names_not_finite(const char* begin, const char* end) {
   if (begin != end && (*begin == '-' || *begin == '+')) ++begin;
   std::string word(begin, end);

@@ -16,7 +16,7 @@ const char* past_blanks(const char* at, const char* end) {
   return at;
 }
 
-// A decimal number, whose exponent Fortran's programs write with a D.
+// A decimal number; Fortran programs write its exponent with a D.
 Decimal read_number(const char* at, const char* end) {
   const Decimal read = read_decimal(at, end);
   if (read.stop == at || read.stop == end || (*read.stop != 'D' && *read.stop != 'd')) return read;
@@ -26,7 +26,7 @@ Decimal read_number(const char* at, const char* end) {
   return {again.value, at + (again.stop - text.data())};
 }
 
-// Appends the numbers of one line; false where there are fewer than `width`, more without `more`, or something else.
+// Appends the numbers of one line. False if it has fewer than `width`, more of them without `more`, or other text.
 bool read_row(const char* at, const char* end, int width, bool more, std::vector<double>& numbers) {
   for (int k = 0;; ++k) {
     at = past_blanks(at, end);

@@ -1,4 +1,4 @@
-// Lines of numbers in a text, every line with as many.
+// Tables of numbers in text, the same count in every line.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,11 +7,11 @@ namespace ms {
 
 struct Table {
   std::vector<double> numbers;            // by rows
-  int64_t bad_line = -1;                  // first line, from 0, that is no row or one too many; its row is rows()
+  int64_t bad_line = -1;                  // first line (from 0) that is not a row or is one too many, or -1; it follows rows()
 };
 
-// Rows of `width` numbers each, `rows` at most; empty lines and what follows a % are passed over, and with `more` further numbers
-// on a line as well. O(bytes).
+// Reads at most `rows` rows of `width` numbers. Skips empty lines, comments after %, and with `more` further numbers of a line.
+// O(bytes).
 Table read_table(const char* begin, const char* end, int width, int64_t rows, bool more);
 
 }  // namespace ms

@@ -185,8 +185,8 @@ void ColumnFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided
   const bool apart = pieces >= threads;             // a thread for each piece, else all threads at one piece
   const SolveTasks& tasks = apart ? none : tasks_of_solve();
   const int inside = apart || tasks.block < 0 ? 1 : threads;
-  auto loan = space_.lend();
-  std::vector<Buffer<T>>& space = *loan;
+  auto lease = space_.lease();
+  std::vector<Buffer<T>>& space = *lease;
   space.resize(std::max<size_t>(space.size(), threads));
   const auto piece = [&](int64_t begin, int64_t end, int worker) {
     Buffer<T>& Y = space[worker];

@@ -193,7 +193,7 @@ void FrontFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<
   const int64_t scalars = plan_->base.back();
   threads = fronts::threads_worthwhile(scalars, k, threads);
   const auto schedule = fronts::plan_of(plan_->tree, threads, fronts::Use::solve_small_subtrees);
-  auto space = space_.lend();
+  auto space = space_.lease();
   space->reserve(plan_->tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{*plan_,     *schedule, fronts_.data(), exchange_.data(),
                      outside_.data(), transposed, threads, *space, fronts::leaves_cache<T>(scalars)};
