@@ -15,8 +15,9 @@ from pkgutil import extend_path
 __path__ = extend_path(__path__, __name__)
 
 from meshsolve import apps, datasets, operators, order, torch
-from meshsolve.api import Symbolic, analyze, cholesky, factorized, ildl, lu, parac, schur_complement, solve
+from meshsolve.api import Quadratic, QuadraticInfo, Symbolic, analyze, cholesky, factorized, ildl, lu, parac, schur_complement, solve
 from meshsolve.config import show_config
+from meshsolve.eigen import EigenInfo, Eigenpairs, eigsh
 from meshsolve.errors import (
     ConvergenceWarning,
     DeviceUnavailableError,
@@ -45,13 +46,13 @@ from meshsolve.report import Report, showing_progress
 from meshsolve.version import __version__
 
 __all__ = [
-    "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "GeneralSchurComplement", "IldlFactor", "Info",
-    "InvalidInputError", "LUFactor", "Mesh", "MeshsolveError", "MeshsolveWarning", "NotLaplacianError",
+    "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "EigenInfo", "Eigenpairs", "GeneralSchurComplement",
+    "IldlFactor", "Info", "InvalidInputError", "LUFactor", "Mesh", "MeshsolveError", "MeshsolveWarning", "NotLaplacianError",
     "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "ParacFactor", "PatchMesh",
-    "PatternMismatchError", "Report", "SchurComplement", "SingularMatrixError", "Symbolic", "__version__", "analyze",
-    "apps", "cg", "cholesky", "cotan_laplacian", "datasets", "factorized", "graph_laplacian", "ildl", "load_mesh", "lu",
-    "mass_matrix", "operators", "order", "parac", "schur_complement", "show_config", "showing_progress", "solve", "sqmr",
-    "torch",
+    "PatternMismatchError", "Quadratic", "QuadraticInfo", "Report", "SchurComplement", "SingularMatrixError", "Symbolic",
+    "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian", "datasets", "eigsh", "factorized",
+    "graph_laplacian", "ildl", "load_mesh", "lu", "mass_matrix", "operators", "order", "parac", "schur_complement",
+    "show_config", "showing_progress", "solve", "sqmr", "torch",
 ]
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The top-level functions: analyze, cholesky, schur_complement, factorized, lu, ildl, parac, solve.
+"""The top-level functions: analyze, cholesky, schur_complement, factorized, lu, ildl, parac, solve, Quadratic.
 
 Each checks its arguments, chooses and calls; the algorithms are in the packages below.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 from meshsolve.api.definite import Symbolic, analyze, cholesky
 from meshsolve.api.factorized import factorized
 from meshsolve.api.factors import ildl, lu, parac
+from meshsolve.api.quadratic import Quadratic, QuadraticInfo
 from meshsolve.api.schur import schur_complement
 from meshsolve.api.solving import solve
 
-__all__ = ["Symbolic", "analyze", "cholesky", "factorized", "ildl", "lu", "parac", "schur_complement", "solve"]
+__all__ = ["Quadratic", "QuadraticInfo", "Symbolic", "analyze", "cholesky", "factorized", "ildl", "lu", "parac",
+           "schur_complement", "solve"]

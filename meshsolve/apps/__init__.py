@@ -1,11 +1,16 @@
-"""Applications of the solvers: smoothing, mean curvature flow, pictures, circuits, a viewer."""
+"""Applications of the solvers: smoothing, flows, distances, maps, deformation, pictures, circuits, a viewer."""
 
 from meshsolve.apps import circuit
+from meshsolve.apps.deformation import Deformation
+from meshsolve.apps.denoise import denoise
+from meshsolve.apps.geodesics import Geodesics
 from meshsolve.apps.mcf import mcf, smooth
+from meshsolve.apps.parameterize import parameterize
 from meshsolve.apps.render import render
+from meshsolve.apps.skinning import skinning_weights
 from meshsolve.apps.viewer import view
 
-__all__ = ["circuit", "mcf", "render", "smooth", "view"]
+__all__ = ["Deformation", "Geodesics", "circuit", "denoise", "mcf", "parameterize", "render", "skinning_weights", "smooth", "view"]
 
 def __dir__() -> list[str]:
     return __all__

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import boundary, files
+from meshsolve.mesh import boundary, files, measures
 from meshsolve.options import INT32_MAX, counted, thread_count
 from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array, read_only
@@ -189,6 +189,32 @@ class Mesh:
     def boundary_vertices(self) -> np.ndarray:
         """(k,) int32, read-only: the distinct vertices of :attr:`boundary_edges`, ascending."""
         return read_only(np.unique(self.boundary_edges))
+
+    @property
+    def face_areas(self) -> np.ndarray:
+        """(m,) float64: area of each face."""
+        return np.linalg.norm(measures.area_vectors(self.vertices, self.faces), axis=1)
+
+    @property
+    def face_normals(self) -> np.ndarray:
+        """(m, 3) float64: unit normal of each face, on the side from which its corners go counterclockwise; 0 for a zero-area face."""
+        return measures.unit(measures.area_vectors(self.vertices, self.faces))
+
+    @property
+    def vertex_normals(self) -> np.ndarray:
+        """(n, 3) float64: unit normal at each vertex, the mean of its faces' weighted by their angles; 0 where there is none."""
+        return measures.vertex_normals(self.vertices, self.faces)
+
+    @property
+    def edge_lengths(self) -> np.ndarray:
+        """(e,) float64: length of each of :attr:`edges`."""
+        return _core.edge_lengths(self.vertices.reshape(-1), self.edges.reshape(-1), thread_count())
+
+    @property
+    def volume(self) -> float:
+        """Signed volume inside a closed mesh, positive if its faces look outwards. For an open mesh, the volume between its faces and
+        the mean of their corners."""
+        return measures.volume(self.vertices, self.faces)
 
     def boundary_loops(self) -> list[np.ndarray]:
         """Return the boundary as closed loops of vertices.

@@ -19,6 +19,7 @@ void bind_matching(nb::module_&);
 void bind_lu(nb::module_&);
 void bind_ldlt(nb::module_&);
 void bind_ildl(nb::module_&);
+void bind_eigen(nb::module_&);
 void bind_circuit(nb::module_&);
 
 }  // namespace ms
@@ -42,5 +43,6 @@ NB_MODULE(_core, m) {
   ms::bind_lu(m);
   ms::bind_ldlt(m);
   ms::bind_ildl(m);
+  ms::bind_eigen(m);
   ms::bind_circuit(m);
 }

@@ -20,6 +20,7 @@ from meshsolve.mesh import MeshLike, as_mesh, checked_mesh, is_mesh, pattern_of,
 from meshsolve.operators import gradients
 from meshsolve.operators.assembly import Assembly, NormalEquations
 from meshsolve.operators.cuda import DeviceAssembler
+from meshsolve.operators.curvature import Curvatures, curvatures
 from meshsolve.operators.directed import require_symmetric, warn_if_directed
 from meshsolve.operators.intrinsic import FLATTEST as FLATTEST
 from meshsolve.operators.intrinsic import MOST_FLIPS, intrinsic_delaunay, mollified
@@ -30,8 +31,8 @@ from meshsolve.sparse.matrix import Csr, as_csr, narrow_ptr
 from meshsolve.sparse.places import HOST, PLACES
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
-__all__ = ["Assembly", "NormalEquations", "cotan_laplacian", "divergence", "gradient", "graph_laplacian", "intrinsic_delaunay",
-           "mass_matrix"]
+__all__ = ["Assembly", "Curvatures", "NormalEquations", "cotan_laplacian", "curvatures", "divergence", "gradient", "graph_laplacian",
+           "intrinsic_delaunay", "mass_matrix"]
 
 
 def __dir__() -> list[str]:

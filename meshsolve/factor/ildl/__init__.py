@@ -280,6 +280,11 @@ class IldlFactor(Preconditioner):
         self.warn_if_undecided("inertia")
         return tuple(self._core.inertia)
 
+    @property
+    def is_undecided(self) -> bool:
+        """True if rounding errors may have changed the sign of an eigenvalue. Read ``inertia`` first: it decides."""
+        return bool(self._is_undecided)
+
     @reads_in_turn
     def warn_if_undecided(self, what: str) -> None:
         """Warn if rounding errors may have changed the sign of an eigenvalue; ``what`` begins the message."""

@@ -77,5 +77,6 @@ template <> const DenseLU<float>& dense_lu<float>() { return chosen().lu_float; 
 template <> const DenseLU<Complex>& dense_lu<Complex>() { return chosen().lu_complex; }
 template <> const DenseLdl<double>& dense_ldl<double>() { return chosen().ldl_double; }
 template <> const DenseLdl<float>& dense_ldl<float>() { return chosen().ldl_float; }
+const TallKernels& tall_kernels() { return chosen().tall; }
 
 }  // namespace ms

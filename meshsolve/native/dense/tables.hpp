@@ -4,6 +4,7 @@
 #include "ldl.hpp"
 #include "lu.hpp"
 #include "rows.hpp"
+#include "tall.hpp"
 
 namespace ms {
 
@@ -18,6 +19,7 @@ struct DenseTables {
   const DenseLU<Complex>& lu_complex;
   const DenseLdl<double>& ldl_double;
   const DenseLdl<float>& ldl_float;
+  const TallKernels& tall;
 };
 
 }  // namespace ms

@@ -1,0 +1,367 @@
+"""Convex quadratic programs with bounds and equalities: an interior point method whose every step is a refactorization.
+
+min 1/2 x^T A x - b^T x   subject to   E x = e,   lower <= x <= upper,   some x fixed.
+
+A step solves with A + D, where D is a nonnegative diagonal: the pattern never changes, so the analysis is made once. At the end active
+bounds are made exact by a primal-dual active set method on the same factor.
+
+Sources: Mehrotra 1992 (predictor-corrector); Nocedal, Wright 2006 (chapter 16.6); Hintermueller, Ito, Kunisch 2002 (active sets).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve.api.definite import cholesky
+from meshsolve.api.factors import ildl
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning, SingularMatrixError
+from meshsolve.options import as_number, thread_count
+from meshsolve.report import Report, warn, without_warnings
+from meshsolve.sparse.columns import as_array, as_indices
+from meshsolve.sparse.matrix import as_symmetric
+from meshsolve.types import Array, ArrayLike, Matrix
+
+STEPS = 100             # of the interior point method; 10 to 40 are usual
+ACTIVE_SETS = 30        # changes of the active set at the end
+TO_BOUNDARY = 0.995     # share of the way to the nearest bound that a step may go
+OPENED = 1e-9           # width of equal bounds for the interior point method, relative to their value
+
+
+@dataclass
+class QuadraticInfo:
+    """How a minimum was found.
+
+    Attributes
+    ----------
+    converged : bool
+        ``kkt_residual`` is at most ``tol``.
+    kkt_residual : float
+        Largest violation of the optimality conditions, relative to the largest of b and A x: gradient on free rows, its sign at active
+        bounds, bounds, equalities.
+    iterations : int
+        Factorizations.
+    active : (n,) int8
+        -1 at the lower bound, 1 at the upper bound, 0 between them.
+    multipliers : (m,) float64
+        y of the equalities: A x - b = E^T y + z, where z is not negative at lower bounds and not positive at upper ones.
+    reason : str
+    report : Report
+    """
+
+    converged: bool
+    kkt_residual: float
+    iterations: int
+    active: Array
+    multipliers: Array
+    reason: str = "converged"
+    report: Report = field(default_factory=Report)
+
+
+class Quadratic:
+    """A convex quadratic function, to be minimized for many b, bounds and prescribed values on one analysis.
+
+    Parameters
+    ----------
+    A : (n, n) symmetric matrix of any kind
+        Positive definite on the free rows, or on the null space of ``Aeq`` there.
+    fixed : (f,) integers, one integer, or (n,) bool, optional
+        Rows whose values are prescribed.
+    Aeq : (m, n) matrix, optional
+        Rows of equalities, linearly independent.
+    threads : int, optional
+
+    Raises
+    ------
+    InvalidInputError
+        A is not square or holds NaN, ``Aeq`` has another number of columns, every row is fixed.
+    NotSymmetricError
+        A is not symmetric: ``.row``, ``.column``.
+
+    Examples
+    --------
+    A string that is pressed down on a table:
+
+    >>> import numpy as np, meshsolve as ms
+    >>> A = ms.datasets.grid2d(7, 1, boundary="dirichlet") - 2 * np.eye(7)
+    >>> x, info = ms.Quadratic(A).minimize(-np.ones(7), lower=-3.0)
+    >>> x.round(6).tolist()
+    [-2.0, -3.0, -3.0, -3.0, -3.0, -3.0, -2.0]
+    """
+
+    def __init__(self, A: Matrix, fixed: ArrayLike | None = None, Aeq: Matrix | None = None, *, threads: int | None = None) -> None:
+        self._threads = thread_count(threads)
+        M = as_symmetric(A, threads=self._threads)
+        self._A, self.n = M.to_scipy(), M.n
+        free = np.ones(M.n, bool)
+        if fixed is not None:
+            free[as_indices(fixed, M.n)] = False
+        if not free.any():
+            raise InvalidInputError("fixed must leave a row free, got all of them")
+        self._free, self._fixed = np.flatnonzero(free), np.flatnonzero(~free)
+        self._E = _equalities(Aeq, M.n)
+        self._block = _with_diagonal(self._A[self._free][:, self._free])
+        self._rows = np.repeat(np.arange(len(self._free)), np.diff(self._block.indptr))
+        self._diagonal = np.flatnonzero(self._rows == self._block.indices)
+        self._constraints = sp.csr_array(self._E[:, self._free])
+        self._factor = None
+
+    def minimize(self, b: ArrayLike, fixed_values: ArrayLike | None = None, beq: ArrayLike | None = None, lower: ArrayLike | None = None,
+                 upper: ArrayLike | None = None, *, tol: float = 1e-9) -> tuple[Array, QuadraticInfo]:
+        """Minimize 1/2 x^T A x - b^T x.
+
+        Parameters
+        ----------
+        b : (n,) array_like
+        fixed_values : (f,) array_like or number, optional
+            Values of the fixed rows, ascending; default 0. Bounds do not apply to them.
+        beq : (m,) array_like, optional
+            Right-hand sides of the equalities; default 0.
+        lower, upper : (n,) array_like or number, optional
+            Bounds; -inf and inf do not bound a row. Equal bounds fix a value.
+        tol : float
+            Largest ``kkt_residual``.
+
+        Returns
+        -------
+        x : (n,) float64
+        info : QuadraticInfo
+
+        Raises
+        ------
+        InvalidInputError
+            A shape does not fit, NaN, ``lower`` above ``upper`` (names the row).
+        NotPositiveDefiniteError
+            A is not positive definite on the free rows, and nothing bounds x.
+        SingularMatrixError
+            Rows of ``Aeq`` depend on others on the free rows.
+
+        Warns
+        -----
+        ConvergenceWarning
+            ``tol`` was not reached: no point may satisfy bounds and equalities.
+        """
+        b, e = _vector(b, self.n, "b"), _vector(0.0 if beq is None else beq, self._E.shape[0], "beq")
+        lo, hi = (_bound(x, self.n, name, default) for x, name, default in ((lower, "lower", -np.inf), (upper, "upper", np.inf)))
+        if (lo > hi).any():
+            k = int((lo > hi).argmax())
+            raise InvalidInputError(f"lower must not be above upper, in row {k} they are {lo[k]:.6g} and {hi[k]:.6g}")
+        tol, x = as_number(tol, "tol", above=True), np.zeros(self.n)
+        x[self._fixed] = _vector(0.0 if fixed_values is None else fixed_values, len(self._fixed), "fixed_values")
+        problem = _Problem(self, (b - self._A @ x)[self._free], e - self._E @ x, lo[self._free], hi[self._free])
+        y, active = problem.solve(tol)
+        x[self._free] = problem.x
+        at = np.zeros(self.n, np.int8)
+        at[self._free] = active
+        residual = problem.residual(active)
+        info = QuadraticInfo(residual <= tol, residual, problem.steps, at, y, report=problem.report)
+        if not info.converged:
+            info.reason = "the optimality conditions are not met; no point may satisfy bounds and equalities"
+            warn(f"Quadratic.minimize: {info.reason} (residual {residual:.1e}, tol {tol:.1e})", ConvergenceWarning)
+        return x, info
+
+    def _solver(self, added, active=None):
+        """Callable (f,), (m,) -> (x, y): solves (A + diag(added)) x - E^T y = f, E x = e. ``active`` rows of x are f itself."""
+        data = self._block.data.copy()
+        data[self._diagonal] += added
+        constraints = self._constraints
+        if active is not None and active.any():
+            data[active[self._rows] | active[self._block.indices]] = 0
+            data[self._diagonal[active]] = 1
+            constraints = sp.csr_array(constraints @ sp.diags_array((~active).astype(float)))
+        H = sp.csr_array((data, self._block.indices, self._block.indptr), shape=self._block.shape)
+        if self._E.shape[0] == 0:
+            self._factor = cholesky(H, threads=self._threads) if self._factor is None else self._factor.refactor(H)
+            return lambda f, e: (self._factor.solve(f), np.zeros(0))
+        return self._saddle(H, constraints, active is not None)
+
+    def _saddle(self, H, constraints, has_active):
+        """The same with equalities, on the complete L D L^T factor of [H E^T; E 0]. Equalities without a free row have the multiplier 0."""
+        n, m = H.shape[0], self._E.shape[0]
+        without = (abs(constraints).sum(axis=1) == 0) & has_active
+        corner = sp.coo_array((-without.astype(np.float64), (range(m), range(m))), shape=(m, m))      # stores zeros: one pattern
+        K = sp.csr_array(sp.block_array([[H, constraints.T], [constraints, corner]]))
+        with without_warnings(MeshsolveWarning):
+            self._factor = ildl(K, fill_level=None, threads=self._threads) if self._factor is None else self._factor.refactor(K)
+            inertia = self._factor.inertia
+        if inertia[1] != m or inertia[2]:
+            raise SingularMatrixError("the equalities must be independent and A positive definite on their null space: the saddle point "
+                                      f"matrix has {inertia[1]} negative and {inertia[2]} zero eigenvalues, must have {m} and 0")
+
+        def solve(f, e):
+            both = self._factor.solve(np.r_[f, e])
+            return both[:n], -both[n:]
+        return solve
+
+
+class _Problem:
+    """One minimization on the free rows."""
+
+    def __init__(self, quadratic, b, e, lo, hi):
+        self.q, self.b, self.e, self.lo, self.hi = quadratic, b, e, lo, hi
+        self.has_lo, self.has_hi = np.isfinite(lo), np.isfinite(hi)
+        self.steps, self.report, self.x = 0, Report(threads=quadratic._threads), np.zeros(len(b))
+
+    def solve(self, tol):
+        """(multipliers of the equalities, active (n,) int8)."""
+        free = np.zeros(len(self.b), np.int8)
+        if not (self.has_lo | self.has_hi).any():
+            self.x, self.y = self._solver(0.0)(self.b, self.e)
+            return self.y, free
+        with self.report.phase("interior point"):
+            y, zl, zu = self._interior_point(tol)
+        with self.report.phase("active set"):
+            return self._active_set(y, zl, zu)
+
+    def _solver(self, added, active=None):
+        self.steps += 1
+        return self.q._solver(added, active)
+
+    def gradient(self):
+        return self.q._block @ self.x - self.b
+
+    def scale(self):
+        """What residuals are measured against."""
+        return max(abs(self.b).max(), abs(self.q._block @ self.x).max(), np.finfo(float).tiny)
+
+    def residual(self, active):
+        """Largest violation of the optimality conditions, relative to :meth:`scale`."""
+        E = self.q._constraints
+        g = self.gradient() - E.T @ self.y
+        g = np.where(active < 0, np.minimum(g, 0), np.where(active > 0, np.maximum(g, 0), g))
+        g[self.lo == self.hi] = 0                           # held whatever the sign of the multiplier is
+        outside = np.maximum(np.maximum(self.lo - self.x, self.x - self.hi), 0) * abs(self.q._block.data[self.q._diagonal])
+        off = abs(E @ self.x - self.e).max(initial=0) / max(abs(self.e).max(initial=0), abs(self.x).max(), np.finfo(float).tiny)
+        return float(max(abs(g).max() / self.scale(), outside.max() / self.scale(), off))
+
+    def _start(self):
+        """(x, zl, zu): the middle of two bounds, a unit inside of one, and multipliers of the size of the gradient."""
+        lo, hi = np.where(self.has_lo, self.lo, 0), np.where(self.has_hi, self.hi, 0)
+        both = self.has_lo & self.has_hi
+        unit = (hi - lo)[both].max() / 2 if both.any() else max(1.0, abs(lo).max(), abs(hi).max())
+        x = np.where(both, (lo + hi) / 2, np.where(self.has_lo, lo + unit, np.where(self.has_hi, hi - unit, 0.0)))
+        size = max(abs(self.q._block @ x - self.b).max(), np.finfo(float).tiny)
+        return x, np.where(self.has_lo, size, 0.0), np.where(self.has_hi, size, 0.0)
+
+    def _interior_point(self, tol):
+        """(y, zl, zu) with x, by Mehrotra's predictor-corrector. Equal bounds are opened a little."""
+        equal = self.has_lo & (self.lo == self.hi)
+        gap = np.where(equal, OPENED * np.maximum(abs(np.where(equal, self.lo, 0)), 1), 0)
+        self.x, zl, zu = self._start()
+        y = np.zeros(len(self.e))
+        for _ in range(STEPS):
+            sl, su = np.where(self.has_lo, self.x - self.lo + gap, 1.0), np.where(self.has_hi, self.hi - self.x + gap, 1.0)
+            dual, primal = self.gradient() - self.q._constraints.T @ y - zl + zu, self.q._constraints @ self.x - self.e
+            mu = self._mean_product(sl, su, zl, zu)
+            if self._is_small(dual, primal, mu, tol):
+                break
+            with np.errstate(divide="ignore", over="ignore"):
+                added = zl / sl + zu / su
+            if not np.isfinite(added).all():                # no point inside: multipliers grow without bound
+                break
+            newton = functools.partial(self._newton, self._solver(added), dual, primal, sl, su, zl, zu)
+            dx, _, dzl, dzu = newton(0.0, 0.0)
+            a, d = self._lengths(sl, su, zl, zu, dx, dzl, dzu, 1.0)
+            after = self._mean_product(sl + a * dx, su - a * dx, zl + d * dzl, zu + d * dzu)
+            target = mu * (after / mu) ** 3
+            dx, dy, dzl, dzu = newton(target - dx * dzl, target + dx * dzu)
+            a, d = self._lengths(sl, su, zl, zu, dx, dzl, dzu, TO_BOUNDARY)
+            self.x, y, zl, zu = self.x + a * dx, y + d * dy, zl + d * dzl, zu + d * dzu
+        return y, zl, zu
+
+    def _mean_product(self, sl, su, zl, zu):
+        """Mean product of slacks and multipliers."""
+        return ((sl * zl)[self.has_lo].sum() + (su * zu)[self.has_hi].sum()) / (self.has_lo.sum() + self.has_hi.sum())
+
+    def _is_small(self, dual, primal, mu, tol):
+        """True if the optimality conditions hold well enough for the active set to be read off."""
+        gap = max(abs(dual).max(), mu / max(abs(self.x).max(), np.finfo(float).tiny))
+        return gap <= 0.1 * tol * self.scale() and abs(primal).max(initial=0) <= tol * max(abs(self.e).max(initial=0), 1)
+
+    def _newton(self, solve, dual, primal, sl, su, zl, zu, cl, cu):
+        """(dx, dy, dzl, dzu): the step whose products of slack and multiplier become ``cl`` and ``cu``."""
+        right = np.where(self.has_lo, cl / sl - zl, 0) - np.where(self.has_hi, cu / su - zu, 0)
+        dx, dy = solve(right - dual, -primal)
+        return dx, dy, np.where(self.has_lo, (cl - zl * dx) / sl - zl, 0), np.where(self.has_hi, (cu + zu * dx) / su - zu, 0)
+
+    def _lengths(self, sl, su, zl, zu, dx, dzl, dzu, share):
+        """(primal, dual) step lengths that keep slacks and multipliers positive."""
+        def longest(values, steps, where):
+            down = where & (steps < 0)
+            return min(1.0, share * float((values[down] / -steps[down]).min(initial=np.inf)))
+        a = min(longest(sl, dx, self.has_lo), longest(su, -dx, self.has_hi))
+        d = min(longest(zl, dzl, self.has_lo), longest(zu, dzu, self.has_hi))
+        return (min(a, d),) * 2 if len(self.e) else (a, d)
+
+    def _active_set(self, y, zl, zu):
+        """(y, active). Bounds that the multipliers hold are met exactly, then the set changes until all signs are right. The interior point
+        stays if that does not lower the residual."""
+        at_lower = self.has_lo & ((zl > self._slack(self.x - self.lo)) | (self.lo == self.hi))
+        at_upper = self.has_hi & (zu > self._slack(self.hi - self.x)) & ~at_lower
+        active, self.y = (at_upper.astype(np.int8) - at_lower), y
+        best = self.residual(active), self.x, y, active
+        for _ in range(ACTIVE_SETS):
+            try:
+                self._solve_active(active)
+            except SingularMatrixError:                     # equalities depend on each other on the rows that are left
+                break
+            now = self.residual(active)
+            best = (now, self.x, self.y, active) if now < best[0] else best
+            g = self.gradient() - self.q._constraints.T @ self.y
+            lower = (self.has_lo & (self.x < self.lo)) | ((active < 0) & ((g > 0) | (self.lo == self.hi)))
+            upper = (self.has_hi & (self.x > self.hi)) | ((active > 0) & (g < 0))
+            before, active = active, (upper & ~lower).astype(np.int8) - lower
+            if (active == before).all():
+                break
+        _, self.x, self.y, active = best
+        return self.y, active
+
+    def _solve_active(self, active):
+        """x and y with the active rows at their bounds."""
+        at = active != 0
+        value = np.where(active < 0, self.lo, np.where(active > 0, self.hi, 0.0))
+        right = np.where(at, value, self.b - self.q._block @ value)
+        x, self.y = self._solver(0.0, at)(right, self.e - self.q._constraints @ value)
+        self.x = np.where(at, value, x)
+
+    def _slack(self, distance):
+        """A distance to a bound in the unit of multipliers."""
+        return distance * abs(self.q._block.data[self.q._diagonal])
+
+
+def _with_diagonal(A):
+    """A csr_array with its whole diagonal stored."""
+    A = A.tocoo()
+    n = A.shape[0]
+    out = sp.csr_array((np.r_[A.data, np.zeros(n)], (np.r_[A.row, np.arange(n)], np.r_[A.col, np.arange(n)])), shape=A.shape)
+    out.sum_duplicates()
+    return out
+
+
+def _equalities(Aeq, n):
+    if Aeq is None:
+        return sp.csr_array((0, n))
+    E = sp.csr_array(np.atleast_2d(Aeq) if not sp.issparse(Aeq) else Aeq).astype(np.float64)
+    if E.shape[1] != n or not np.isfinite(E.data).all():
+        raise InvalidInputError(f"Aeq must be a finite matrix with {n} columns, as A has, got shape {E.shape}")
+    return E
+
+
+def _vector(x, n, name):
+    """(n,) float64 from a vector or a number, all finite."""
+    x = np.asarray(as_array(x, name) if np.ndim(x) else x, dtype=np.float64)
+    if x.shape not in ((), (n,)) or not np.isfinite(x).all():
+        raise InvalidInputError(f"{name} must be a number or {n} finite numbers, got shape {x.shape}" if x.shape not in ((), (n,)) else
+                                f"{name} must be finite")
+    return np.broadcast_to(x, n).copy()
+
+
+def _bound(x, n, name, default):
+    """(n,) float64 bounds, which may be infinite."""
+    x = np.asarray(default if x is None else x, dtype=np.float64)
+    if x.shape not in ((), (n,)) or np.isnan(x).any():
+        raise InvalidInputError(f"{name} must be a number or {n} numbers without NaN, got shape {x.shape}")
+    return np.broadcast_to(x, n).copy()

@@ -1,0 +1,280 @@
+"""The smallest eigenpairs of A x = lambda M x, or all in an interval, by shift-invert block Lanczos on our factors.
+
+With a shift sigma below the spectrum A - sigma M is positive definite and Cholesky serves: a singular Laplacian needs no trick. Inside the
+spectrum the complete L D L^T factor does, and its inertia is the number of eigenvalues below the shift (Sylvester's law).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg as spla
+
+from meshsolve import device
+from meshsolve.api.factors import parac
+from meshsolve.eigen.pencil import Pencil
+from meshsolve.eigen.search import NEAR_ZERO, Search, in_interval, smallest
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, NotPositiveDefiniteError, OutOfMemoryError
+from meshsolve.memory import ensure_memory
+from meshsolve.options import as_flag, as_integer, as_number, as_seed, is_auto, one_of, thread_count
+from meshsolve.report import Report, warn
+from meshsolve.sparse.constraints import checked
+from meshsolve.sparse.places import place_of_factor
+from meshsolve.types import ArrayLike, Auto, Device, Matrix
+
+SMALL = 300             # rows up to which a dense method takes no longer
+SHARE = 3               # from n / SHARE pairs on, too
+BLOCKS = 300            # blocks that the iteration may take, and for each eight pairs another BLOCKS_A_BLOCK
+BLOCKS_A_BLOCK = 20
+METHODS = ("auto", "lanczos", "lobpcg", "dense")
+
+@dataclass
+class EigenInfo:
+    """How eigenpairs were found.
+
+    Attributes
+    ----------
+    method : str
+        ``"lanczos"``; ``"dense"`` for small matrices and for more than a third of all pairs; ``"lobpcg"`` where there is no memory for
+        a complete factor.
+    converged : bool
+        Every residual is at most ``tol``, and where the number of eigenvalues was counted none is missing.
+    count : int or None
+        Number of eigenvalues in the interval, or below the gap nearest to the last value; from the inertia. None without ``count``.
+    residuals : (k,) float64
+        ||A x - w M x|| / ((||A||_1 + |w| ||M||_1) ||x||) of each pair, recomputed.
+    iterations : int
+        Blocks that the operator was applied to, 8 columns each.
+    shifts : list of float
+        Where A - sigma M was factored, those for counts included.
+    reason : str
+    report : Report
+        Seconds of ``factor``, ``lanczos``, ``count``, ``vectors``.
+    """
+
+    method: str
+    converged: bool
+    count: int | None
+    residuals: np.ndarray
+    iterations: int
+    shifts: list[float]
+    reason: str = "converged"
+    report: Report = field(default_factory=Report)
+
+
+class Eigenpairs(NamedTuple):
+    """What :func:`eigsh` returns; unpacks as ``(w, X, info)``.
+
+    Parameters
+    ----------
+    values : (k,) float64
+        Eigenvalues, ascending.
+    vectors : (n, k) float64
+        Eigenvectors X with X^T M X = I.
+    info : EigenInfo
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    info: EigenInfo
+
+
+def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float, float] | None = None, *, sigma: Auto | float = "auto",
+          tol: float = 1e-9, maxiter: int | None = None, count: bool = True, fixed: ArrayLike | None = None, pin: bool = False,
+          method: Literal["auto", "lanczos", "lobpcg", "dense"] = "auto", seed: int = 0, device: Device = "auto",
+          threads: int | None = None) -> Eigenpairs:
+    """The k smallest eigenpairs of A x = w M x, or all with lo <= w < hi, with multiplicity.
+
+    Parameters
+    ----------
+    A : (n, n) symmetric matrix of any kind
+        Positive semidefinite, and it may be singular; indefinite with ``interval``, or with ``sigma`` below its eigenvalues.
+    k : int
+        Number of pairs, less than n. Without effect if ``interval`` is given.
+    M : (n, n) symmetric positive definite matrix, optional
+        Default: the identity. A diagonal M may have zeros. Rows that are zero in A and M are left out: X is 0 there.
+    interval : (float, float), optional
+        All eigenvalues in [lo, hi), their number proved by the inertia at both ends. An end that equals an eigenvalue to rounding is
+        moved up: see ``info.shifts``.
+    sigma : "auto" or float
+        Shift below all eigenvalues. ``"auto"`` chooses it from the matrices, in any unit of length.
+    tol : float
+        Largest residual ||A x - w M x|| / ((||A||_1 + |w| ||M||_1) ||x||) of a pair.
+    maxiter : int, optional
+        Blocks of 8 solves that the iteration may take.
+    count : bool
+        Whether to compare the number of pairs found with the inertia, at the price of a complete factor. Without, copies of a multiple
+        eigenvalue may be missing.
+    fixed : (f,) integers, one integer, or (n,) bool, optional
+        Rows where x is 0 (Dirichlet).
+    pin : bool
+        Leave out the eigenvalue 0 of a matrix whose rows sum to 0: one constant per connected component.
+    method : {"auto", "lanczos", "lobpcg", "dense"}
+        ``"lobpcg"`` is scipy's, preconditioned by :func:`parac`: for Laplacians whose complete factor does not fit into memory.
+    seed : int
+        Of the first block.
+    device : {"auto", "cpu", "cuda"}
+        Where factor, basis and products lie.
+    threads : int, optional
+        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
+
+    Returns
+    -------
+    Eigenpairs
+        ``(w, X, info)``: w (k,) float64 ascending; X (n, k) float64 with X^T M X = I, the largest entry of each column positive, on the
+        GPU where A is; info : EigenInfo.
+
+    Raises
+    ------
+    InvalidInputError
+        k is not in 1 .. n - 1; lo >= hi; A or M is not square, not symmetric, holds NaN; the number of eigenvalues below an end of the
+        interval is not decided.
+    NotPositiveDefiniteError
+        ``.column``: A has a negative eigenvalue and no interval is given, or M is not positive definite.
+    NotLaplacianError
+        ``pin=True``, and a row of A does not sum to 0.
+    OutOfMemoryError, DeviceUnavailableError
+
+    Warns
+    -----
+    ConvergenceWarning
+        Some pairs did not reach ``tol``, or some are missing: ``info.converged`` is False. There may be fewer than k.
+
+    Notes
+    -----
+    One Cholesky factor, about 10 + k / 3 solves with 8 right-hand sides, O(n k^2) operations and 16 n k bytes for orthogonalization,
+    and one L D L^T factor for the count. Sources: :mod:`meshsolve.eigen.search`, :mod:`meshsolve.eigen.lanczos`.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> w, X, info = ms.eigsh(ms.datasets.grid2d(30, 20), 4)
+    >>> w.round(6).tolist()
+    [0.0, 0.010956, 0.024623, 0.035579]
+    """
+    pin = checked(fixed, pin)
+    report = Report(threads=thread_count(threads))
+    place = place_of_factor(device, A)
+    pencil = Pencil(A, M, fixed, pin, place, report.facts["threads"])
+    tol, seed = as_number(tol, "tol", above=True), as_seed(seed)
+    bounds = _checked_interval(interval)
+    wanted = 0 if bounds else as_integer(k, "k") + pencil.constants
+    rank = pencil.n if pencil.masses is None else np.count_nonzero(pencil.masses)
+    if wanted >= pencil.n or wanted > rank:
+        raise InvalidInputError(f"k must be less than the number of rows that take part and have mass, {rank - pencil.constants}, got {k}")
+    sigma = sigma if is_auto(sigma) else as_number(sigma, "sigma", least=-np.inf)
+    most = BLOCKS + BLOCKS_A_BLOCK * wanted // 8 if maxiter is None else as_integer(maxiter, "maxiter")
+    search = Search(pencil, tol, most, seed, report)
+    method, (w, X, number, done) = _run(search, one_of(method, "method", METHODS), wanted, bounds, sigma, as_flag(count, "count"))
+    w, X = w[pencil.constants:], X[:, pencil.constants:]
+    return _delivered(search, A, method, w, X, number, done)
+
+
+def _checked_interval(interval):
+    """(lo, hi) as finite numbers, or None."""
+    if interval is None:
+        return None
+    try:
+        lo, hi = (float(end) for end in interval)
+    except (TypeError, ValueError) as e:
+        raise InvalidInputError(f"interval must be two numbers (lo, hi), got {interval!r}") from e
+    if not (np.isfinite([lo, hi]).all() and lo < hi):
+        raise InvalidInputError(f"interval must be two finite numbers lo < hi, got ({lo:.6g}, {hi:.6g})")
+    return lo, hi
+
+
+def _run(search, method, k, bounds, sigma, counted):
+    """(method, (values, vectors, count, whether all converged)) by the method that fits."""
+    n = search.pencil.n
+    if method == "dense" or method == "auto" and n <= SMALL or method != "lobpcg" and (k > n // SHARE or n < 5 * 8):
+        return "dense", _dense(search, k, bounds)
+    if method == "lobpcg":
+        return "lobpcg", _lobpcg(search, k)
+    try:
+        return "lanczos", in_interval(search, *bounds) if bounds else smallest(search, k, sigma, counted)
+    except OutOfMemoryError:
+        if method == "lanczos" or bounds:
+            raise
+        return "lobpcg", _lobpcg(search, k)
+
+
+def _dense(search, k, bounds):
+    """All pairs by LAPACK, of which some are kept."""
+    pencil = search.pencil
+    ensure_memory(24 * pencil.n**2, f"a dense matrix of {pencil.n} rows, of which more than a third of all pairs are asked for,")
+    with search.report.phase("dense"):
+        try:
+            w, X = _all_pairs(pencil)
+        except np.linalg.LinAlgError as e:
+            raise NotPositiveDefiniteError("M must be positive definite, and A positive semidefinite where M has zeros: a Cholesky "
+                                           "factorization fails", column=pencil.row(0)) from e
+    chosen = np.flatnonzero((w >= bounds[0]) & (w < bounds[1])) if bounds else np.arange(k)
+    return w[chosen], pencil.place.bring(np.ascontiguousarray(X[:, chosen])), len(chosen), True
+
+
+def _all_pairs(pencil):
+    """(values, vectors) of the whole pencil by LAPACK. Where M has zeros, those of M x = theta (A - sigma M) x with theta > 0."""
+    if pencil.masses is None or pencil.masses.min() > 0:
+        return scipy.linalg.eigh(pencil.A.toarray(), pencil.M.toarray())
+    sigma = -NEAR_ZERO * pencil.scale()
+    theta, X = scipy.linalg.eigh(pencil.M.toarray(), pencil.shifted(sigma).toarray())
+    finite = np.arange(pencil.n)[::-1][:np.count_nonzero(pencil.masses)]            # by descending theta
+    return sigma + 1 / theta[finite], X[:, finite]
+
+
+def _lobpcg(search, k):
+    """The k smallest pairs by scipy's LOBPCG with an approximate Cholesky factor; nothing is counted."""
+    pencil = search.pencil
+    with search.report.phase("lobpcg"):
+        P = parac(pencil.shifted(-NEAR_ZERO * pencil.scale()), seed=search.seed, threads=pencil.threads)
+        start = np.random.default_rng(search.seed).standard_normal((pencil.n, k + 2))
+        with np.errstate(all="ignore"):
+            w, X, history = spla.lobpcg(pencil.A, start, B=pencil.M, M=P, tol=search.tol * pencil.scale(), maxiter=search.maxiter,
+                                        largest=False, retResidualNormsHistory=True)
+    search.iterations += len(history)
+    return w[:k], pencil.place.bring(X[:, :k]), None, True
+
+
+def _delivered(search, A, method, w, X, number, done):
+    """The pairs in the caller's rows, normalized and measured."""
+    pencil, report = search.pencil, search.report
+    xp = pencil.place.xp
+    X = _normalized(pencil, X)
+    residuals = _residuals(pencil, w, X)
+    converged = bool(done and (residuals <= search.tol).all())
+    reason = "converged" if converged else "residuals above tol" if (residuals > search.tol).any() else "eigenvalues are missing"
+    if not converged:
+        warn(f"eigsh: {reason} after {search.iterations} blocks (largest residual {residuals.max(initial=0):.1e}, tol {search.tol:.1e}); "
+             "raise maxiter or tol", ConvergenceWarning)
+    if pencil.rows is not None:
+        whole = xp.zeros((pencil.size, X.shape[1]))
+        whole[pencil.place.bring(pencil.rows)] = X
+        X = whole
+    return Eigenpairs(w, X, EigenInfo(method, converged, number, residuals, search.iterations, search.shifts, reason, report))
+
+
+def _normalized(pencil, X):
+    """X with X^T M X = I, by Cholesky QR, and the entry of largest absolute value of each column positive: the first among equals."""
+    if X.shape[1] == 0:
+        return X
+    xp, M = pencil.place.xp, pencil.product(pencil.M)
+    X = X / xp.sqrt((X * M(X)).sum(axis=0))
+    G = X.T @ M(X)
+    inverse = scipy.linalg.solve_triangular(np.linalg.cholesky(device.to_host((G + G.T) / 2)), np.eye(len(G)), lower=True)
+    X = X @ pencil.place.bring(np.ascontiguousarray(inverse.T))
+    largest = (abs(X) >= (1 - 1e-8) * abs(X).max(axis=0)).argmax(axis=0)
+    return X * xp.where(X[largest, xp.arange(X.shape[1])] < 0, -1.0, 1.0)
+
+
+def _residuals(pencil, w, X):
+    """(k,) relative residuals of the pairs, on the host."""
+    place = pencil.place
+    A, M, values = pencil.product(pencil.A), pencil.product(pencil.M), place.bring(w)
+    left = A(X) - M(X) * values
+    norms = [float(abs(matrix).sum(axis=0).max()) for matrix in (pencil.A, pencil.M)]
+    lengths = place.xp.sqrt((X * X).sum(axis=0))
+    found = place.xp.sqrt((left * left).sum(axis=0)) / ((norms[0] + abs(values) * norms[1]) * lengths)
+    return device.to_host(found)

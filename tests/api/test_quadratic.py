@@ -1,0 +1,98 @@
+"""Quadratic programs: every answer is checked against its optimality conditions."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+
+A = ms.datasets.grid2d(20, 15, boundary="dirichlet")
+B = np.sin(np.arange(300.0))
+
+
+def check(A, b, x, info, lower=-np.inf, upper=np.inf, E=None, e=0.0, fixed=()):
+    """Gradient 0 on free rows, signs at bounds, bounds and equalities met exactly or to rounding."""
+    E = np.zeros((0, len(b))) if E is None else E
+    g = A @ x - b - E.T @ info.multipliers
+    free = np.ones(len(b), bool)
+    free[list(fixed)] = False
+    assert (x[free] >= np.broadcast_to(lower, len(b))[free]).all() and (x[free] <= np.broadcast_to(upper, len(b))[free]).all()
+    scale = max(abs(b).max(), abs(A @ x).max())
+    assert abs(g[free & (info.active == 0)]).max(initial=0) < 1e-8 * scale
+    free &= np.broadcast_to(lower, len(b)) < np.broadcast_to(upper, len(b))                        # equal bounds have any sign
+    assert (g[free & (info.active < 0)] > -1e-8 * scale).all() and (g[free & (info.active > 0)] < 1e-8 * scale).all()
+    assert np.allclose(E @ x, e, atol=1e-8) and info.converged and info.kkt_residual <= 1e-9
+
+
+@pytest.mark.parametrize("bounds", [{}, {"lower": -0.05}, {"upper": 0.02}, {"lower": -0.05, "upper": 0.1}, {"lower": 0.0, "upper": 0.0},
+                                    {"lower": -1e3, "upper": 1e3}, {"lower": np.where(np.arange(300) % 3, -np.inf, -0.01)}], ids=str)
+@pytest.mark.parametrize("with_equalities", [False, True])
+def test_optimality(bounds, with_equalities):
+    E = np.stack([np.ones(300), np.arange(300) < 5.0]) if with_equalities else None
+    e = [0.0, 0.0]
+    x, info = ms.Quadratic(A, Aeq=E).minimize(B, beq=e if with_equalities else None, **bounds)
+    check(A, B, x, info, bounds.get("lower", -np.inf), bounds.get("upper", np.inf), E)
+    if not bounds and not with_equalities:
+        assert np.allclose(A @ x, B) and info.iterations == 1
+
+
+def test_against_an_exhaustive_search():
+    """All 3^5 active sets of a small problem."""
+    rng = np.random.default_rng(0)
+    G = rng.standard_normal((5, 5))
+    H, b, best = G @ G.T + 0.1 * np.eye(5), 3 * rng.standard_normal(5), (np.inf, None)
+    for code in range(3**5):
+        side = np.array([code // 3**k % 3 - 1 for k in range(5)])
+        x = side * 0.4
+        inside = side == 0
+        x[inside] = np.linalg.solve(H[np.ix_(inside, inside)], (b - H @ x)[inside])
+        if (abs(x) <= 0.4 + 1e-12).all():
+            best = min(best, (0.5 * x @ H @ x - b @ x, tuple(x)))
+    x, info = ms.Quadratic(H).minimize(b, lower=-0.4, upper=0.4)
+    assert np.allclose(x, best[1], atol=1e-9) and info.converged
+
+
+def test_fixed_rows_have_their_values():
+    x, info = ms.Quadratic(A, fixed=[0, 7]).minimize(B, fixed_values=[3, -4], lower=-0.05)
+    assert x[0] == 3 and x[7] == -4
+    check(A, B, x, info, lower=-0.05, fixed=(0, 7))
+
+
+def test_a_semidefinite_matrix_with_an_equality():
+    L = ms.datasets.grid2d(20, 15)
+    x, info = ms.Quadratic(L, Aeq=np.ones((1, 300))).minimize(B, lower=-0.1)
+    check(L, B, x, info, lower=-0.1, E=np.ones((1, 300)))
+
+
+def test_a_bilaplacian_in_any_unit():
+    mesh = ms.datasets.icosphere(2)
+    for unit in (1e-3, 1.0, 1e3):
+        m = ms.Mesh(mesh.vertices * unit, mesh.faces)
+        L = ms.cotan_laplacian(m)
+        Q = sp.csr_array(L @ sp.diags_array(1 / ms.mass_matrix(m).diagonal()) @ L)
+        x, info = ms.Quadratic(Q, fixed=[0, 9]).minimize(np.zeros(162), fixed_values=[1, 0], lower=0, upper=1)
+        check(Q, np.zeros(162), x, info, 0, 1, fixed=(0, 9))
+
+
+def test_one_analysis_serves_many_problems():
+    Q = ms.Quadratic(A)
+    first = Q.minimize(B, lower=-0.05)[0]
+    Q.minimize(-B, upper=0.3)
+    assert np.array_equal(Q.minimize(B, lower=-0.05)[0], first)
+
+
+@pytest.mark.parametrize(("make", "ask", "error"), [
+    ({}, {"lower": 1, "upper": 0}, "row 0"), ({}, {"lower": np.nan}, "lower"), ({}, {"lower": np.zeros(3)}, "lower"), ({}, {"b": np.full(300, np.nan)}, "b "),
+    ({}, {"b": np.zeros(4)}, "b "), ({"fixed": np.ones(300, bool)}, {}, "row free"), ({"fixed": [300]}, {}, "fixed"), ({"Aeq": np.ones((1, 4))}, {}, "Aeq"),
+    ({"Aeq": np.ones((1, 300))}, {"beq": [1, 2]}, "beq"), ({"Aeq": np.ones((2, 300))}, {}, "independent"), ({}, {"tol": 0}, "tol")])
+def test_bad_input(make, ask, error):
+    with pytest.raises(ms.MeshsolveError, match=error):
+        ms.Quadratic(A, **make).minimize(**{"b": B} | ask)
+
+
+def test_what_has_no_minimum_or_no_point():
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        ms.Quadratic(-A).minimize(B)
+    with pytest.warns(ms.ConvergenceWarning, match="no point"):
+        _, info = ms.Quadratic(A, Aeq=np.ones((1, 300))).minimize(B, beq=[5.0], lower=0, upper=0.01)
+    assert not info.converged and "no point" in info.reason

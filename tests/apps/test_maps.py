@@ -1,0 +1,201 @@
+"""Maps to the plane, deformations and skinning weights: flat patches, rigid motions and developable surfaces come back exactly."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import meshsolve as ms
+
+METHODS = ("lscm", "conformal", "arap")
+
+
+def grid(nx=14, ny=9, shape=None):
+    """A grid of nx x ny vertices, lifted by ``shape`` (x, y) -> (n, 3)."""
+    x, y = np.meshgrid(np.arange(nx) / (nx - 1), np.arange(ny) / (nx - 1), indexing="ij")
+    k = np.arange(nx * ny).reshape(nx, ny)
+    a, b, c, d = (part.ravel() for part in (k[:-1, :-1], k[1:, :-1], k[1:, 1:], k[:-1, 1:]))
+    faces = np.vstack([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
+    x, y = x.ravel(), y.ravel()
+    return ms.Mesh(np.stack([x, y, 0 * x], 1) if shape is None else shape(x, y), faces)
+
+
+def cylinder(x, y):
+    return np.stack([np.cos(2 * x), y, np.sin(2 * x)], 1) / 2
+
+
+def hill(x, y):
+    return np.stack([x, y, 0.4 * np.exp(-20 * ((x - 0.5) ** 2 + (y - 0.3) ** 2))], 1)
+
+
+def side_lengths(x, faces):
+    return np.stack([np.linalg.norm(x[faces[:, (c + 1) % 3]] - x[faces[:, c]], axis=1) for c in range(3)], 1)
+
+
+def areas(uv, faces):
+    u, v = uv[faces[:, 1]] - uv[faces[:, 0]], uv[faces[:, 2]] - uv[faces[:, 0]]
+    return (u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0]) / 2
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e5])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_flat_patch_keeps_its_shape(method, unit):
+    """The map is a similarity, and the area is that of the surface: an isometry."""
+    mesh = grid()
+    mesh = ms.Mesh(mesh.vertices * unit @ np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0], mesh.faces)
+    uv, report = ms.apps.parameterize(mesh, method=method)
+    assert np.allclose(side_lengths(uv, mesh.faces), side_lengths(mesh.vertices, mesh.faces), rtol=1e-6, atol=0)
+    assert (areas(uv, mesh.faces) > 0).all() and report.facts["flipped"] == 0 and report.facts["energy"] < 1e-12 * unit**2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_developable_surface_unrolls(method):
+    """A mesh of a cylinder is developable itself where its quads are flat."""
+    mesh = grid(shape=cylinder)
+    uv, _ = ms.apps.parameterize(mesh, method=method)
+    assert np.allclose(side_lengths(uv, mesh.faces), side_lengths(mesh.vertices, mesh.faces), rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["harmonic", *METHODS])
+def test_a_hill_is_mapped_without_flips(method):
+    mesh = grid(30, 20, hill)
+    uv, report = ms.apps.parameterize(mesh, method=method)
+    assert np.isfinite(uv).all() and report.facts["flipped"] == 0
+    stretch = np.log(side_lengths(uv, mesh.faces) / side_lengths(mesh.vertices, mesh.faces))
+    if method == "harmonic":
+        assert np.allclose(np.linalg.norm(uv[mesh.boundary_vertices], axis=1), 1)
+    elif method == "arap":
+        conformal = np.log(side_lengths(ms.apps.parameterize(mesh)[0], mesh.faces) / side_lengths(mesh.vertices, mesh.faces))
+        assert (stretch**2).mean() < 0.8 * (conformal**2).mean() and report.facts["iterations"] > 1
+    else:
+        assert report.facts["energy"] < 0.02 * mesh.face_areas.sum()
+
+
+def test_conformal_distorts_no_more_than_lscm():
+    """Energy of maps with the same boundary moment: that of the eigenproblem is least."""
+    mesh = grid(30, 20, hill)
+    energy = {}
+    for method in ("lscm", "conformal"):
+        uv, report = ms.apps.parameterize(mesh, method=method)
+        rim = uv[mesh.boundary_vertices]
+        energy[method] = report.facts["energy"] / ((rim - rim.mean(axis=0)) ** 2).sum()
+    assert energy["conformal"] <= energy["lscm"] * (1 + 1e-9)
+
+
+def test_uniform_weights_do_not_flip():
+    """Needles make cotangent weights negative; the map with uniform weights is injective whatever they are."""
+    mesh = grid(12, 10)
+    x = mesh.vertices * [1, 60, 1]
+    x[:, 0] += 0.6 * x[:, 1]
+    mesh = ms.Mesh(x, mesh.faces)
+    assert ms.apps.parameterize(mesh, method="harmonic", weights="uniform")[1].facts["flipped"] == 0
+
+
+@pytest.mark.parametrize(("mesh", "message"), [
+    (ms.datasets.icosphere(1), "a boundary"), (ms.datasets.torus(8, 6) if hasattr(ms.datasets, "torus") else ms.datasets.icosphere(0), "a boundary"),
+    (ms.Mesh(np.vstack([grid(3, 3).vertices, grid(3, 3).vertices + 5]), np.vstack([grid(3, 3).faces, grid(3, 3).faces + 9])), "one component"),
+    (ms.Mesh(grid(6, 6).vertices, np.delete(grid(6, 6).faces, [12, 37], axis=0)), "single boundary")], ids=["sphere", "torus", "two", "hole"])
+def test_what_is_no_disc(mesh, message):
+    with pytest.raises(ms.InvalidInputError, match=message):
+        ms.apps.parameterize(mesh)
+
+
+@pytest.mark.parametrize("method", ["arap", "bilaplacian"])
+def test_handles_that_stay_move_nothing(method):
+    mesh = ms.datasets.icosphere(3)
+    D = ms.apps.Deformation(mesh, [0, 50, 300], method=method)
+    assert abs(D.move(mesh.vertices[[0, 50, 300]]).vertices - mesh.vertices).max() < 1e-9 and D.energy < 1e-18
+
+
+@pytest.mark.parametrize("angle", [0.3, 2.0, np.pi])
+def test_a_rigid_motion_of_the_handles_moves_all(angle):
+    mesh, handles = ms.datasets.icosphere(3), np.array([5, 0, 400, 17])
+    c, s = np.cos(angle), np.sin(angle)
+    turn = lambda x: x @ np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]).T + [1, -2, 3]
+    moved = ms.apps.Deformation(mesh, handles).move(turn(mesh.vertices[handles]))
+    assert abs(moved.vertices - turn(mesh.vertices)).max() < 1e-7
+
+
+def test_the_energy_of_a_bar_falls_and_handles_stay_where_they_are_put():
+    mesh = grid(40, 8)
+    left, right = np.flatnonzero(mesh.vertices[:, 0] < 0.01), np.flatnonzero(mesh.vertices[:, 0] > 0.99)
+    handles = np.r_[right, left]
+    target = mesh.vertices[handles].copy()
+    target[:len(right)] = [0.6, 0, 0.5] + (target[:len(right)] - [1, 0, 0]) @ np.array([[0, 0, 1.0], [0, 1, 0], [-1, 0, 0]])
+    D = ms.apps.Deformation(mesh, handles)
+    energies = []
+    for _ in range(4):
+        moved = D.move(target, iterations=5, tol=0)
+        energies.append(D.energy)
+        assert np.allclose(moved.vertices[handles], target, atol=1e-12)
+    assert (np.diff(energies) <= 1e-12).all() and energies[-1] > 0
+    ratio = side_lengths(moved.vertices, mesh.faces) / side_lengths(mesh.vertices, mesh.faces)
+    assert 0.5 < ratio.min() and ratio.max() < 1.5
+
+
+@pytest.mark.parametrize(("handles", "message"), [([], "at least one"), ([10**6], "handles"), ([1, 1], "handles"), ([0.5], "handles")])
+def test_bad_handles(handles, message):
+    for call in (ms.apps.Deformation, ms.apps.skinning_weights):
+        with pytest.raises(ms.InvalidInputError, match=message):
+            call(ms.datasets.icosphere(1), handles)
+
+
+def test_a_component_without_a_handle():
+    two = ms.Mesh(np.vstack([grid(3, 3).vertices, grid(3, 3).vertices + 5]), np.vstack([grid(3, 3).faces, grid(3, 3).faces + 9]))
+    for call in (ms.apps.Deformation, ms.apps.skinning_weights):
+        with pytest.raises(ms.InvalidInputError, match="vertex 9 has none"):
+            call(two, [0])
+    D = ms.apps.Deformation(two, [0, 9])
+    for bad in (np.zeros((1, 3)), np.full((2, 3), np.nan)):
+        with pytest.raises(ms.InvalidInputError, match="positions must"):
+            D.move(bad)
+
+
+def test_skinning_weights_share_the_surface():
+    W = ms.apps.skinning_weights(grid(20, 6), [19 * 6 + 3, 3])
+    assert W.min() >= 0 and W.max() <= 1 and np.allclose(W.sum(axis=1), 1) and np.array_equal(W[[117, 3]], np.eye(2))
+    along = W[3::6, 1]
+    assert (np.diff(along) < 1e-9).all() and abs(along + along[::-1] - 1).max() < 1e-2           # falls, and is symmetric but for the diagonals
+
+
+def noisy_edge(level=0.08):
+    """A roof with a crease, and the same with noise."""
+    mesh = grid(31, 31)
+    x = mesh.vertices * 30
+    x[:, 2] = np.maximum(0, x[:, 0] - 15)
+    return ms.Mesh(x, mesh.faces), ms.Mesh(x + level * np.random.default_rng(3).standard_normal(x.shape), mesh.faces)
+
+
+def test_denoising_keeps_a_crease():
+    true, noisy = noisy_edge()
+    error = [np.degrees(np.arccos(np.clip((m.face_normals * true.face_normals).sum(axis=1), -1, 1))).mean()
+             for m in (noisy, ms.apps.denoise(noisy)[0])]
+    assert error[1] < 0.45 * error[0]
+
+
+def test_denoising_leaves_planes_and_fixed_vertices_alone():
+    flat = grid()
+    out, report = ms.apps.denoise(flat)
+    assert abs(out.vertices - flat.vertices).max() < 1e-12 and report.facts["largest_move"] < 1e-12
+    _, noisy = noisy_edge()
+    out, _ = ms.apps.denoise(noisy, fixed=[7, 100], boundary="fixed")
+    held = np.r_[[7, 100], noisy.boundary_vertices]
+    assert np.array_equal(out.vertices[held], noisy.vertices[held]) and not np.array_equal(out.vertices, noisy.vertices)
+
+
+def test_denoising_turns_with_the_mesh():
+    _, noisy = noisy_edge()
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+    turn *= np.sign(np.linalg.det(turn))
+    plain, turned = (ms.apps.denoise(ms.Mesh(x, noisy.faces))[0].vertices for x in (noisy.vertices, 7 * noisy.vertices @ turn))
+    assert np.allclose(7 * plain @ turn, turned, atol=1e-9)
+
+
+def test_what_denoising_refuses():
+    flipped = grid(3, 3)
+    faces = flipped.faces.copy()
+    faces[0] = faces[0, ::-1]
+    for mesh, options, message in ((ms.Mesh(flipped.vertices, faces), {}, "oriented alike"), (flipped, {"sigma": 0}, "sigma"),
+                                   (flipped, {"method": "guided"}, "method"), (ms.Mesh(flipped.vertices, faces[:0]), {}, "face")):
+        with warnings.catch_warnings(), pytest.raises(ms.InvalidInputError, match=message):
+            ms.apps.denoise(mesh, **options)

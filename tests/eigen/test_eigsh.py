@@ -1,0 +1,254 @@
+"""Eigenpairs against closed forms and dense references: values, multiplicities, counts, orthogonality, in any unit, on both places."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+from on_device import back
+
+import meshsolve as ms
+from meshsolve import device
+from meshsolve.eigen import pairs as module
+from meshsolve.eigen import search
+from meshsolve.eigen.basis import WIDTH, HostBasis
+from meshsolve.eigen.lanczos import Lanczos
+
+SPHERE = ms.datasets.icosphere(4)
+
+
+@pytest.fixture(autouse=True)
+def iterative(monkeypatch):
+    """No dense method for the small matrices of these tests, unless it is asked for."""
+    monkeypatch.setattr(module, "SMALL", 0)
+
+
+def path_values(n, fixed=False):
+    """Eigenvalues of a path of n vertices: free ends, or both neighbors outside fixed."""
+    i = np.arange(n)
+    return 4 * np.sin(np.pi * (i + 1) / (2 * (n + 1)))**2 if fixed else 4 * np.sin(np.pi * i / (2 * n))**2
+
+
+def grid_values(nx, ny, fixed=False):
+    """Ascending eigenvalues of ``grid2d(nx, ny)``."""
+    return np.sort(np.add.outer(path_values(nx, fixed), path_values(ny, fixed)).ravel())
+
+
+def check(A, M, w, X, tol=1e-8):
+    """X is M-orthonormal and its columns are eigenvectors."""
+    assert abs(X.T @ (M @ X) - np.eye(len(w))).max(initial=0) < tol
+    assert abs(A @ X - (M @ X) * w).max(initial=0) < tol * max(abs(A).max(), 1)
+    assert (np.diff(w) >= 0).all()
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("shape", [(30, 20), (24, 24), (500, 1)])
+def test_grids_have_their_closed_form(shape, fixed):
+    """The square grid has double eigenvalues, the path a wide range."""
+    A = ms.datasets.grid2d(*shape, boundary="dirichlet" if fixed else "neumann")
+    if shape[1] == 1 and fixed:
+        right = path_values(500, True) + 2                   # the two other neighbors of each vertex are fixed as well
+    else:
+        right = grid_values(*shape, fixed)
+    w, X, info = ms.eigsh(A, 20)
+    assert info.converged and info.method == "lanczos" and np.allclose(w, right[:20], atol=1e-10)
+    check(A, sp.eye_array(A.shape[0]), w, X)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e6])
+def test_a_sphere_in_any_unit(unit):
+    mesh = ms.Mesh(SPHERE.vertices * unit, SPHERE.faces)
+    w, X, info = ms.eigsh(ms.cotan_laplacian(mesh), 16, M=ms.mass_matrix(mesh))
+    right = np.repeat([0, 2, 6, 12], [1, 3, 5, 7]) / unit**2
+    assert info.converged and np.allclose(w, right, rtol=5e-3, atol=1e-9 / unit**2)
+    assert (X.max(axis=0) > (1 - 1e-7) * abs(X).max(axis=0)).all()            # the first of equal entries is positive
+
+
+def test_consistent_masses():
+    L, M = ms.cotan_laplacian(SPHERE), ms.mass_matrix(SPHERE, kind="consistent")
+    w, X, info = ms.eigsh(L, 12, M=M)
+    assert info.converged and np.allclose(w, scipy.linalg.eigh(L.toarray(), M.toarray(), subset_by_index=[0, 11])[0], atol=1e-9)
+    check(L, M, w, X)
+
+
+def copies(count):
+    return sp.csr_array(sp.block_diag([ms.datasets.grid2d(6, 5)] * count))
+
+
+@pytest.mark.parametrize("k", [25, 31])
+def test_no_copy_of_a_multiple_eigenvalue_is_missing(k):
+    """30 components: 0 has 30 copies, more than a block has columns; k = 25 cuts the cluster, k = 31 cuts the next one."""
+    w, X, info = ms.eigsh(copies(30), k)
+    assert info.converged and np.allclose(w, np.repeat(grid_values(6, 5)[:2], 30)[:k], atol=1e-10)
+    assert info.count == min(k, 30) - (k == 25) * 25
+    check(copies(30), sp.eye_array(900), w, X)
+
+
+def test_copies_that_are_missed_are_found_by_the_count(monkeypatch):
+    """The start lies in one component: without the count all others stay unseen."""
+    A, n = copies(3), 90
+
+    def start(self, rng):
+        block = rng.standard_normal((self.n, WIDTH))
+        block[n // 3:] = 0
+        return block
+
+    random, calls = HostBasis.random, []
+
+    def first_start_only(self, rng):
+        calls.append(1)
+        return start(self, rng) if len(calls) <= 2 else random(self, rng)       # the trial for the shift and the first block
+
+    monkeypatch.setattr(HostBasis, "random", first_start_only)
+    w, X, info = ms.eigsh(A, 5)
+    assert info.converged and np.allclose(w[:3], 0, atol=1e-12) and info.iterations > 5 and len(calls) > 2
+
+
+@pytest.mark.parametrize("size", [4, 96])
+def test_an_interval_has_all_pairs(size, monkeypatch):
+    """In one slice and in many."""
+    monkeypatch.setattr(search, "SLICE", size)
+    A = ms.datasets.grid2d(24, 24)
+    lo, hi = 0.3, 1.1
+    right = grid_values(24, 24)
+    right = right[(right >= lo) & (right < hi)]
+    w, X, info = ms.eigsh(A, interval=(lo, hi))
+    assert info.converged and info.count == len(w) == len(right) and np.allclose(w, right, atol=1e-10)
+    check(A, sp.eye_array(576), w, X)
+
+
+def test_an_interval_of_an_indefinite_matrix():
+    A = ms.datasets.grid2d(20, 17) - 2.01 * sp.eye_array(340)
+    right = grid_values(20, 17) - 2.01
+    w, X, info = ms.eigsh(A, interval=(-0.5, 0.25))
+    assert info.converged and np.allclose(w, right[(right >= -0.5) & (right < 0.25)], atol=1e-10)
+    assert len(ms.eigsh(A, interval=(-20, -10)).values) == 0
+    with pytest.raises(ms.NotPositiveDefiniteError, match="interval"):
+        ms.eigsh(A, 3)
+    assert np.allclose(ms.eigsh(A, 3, sigma=-2.5).values, right[:3], atol=1e-10)
+
+
+def test_an_end_on_an_eigenvalue_is_moved():
+    """0 is an eigenvalue: [0, hi) may have it or not, and ``shifts`` says where the end lies."""
+    A = ms.datasets.grid2d(20, 17)
+    w, _, info = ms.eigsh(A, interval=(0, 0.2))
+    right = grid_values(20, 17)
+    assert np.allclose(w, right[(right > 1e-6) & (right < 0.2)], atol=1e-10) and info.shifts[0] > 0
+
+
+def test_rows_that_take_no_part():
+    """A vertex without faces, fixed rows, a row without mass."""
+    mesh = ms.Mesh(np.vstack([SPHERE.vertices, [[9, 9, 9]]]), SPHERE.faces)
+    L, M = ms.cotan_laplacian(mesh), ms.mass_matrix(mesh)
+    w, X, info = ms.eigsh(L, 9, M=M)
+    assert info.converged and (X[-1] == 0).all() and np.allclose(w, np.repeat([0, 2, 6], [1, 3, 5]), rtol=5e-3, atol=1e-9)
+    A = ms.datasets.grid2d(21, 21)
+    ring = np.flatnonzero(np.pad(np.zeros((19, 19)), 1, constant_values=1))
+    w, X, _ = ms.eigsh(A, 8, fixed=ring)
+    assert np.allclose(w, grid_values(19, 19, True)[:8], atol=1e-10) and (X[ring] == 0).all()
+    masses = np.ones(441)
+    masses[200] = 0
+    w, X, _ = ms.eigsh(A, 6, M=sp.diags_array(masses))
+    S = ms.schur_complement(A, np.delete(np.arange(441), 200)).matrix
+    assert np.allclose(w, np.linalg.eigvalsh(S)[:6], atol=1e-10) and abs(A @ X - masses[:, None] * X * w).max() < 1e-10
+
+
+def test_pin_leaves_constants_out():
+    w, X, info = ms.eigsh(copies(3), 5, pin=True)
+    assert info.converged and np.allclose(w, np.repeat(grid_values(6, 5)[1:3], 3)[:5], atol=1e-10)
+    with pytest.raises(ms.NotLaplacianError):
+        ms.eigsh(copies(3) + sp.eye_array(90), 5, pin=True)
+
+
+def test_the_same_bits_on_any_number_of_threads():
+    L, M = ms.cotan_laplacian(SPHERE), ms.mass_matrix(SPHERE)
+    one, two = (ms.eigsh(L, 10, M=M, threads=t) for t in (1, 2))
+    assert np.array_equal(one.values, two.values) and np.array_equal(one.vectors, two.vectors)
+    other = ms.eigsh(L, 10, M=M, seed=1)
+    assert np.allclose(one.values, other.values, atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [3, 400])
+def test_dense_and_iterative_agree(k):
+    A = ms.datasets.grid2d(30, 20)
+    w, X, info = ms.eigsh(A, k, method="dense")
+    assert info.method == "dense" and info.converged and np.allclose(w, grid_values(30, 20)[:k], atol=1e-10)
+    assert ms.eigsh(A, 400).info.method == "dense"
+    check(A, sp.eye_array(600), w, X)
+
+
+def test_without_memory_for_a_factor(monkeypatch):
+    """LOBPCG takes over, and says so."""
+    def refuse(self, sigma):
+        raise ms.OutOfMemoryError("the factor takes 1000 GiB")
+
+    monkeypatch.setattr(module.Pencil, "definite_factor", refuse)
+    A = ms.datasets.grid2d(30, 20)
+    w, _, info = ms.eigsh(A, 4, tol=1e-7)
+    assert info.method == "lobpcg" and info.converged and info.count is None and np.allclose(w, grid_values(30, 20)[:4], atol=1e-6)
+    with pytest.raises(ms.OutOfMemoryError):
+        ms.eigsh(A, 4, method="lanczos")
+
+
+def test_too_few_blocks_are_reported():
+    A = ms.datasets.grid2d(60, 50)
+    with pytest.warns(ms.ConvergenceWarning, match="raise maxiter"):
+        info = ms.eigsh(A, 40, maxiter=8).info
+    assert not info.converged and info.residuals.shape == (16,) and "residuals" in info.reason
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"k": 0}, "^k "), ({"k": 600}, "k must be less"), ({"k": 2.5}, "^k "), ({"interval": (1, 1)}, "lo < hi"), ({"interval": (2, 1)}, "lo < hi"),
+    ({"interval": (0, np.inf)}, "finite"), ({"interval": 3}, "two numbers"), ({"M": sp.eye_array(5)}, "M must have as many rows"),
+    ({"M": -sp.eye_array(600)}, "M must be positive definite"), ({"sigma": np.nan}, "sigma"), ({"tol": 0}, "tol"), ({"method": "arpack"}, "method"),
+    ({"fixed": [0], "pin": True}, "pin"), ({"fixed": [600]}, "fixed"), ({"fixed": np.ones(600, bool)}, "")])
+def test_bad_input(options, message):
+    with pytest.raises(ms.MeshsolveError, match=message):
+        ms.eigsh(ms.datasets.grid2d(30, 20), **{"k": 3} | options)
+
+
+def test_bad_matrices():
+    A = ms.datasets.grid2d(30, 20).tolil()
+    A[3, 5] = 1
+    with pytest.raises(ms.NotSymmetricError):
+        ms.eigsh(sp.csr_array(A), 3)
+    A[3, 5] = A[5, 3] = np.nan
+    with pytest.raises(ms.InvalidInputError):
+        ms.eigsh(sp.csr_array(A), 3)
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        ms.eigsh(ms.datasets.grid2d(30, 20), 3, M=sp.csr_array(ms.datasets.grid2d(30, 20) - 9 * sp.eye_array(600)))
+
+
+def test_an_exhausted_space_is_not_left(monkeypatch):
+    """A matrix with three distinct eigenvalues: the Krylov space is full after three blocks, random columns go on."""
+    A = sp.csr_array(sp.diags_array(np.repeat([1.0, 2.0, 5.0], [10, 400, 200])))
+    w, X, info = ms.eigsh(A, 14)
+    assert info.converged and np.array_equal(w.round(9), np.repeat([1.0, 2.0], [10, 4]))
+    check(A, sp.eye_array(610), w, X)
+
+
+def test_blocks_stay_orthonormal_when_columns_depend():
+    basis = HostBasis(200, 6, 1)
+    iteration = Lanczos(lambda block: block @ np.ones((WIDTH, WIDTH)), None, basis, 5, 0)
+    for _ in range(5):
+        iteration.step()
+    Q = basis.columns(6, 6 * WIDTH)
+    assert abs(Q.T @ Q - np.eye(48)).max() < 1e-13
+
+
+def test_on_the_gpu(gpu):
+    L, M = ms.cotan_laplacian(SPHERE), ms.mass_matrix(SPHERE)
+    w, X, info = ms.eigsh(L, 16, M=M, device="cuda")
+    assert info.converged and info.count == 16 and device.holds(X)
+    X = back(X)
+    assert np.allclose(w, ms.eigsh(L, 16, M=M).values, atol=1e-9)
+    check(L, M, w, X)
+    w, X, info = ms.eigsh(L, M=M, interval=(1, 7), device="cuda")
+    assert info.converged and info.count == len(w) == 8
+
+
+def test_nothing_is_warned_about_where_nothing_is_wrong():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ms.eigsh(ms.cotan_laplacian(SPHERE), 5, M=ms.mass_matrix(SPHERE))
