@@ -13,7 +13,7 @@ LAYERS = [                                  # from the top; a package may import
     ["__init__", "__main__"],
     ["cli"],
     ["apps", "torch"],
-    ["autograd"],
+    ["autograd", "eigen"],
     ["api"],
     ["krylov"],
     ["factor"],

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from meshsolve.api import cholesky
 from meshsolve.apps.parameterize import _flattened_faces, _half_cotangents
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import Mesh, MeshLike, placed_mesh, takes_arrays
+from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import cotan_laplacian, mass_matrix
 from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.sparse.columns import as_array, as_indices
@@ -168,7 +168,7 @@ class Deformation:
 
 @takes_arrays
 def _copied(mesh):
-    return placed_mesh(mesh).copy()
+    return checked_mesh(mesh).copy()
 
 
 def _rigid(x, handles, at):

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import Mesh, MeshLike, placed_mesh, takes_arrays
+from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.measures import area_vectors, unit
 from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.report import Report
@@ -65,7 +65,7 @@ def denoise(mesh: MeshLike, method: Literal["bilateral"] = "bilateral", *, sigma
     >>> bool(abs(report.facts["volume_after"] / report.facts["volume_before"] - 1) < 0.01)
     True
     """
-    mesh, method = placed_mesh(mesh), one_of(method, "method", ("bilateral",))
+    mesh, method = checked_mesh(mesh), one_of(method, "method", ("bilateral",))
     sigma, passes = as_number(sigma, "sigma", above=True), as_integer(iterations, "iterations", least=0)
     vertex_passes, boundary = as_integer(vertex_iterations, "vertex_iterations", least=0), one_of(boundary, "boundary", ("free", "fixed"))
     _require_oriented(mesh)

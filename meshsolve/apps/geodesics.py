@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from meshsolve.api import cholesky
 from meshsolve.errors import InvalidInputError, MeshsolveError
-from meshsolve.mesh import MeshLike, placed_mesh, takes_arrays
+from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators.intrinsic import intrinsic_delaunay
 from meshsolve.options import as_number, is_auto, thread_count
 from meshsolve.report import Report
@@ -203,7 +203,7 @@ class Geodesics:
 
 @takes_arrays
 def _checked(mesh):
-    return placed_mesh(mesh)
+    return checked_mesh(mesh)
 
 
 def _squared_mean_edges(mesh):

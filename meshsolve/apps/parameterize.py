@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from meshsolve.api import cholesky
 from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import MeshLike, placed_mesh, takes_arrays
+from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import cotan_laplacian, graph_laplacian
 from meshsolve.options import as_integer, as_number, counted, one_of
 from meshsolve.report import Report, warn
@@ -71,7 +71,7 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     >>> report.facts["flipped"], bool(report.facts["energy"] < 1e-20)
     (0, True)
     """
-    mesh = placed_mesh(mesh)
+    mesh = checked_mesh(mesh)
     method, weights = one_of(method, "method", METHODS), one_of(weights, "weights", ("cotan", "uniform"))
     iterations, tol = as_integer(iterations, "iterations"), as_number(tol, "tol")
     loop = _disc_boundary(mesh)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from meshsolve.api.quadratic import Quadratic
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import MeshLike, placed_mesh, takes_arrays
+from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import cotan_laplacian, mass_matrix
 from meshsolve.sparse.columns import as_indices
 from meshsolve.types import Array, ArrayLike
@@ -52,7 +52,7 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, threads: int | None 
     >>> W.shape, bool(abs(W.sum(axis=1) - 1).max() < 1e-9)
     ((162, 2), True)
     """
-    mesh = placed_mesh(mesh)
+    mesh = checked_mesh(mesh)
     n = len(mesh.vertices)
     handles = as_indices(handles, n, "handles")
     if len(handles) == 0:

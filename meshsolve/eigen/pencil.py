@@ -15,10 +15,11 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotPositiveDef
 from meshsolve.memory import PER_ROW
 from meshsolve.report import without_warnings
 from meshsolve.sparse.columns import as_indices
-from meshsolve.sparse.constraints import Pinned, components
+from meshsolve.sparse.constraints import Pinned
 from meshsolve.sparse.matrix import as_csr, as_symmetric
 from meshsolve.sparse.places import PLACES
 from meshsolve.sparse.product import residual
+from meshsolve.sparse.rows import components
 
 ATTEMPTS = 3            # shifts tried for a count: one that equals an eigenvalue is moved
 MOVED = 1e-8            # by this fraction of the scale of the eigenvalues

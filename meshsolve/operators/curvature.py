@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import operators
-from meshsolve.mesh import MeshLike, placed_mesh, takes_arrays
+from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.measures import corner_angles, vertex_normals
 from meshsolve.types import Array
 
@@ -69,7 +69,7 @@ def curvatures(mesh: MeshLike) -> Curvatures:
     >>> round(float(c.gaussian.sum()), 9), c.principal.mean(axis=0).round(2).tolist()
     (12.566370614, [1.0, 1.0])
     """
-    mesh = placed_mesh(mesh)
+    mesh = checked_mesh(mesh)
     n, x, faces = len(mesh.vertices), mesh.vertices, mesh.faces
     has_faces = np.bincount(faces.ravel(), minlength=n) > 0
     full = np.where(has_faces, 2 * np.pi, 0)

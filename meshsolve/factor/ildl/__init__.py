@@ -283,7 +283,7 @@ class IldlFactor(Preconditioner):
     @property
     def is_undecided(self) -> bool:
         """True if rounding errors may have changed the sign of an eigenvalue. Read ``inertia`` first: it decides."""
-        return bool(self._is_undecided)
+        return bool(self._numeric.is_undecided)
 
     @reads_in_turn
     def warn_if_undecided(self, what: str) -> None:
