@@ -4,13 +4,14 @@ from meshsolve.apps import circuit
 from meshsolve.apps.deformation import Deformation
 from meshsolve.apps.denoise import denoise
 from meshsolve.apps.geodesics import Geodesics
-from meshsolve.apps.mcf import mcf, smooth
+from meshsolve.apps.mcf import Flow, mcf
 from meshsolve.apps.parameterize import parameterize
 from meshsolve.apps.render import render
 from meshsolve.apps.skinning import skinning_weights
+from meshsolve.apps.smoothing import smooth
 from meshsolve.apps.viewer import view
 
-__all__ = ["Deformation", "Geodesics", "circuit", "denoise", "mcf", "parameterize", "render", "skinning_weights", "smooth", "view"]
+__all__ = ["Deformation", "Flow", "Geodesics", "circuit", "denoise", "mcf", "parameterize", "render", "skinning_weights", "smooth", "view"]
 
 def __dir__() -> list[str]:
     return __all__

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import meshsolve as ms
 from meshsolve import datasets
 from meshsolve.apps import mcf, smooth
 from meshsolve.apps.mcf import Flow
@@ -327,3 +328,56 @@ def test_a_surface_that_collapses_is_reported():
         smooth(body(), 1, order=2)
         mcf(body(), 3, conformal=True)
         mcf(datasets.scan_like(4000), 2)
+
+
+def noisy_sphere(level=3, size=0.02):
+    sphere = ms.datasets.icosphere(level)
+    noise = size * np.random.default_rng(0).standard_normal((len(sphere.vertices), 1))
+    return ms.Mesh(sphere.vertices * (1 + noise), sphere.faces)
+
+
+@pytest.mark.parametrize("keep", ["volume", "area"])
+@pytest.mark.parametrize("fixed", [None, [3, 4, 5]])
+def test_smoothing_keeps_what_is_asked_for(keep, fixed):
+    mesh = noisy_sphere()
+    out, report = ms.apps.smooth(mesh, 10.0, keep=keep, fixed=fixed)
+    assert np.isclose(report.facts[f"{keep}_after"], report.facts[f"{keep}_before"], rtol=1e-8)
+    if fixed:
+        assert np.array_equal(out.vertices[fixed], mesh.vertices[fixed])
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_fixed_vertices_stay_and_others_move(order):
+    mesh = noisy_sphere()
+    out, report = ms.apps.smooth(mesh, 10.0, order, fixed=[3, 4, 5])
+    moved = np.linalg.norm(out.vertices - mesh.vertices, axis=1) > 0
+    assert not moved[[3, 4, 5]].any() and moved.sum() == len(mesh.vertices) - 3 and report.facts["residual"] < 1e-12
+    flowed, _ = ms.apps.mcf(mesh, steps=3, fixed=[3, 4, 5])
+    assert np.array_equal(flowed.vertices[[3, 4, 5]], mesh.vertices[[3, 4, 5]]) and not np.array_equal(flowed.vertices, mesh.vertices)
+
+
+def test_a_strength_for_each_vertex():
+    """Equal strengths are one strength; 0 fixes; half of a sphere alone is smoothed."""
+    mesh = noisy_sphere()
+    n = len(mesh.vertices)
+    assert np.allclose(ms.apps.smooth(mesh, np.full(n, 3.0))[0].vertices, ms.apps.smooth(mesh, 3.0)[0].vertices, atol=1e-12)
+    top = mesh.vertices[:, 2] > 0
+    out = ms.apps.smooth(mesh, np.where(top, 5.0, 0.0))[0].vertices
+    assert np.array_equal(out[~top], mesh.vertices[~top]) and (abs(out[top] - mesh.vertices[top]).max(axis=1) > 0).all()
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"strength": -np.ones(162)}, "strength must"), ({"strength": np.ones(3)}, "strength must"), ({"strength": np.full(162, np.nan)}, "strength must"),
+    ({"fixed": np.ones(162, bool)}, "fixed must leave"), ({"fixed": [162]}, "fixed"), ({"keep": "length"}, "keep")])
+def test_bad_options_of_smoothing(options, message):
+    with pytest.raises(ms.InvalidInputError, match=message):
+        ms.apps.smooth(ms.datasets.icosphere(2), **options)
+
+
+def test_a_volume_needs_a_closed_mesh():
+    open_mesh = ms.Mesh(ms.datasets.icosphere(2).vertices, ms.datasets.icosphere(2).faces[1:])
+    with pytest.raises(ms.InvalidInputError, match="closed"):
+        ms.apps.smooth(open_mesh, keep="volume")
+    assert np.isclose(ms.apps.smooth(open_mesh, keep="area")[0].face_areas.sum(), open_mesh.face_areas.sum())
+    with pytest.raises(ms.InvalidInputError, match="conformal"):
+        ms.apps.mcf(open_mesh, conformal=True, fixed=[0])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.apps.mcf import METHODS, Flow, automatic_step
+from meshsolve.apps.mcf import METHODS, Flow
+from meshsolve.apps.systems import automatic_step
 from meshsolve.device import DEVICES
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.options import as_number, one_of

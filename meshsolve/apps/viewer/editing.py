@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import api, order
-from meshsolve.apps.mcf import BILAPLACIAN, System, squared_edge
+from meshsolve.apps.systems import BILAPLACIAN, System, squared_edge
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import pattern_of
 from meshsolve.options import as_integer, as_number, one_of

@@ -1,0 +1,170 @@
+"""Implicit smoothing of triangle meshes in one step, with vertices that stay and a volume or an area that is kept.
+
+Source: Desbrun, Meyer, Schroeder, Barr 1999, sections 2.2 to 2.4. Cost: one Cholesky factorization and one solve with 3 columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from meshsolve import api
+from meshsolve import device as _device
+from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS
+from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
+from meshsolve.mesh import Mesh, MeshLike, checked_mesh
+from meshsolve.operators import face_areas
+from meshsolve.options import as_number, one_of
+from meshsolve.report import Report, warn
+from meshsolve.sparse.columns import as_array, as_indices
+from meshsolve.types import ArrayLike, Device, Precision
+
+LEFT = 0.5                  # smallest fraction of the area, or of the volume of a closed surface, that gives no warning
+DENOISED = 0.9              # fraction of the volume above which a small area gives no warning: the rest belonged to noise
+FLATTENED = 0.1             # fraction of its area below which a face has collapsed
+LOST = 0.05                 # largest share of collapsed faces in the area without a warning: hands and feet of a body have 6 %
+KEPT, KEPT_STEPS = 1e-9, 20  # relative error of a kept volume or area, and most steps of Newton's method
+
+
+def smooth(mesh: MeshLike, strength: float | ArrayLike = 1.0, order: Literal[1, 2] = 1, precision: Precision = "double",
+           device: Device = "auto", threads: int | None = None, *, fixed: ArrayLike | None = None,
+           keep: Literal["volume", "area"] | None = None) -> tuple[Mesh, Report]:
+    """One implicit smoothing step: (M + s L) x' = M x, or (M + s L M^-1 L) x' = M x for the bi-Laplacian.
+
+    Parameters
+    ----------
+    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
+        As in :func:`mcf`; unreferenced vertices do not move.
+    strength : float or (n,) array_like
+        Independent of units: s is ``strength`` times the mean edge length to the power 2 (order 1) or 4 (order 2). 1 removes
+        noise between neighboring vertices, 10 or 100 also features of several edges. 0 changes nothing. One number for each vertex
+        smooths some parts more than others.
+    order : {1, 2}
+        1 flattens and shrinks a little; 2 keeps volume and slopes better.
+    precision, device, threads
+        As in :func:`mcf`.
+    fixed : (k,) integers or (n,) bool, optional
+        Vertices that stay.
+    keep : {"volume", "area"}, optional
+        Scale the result about the center of its surface to the volume of the closed mesh, or to its area. If vertices are fixed, the
+        others move along their normals instead.
+
+    Returns
+    -------
+    Mesh, Report
+        As in :func:`mcf`.
+
+    Warns
+    -----
+    MeshsolveWarning
+        The surface collapsed, as in :func:`mcf`.
+
+    Raises
+    ------
+    InvalidInputError
+        Not a mesh, no face with an area, a negative ``strength`` or another ``order``; every vertex is fixed; ``keep="volume"`` for a
+        mesh with a boundary or without volume.
+    OutOfMemoryError
+        The squared Laplacian does not fit: a vertex of very many neighbors fills it.
+
+    References
+    ----------
+    Desbrun, Meyer, Schroeder, Barr 1999, "Implicit fairing of irregular meshes using diffusion and curvature flow",
+    sections 2.2 to 2.4.
+    """
+    mesh = checked_mesh(mesh)
+    one_of(order, "order", (1, 2))
+    strength, weight, held = strengths(strength, mesh, fixed)
+    _require_kept(keep, mesh)
+    report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=strength)
+    make = SYSTEMS[_device.choose(device, len(mesh.vertices))]
+    with make.place.errors("the flow"):
+        with report.phase("assemble"):
+            system = make(mesh, threads=threads, weight=weight, **(BILAPLACIAN if order == 2 else {}))
+            A, b = (system.first_order if order == 1 else system.second_order)(strength * system.squared_edge ** order)
+        F = api.cholesky(A, system.ordering(A, threads), mesh=system.edges if order == 1 else None, precision=precision,
+                         device=make.place.name, threads=threads, **as_fixed(held))
+        x = F.solve(b, **system.values_of(held))
+        report.merge(F.report)
+        report.facts["residual"] = system.backward_error(A, x, b, held)
+        after = mesh.with_vertices(system.positions(x, held))
+    if keep is not None:
+        after = _keeping(keep, mesh, after, held)
+    losses = compare(mesh, after, report)
+    if losses:
+        warn(f"{losses}. Use a smaller strength" + ", or order=2, which keeps volume" * (order == 1), MeshsolveWarning)
+    return after, report
+
+
+def strengths(strength, mesh, fixed):
+    """(one number for the report, (n,) weight of each vertex relative to it or 1, (k,) vertices that stay or None)."""
+    n = len(mesh.vertices)
+    held = np.zeros(n, bool)
+    if fixed is not None:
+        held[as_indices(fixed, n)] = True
+    weight: Any = 1.0
+    if np.ndim(strength) > 0:
+        given = np.asarray(as_array(strength, "strength"), np.float64)
+        if given.shape != (n,) or not (given >= 0).all() or not np.isfinite(given).all():
+            raise InvalidInputError(f"strength must be a number or {n} finite numbers that are not negative, got shape {given.shape}")
+        held |= given == 0
+        strength = float(given.max()) or 1.0
+        weight = strength / np.where(given > 0, given, strength)
+    if held.all():
+        raise InvalidInputError("fixed must leave a vertex free, got all of them")
+    return as_number(strength, "strength"), weight, np.flatnonzero(held) if held.any() else None
+
+
+def as_fixed(held):
+    """The option ``fixed=`` of a factor."""
+    return {} if held is None else {"fixed": held}
+
+
+def _require_kept(keep, mesh):
+    if keep is None:
+        return
+    one_of(keep, "keep", ("volume", "area"))
+    if keep == "volume" and (len(mesh.boundary_edges) or mesh.volume == 0):
+        raise InvalidInputError("keep='volume' needs a closed mesh with a volume; use keep='area'")
+
+
+def _keeping(keep, before, after, held):
+    """The mesh ``after`` with the volume or the area of ``before``."""
+    measure = (lambda mesh: mesh.volume) if keep == "volume" else (lambda mesh: float(mesh.face_areas.sum()))
+    wanted = measure(before)
+    if held is None:
+        corners = after.vertices[after.faces].reshape(-1, 3).mean(axis=0)
+        ratio = wanted / measure(after)
+        if not (np.isfinite(ratio) and ratio > 0):
+            raise MeshsolveError(f"the smoothed surface has no {keep} that could be scaled to that of the mesh; use a smaller strength")
+        scale = ratio ** (1 / 3 if keep == "volume" else 1 / 2)
+        used = np.zeros(len(after.vertices), bool)
+        used[after.faces] = True
+        return after.with_vertices(np.where(used[:, None], corners + scale * (after.vertices - corners), after.vertices))
+    along = after.vertex_normals
+    along[held] = 0
+    step = np.sqrt(after.face_areas.mean())
+    for _ in range(KEPT_STEPS):                          # Newton's method for the distance, with a difference for the slope
+        missing = wanted - measure(after)
+        if abs(missing) <= KEPT * abs(wanted):
+            break
+        slope = (measure(after.with_vertices(after.vertices + 1e-4 * step * along)) - measure(after)) / (1e-4 * step)
+        after = after.with_vertices(after.vertices + missing / slope * along) if slope else after
+    return after
+
+
+def compare(before, after, report):
+    """Add areas and volumes to the report; return the text of a warning if the surface has collapsed, else an empty text."""
+    areas, facts = [face_areas(before), face_areas(after)], report.facts
+    for name, mesh, area in zip(("before", "after"), (before, after), areas):
+        facts[f"area_{name}"], facts[f"volume_{name}"] = float(area.sum()), mesh.volume
+    lost = float(areas[0][areas[1] < FLATTENED * areas[0]].sum())
+    is_closed, inside = len(before.boundary_edges) == 0, abs(facts["volume_before"])
+    is_flat = facts["area_after"] < LEFT * facts["area_before"] and not (is_closed and abs(facts["volume_after"]) > DENOISED * inside)
+    is_empty = is_closed and abs(facts["volume_after"]) < LEFT * inside
+    if not (is_flat or is_empty or lost > LOST * facts["area_before"]):
+        return ""
+    volume = facts["volume_after"] / facts["volume_before"] if facts["volume_before"] else 1.0
+    return (f"the surface has collapsed, or parts of it: {facts['area_after'] / facts['area_before']:.0%} of the area and {volume:.0%} of "
+            f"the volume are left; faces with {lost / facts['area_before']:.0%} of the area shrank by more than {1 - FLATTENED:.0%}")
