@@ -67,7 +67,7 @@ class Quadratic:
     Parameters
     ----------
     A : (n, n) symmetric matrix of any kind
-        Positive definite on the free rows, or on the null space of ``Aeq`` there.
+        Positive definite on the free rows, or on the null space of ``Aeq`` in them.
     fixed : (f,) integers, one integer, or (n,) bool, optional
         Rows whose values are prescribed.
     Aeq : (m, n) matrix, optional

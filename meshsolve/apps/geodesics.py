@@ -196,7 +196,7 @@ class Geodesics:
         x, points = self._mesh.vertices, (weights[:, :, None] * self._mesh.vertices[vertices]).sum(axis=1)
         if len(points) == 1:
             return np.linalg.norm(x - points, axis=1)
-        from scipy.spatial import cKDTree                    # takes long to import
+        from scipy.spatial import cKDTree  # takes long to import
 
         return cKDTree(points).query(x)[0]
 

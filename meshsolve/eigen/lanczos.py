@@ -4,7 +4,7 @@ Each step applies C to the last block, orthogonalizes the result against the who
 T = Q^T W C Q. At the capacity of the basis the best Ritz vectors are kept and the others dropped. Cost of a step: one solve with 8
 right-hand sides and 32 n dim operations in two sweeps over the basis.
 
-Invariants: Q^T W Q = I to rounding, but for columns that are zero; C Q = Q T + Z B on the last block, Z the next block.
+Invariants: Q^T W Q = I to rounding, except for columns that are zero; C Q = Q T + Z B on the last block, Z the next block.
 
 Sources: Wu, Simon 2000 (thick restart); Zhou, Saad 2008 (blocks); Giraud, Langou, Rozloznik 2005 (a second pass of Gram-Schmidt suffices);
 Yamamoto et al. 2015 (Cholesky QR twice).

@@ -33,7 +33,7 @@ def corner_angles(x, faces):
 
 
 def vertex_normals(x, faces):
-    """(n, 3) unit normals: those of the faces around a vertex, weighted by their angles; 0 where they cancel or there is none."""
+    """(n, 3) unit normals: those of the faces around a vertex, weighted by their angles; 0 if they cancel or the vertex has no face."""
     angles, normals = corner_angles(x, faces), unit(area_vectors(x, faces))
     sums = [np.bincount(faces.ravel(), (angles * normals[:, k, None]).ravel(), minlength=len(x)) for k in range(3)]
     return unit(np.stack(sums, axis=1))
