@@ -6,6 +6,8 @@ squared lengths of the mesh: a sphere of radius r0 has r(t)^2 = r0^2 - 4 t.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from meshsolve import api
@@ -130,7 +132,8 @@ class Flow:
         if fixed is not None and method == "conformalized":
             raise InvalidInputError("fixed must not be given for the conformalized flow, which scales the whole surface")
         self.held = strengths(1.0, mesh, fixed)[2]
-        self.method, self.factor, self.place = method, None, _device.choose(device, len(mesh.vertices))
+        self.method, self.place = method, _device.choose(device, len(mesh.vertices))
+        self.factor: Any = None
         self.options = {"precision": precision, "device": self.place, "threads": threads}
         self.report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0)
         with self._errors():

@@ -54,20 +54,20 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, threads: int | None 
     """
     mesh = checked_mesh(mesh)
     n = len(mesh.vertices)
-    handles = as_indices(handles, n, "handles")
-    if len(handles) == 0:
+    chosen = as_indices(handles, n, "handles")
+    if len(chosen) == 0:
         raise InvalidInputError("handles must have at least one vertex, got none")
-    without = ~np.isin(mesh.components, mesh.components[handles])
+    without = ~np.isin(mesh.components, mesh.components[chosen])
     if without.any():
         raise InvalidInputError(f"each component needs a handle, that of vertex {int(without.argmax())} has none")
     mass = mass_matrix(mesh).diagonal()
     if not (mass > 0).all():
         raise InvalidInputError(f"each vertex must have a face of positive area, vertex {int((mass <= 0).argmax())} has none")
     L = cotan_laplacian(mesh)
-    order = np.argsort(handles)
-    quadratic = Quadratic(sp.csr_array(L @ sp.diags_array(1 / mass) @ L), fixed=handles[order], threads=threads)
-    W = np.empty((n, len(handles)))
-    for column in range(len(handles)):
+    order = np.argsort(chosen)
+    quadratic = Quadratic(sp.csr_array(L @ sp.diags_array(1 / mass) @ L), fixed=chosen[order], threads=threads)
+    W = np.empty((n, len(chosen)))
+    for column in range(len(chosen)):
         values = (order == column).astype(np.float64)
         W[:, column], _ = quadratic.minimize(np.zeros(n), fixed_values=values, lower=0.0, upper=1.0)
     total = W.sum(axis=1, keepdims=True)

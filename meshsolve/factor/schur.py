@@ -7,12 +7,15 @@ K are the rows that are kept, I the rows that are eliminated. Source: Golub, Van
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import Factored, solve_complex
 from meshsolve.factor.sharing import reads
 from meshsolve.foreign import is_sparse
+from meshsolve.report import Report
 from meshsolve.sparse.columns import as_array, as_rhs
 from meshsolve.sparse.constraints import parts_of_values
 from meshsolve.sparse.sparse_rhs import solve_sparse
@@ -25,6 +28,10 @@ class Condensed(Factored):
     A subclass has ``rows``, ``report``, ``_dense()``, ``_reduced(columns)`` and ``_expanded(columns, x_K)``; columns have the dtype of
     the matrix.
     """
+
+    report: Report
+    _dense: Callable[[], np.ndarray]
+    _reduced: Callable[[np.ndarray], np.ndarray]
 
     @property
     def n(self) -> int:
