@@ -1,4 +1,4 @@
-"""The C++ core is not for users, and Python looks at every argument before it gets there: no types."""
+"""The C++ core is not for users, and Python checks every argument before a call: no types."""
 
 from typing import Any
 

@@ -48,7 +48,7 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
         ``callback(step, mesh)`` after each step, ``step`` from 1.
     threads : int, optional
     fixed : (k,) integers or (n,) bool, optional
-        Vertices that stay, for example ``mesh.boundary_vertices``. Not with ``conformal``.
+        Vertices that stay, for example ``mesh.boundary_vertices``.
 
     Returns
     -------
@@ -78,8 +78,7 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     2012, "Can mean-curvature flow be modified to be non-singular?", section 4 (conformalized).
     """
     mesh = checked_mesh(mesh)
-    steps = as_integer(steps, "steps")
-    given = None if is_auto(dt) else as_number(dt, "dt", above=True)
+    steps, given = as_integer(steps, "steps"), None if is_auto(dt) else as_number(dt, "dt", above=True)
     if callback is not None and not callable(callback):
         raise InvalidInputError(f"callback must be a function of (step, mesh), got {callback!r}")
     flow = Flow(mesh, "conformalized" if conformal else "mean curvature", precision=precision, device=device, threads=threads,

@@ -77,23 +77,26 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     loop = _disc_boundary(mesh)
     report = Report()
     with report.phase("map"):
-        if method == "harmonic":
-            L = cotan_laplacian(mesh) if weights == "cotan" else graph_laplacian(mesh)
-            uv, energy, steps = _harmonic(mesh, L, loop, threads), None, 0
-        else:
-            L = cotan_laplacian(mesh)
-            conformal = _conformal_energy(L, loop)
-            uv = (_spectral if method == "conformal" else _lscm)(mesh, conformal, loop, threads)
-            uv = _oriented(mesh, uv)
-            energy, steps = float(0.5 * uv.T.ravel() @ (conformal @ uv.T.ravel())), 0
-            if method == "arap":
-                uv, energy, steps = _arap(mesh, L, uv, iterations, tol, threads)
+        uv, energy, steps = _mapped(mesh, method, weights, loop, iterations, tol, threads)
     flipped = int((_signed_areas(mesh, uv) <= 0).sum())
     report.facts.update(method=method, energy=energy, flipped=flipped, iterations=steps)
     if flipped:
         warn(f"parameterize: {flipped} of {len(mesh.faces)} faces are flipped" + "; weights='uniform' flips none" * (method == "harmonic"),
              MeshsolveWarning)
     return uv, report
+
+
+def _mapped(mesh, method, weights, loop, iterations, tol, threads):
+    """(uv, energy or None, iterations) by one of the methods."""
+    if method == "harmonic":
+        L = cotan_laplacian(mesh) if weights == "cotan" else graph_laplacian(mesh)
+        return _harmonic(mesh, L, loop, threads), None, 0
+    L = cotan_laplacian(mesh)
+    conformal = _conformal_energy(L, loop)
+    uv = _oriented(mesh, (_spectral if method == "conformal" else _lscm)(mesh, conformal, loop, threads))
+    if method == "arap":
+        return _arap(mesh, L, uv, iterations, tol, threads)
+    return uv, float(0.5 * uv.T.ravel() @ (conformal @ uv.T.ravel())), 0
 
 
 def _disc_boundary(mesh):

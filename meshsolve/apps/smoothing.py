@@ -78,6 +78,17 @@ def smooth(mesh: MeshLike, strength: float | ArrayLike = 1.0, order: Literal[1, 
     strength, weight, held = strengths(strength, mesh, fixed)
     _require_kept(keep, mesh)
     report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=strength)
+    after = _smoothed(mesh, strength, weight, held, order, precision, device, threads, report)
+    if keep is not None:
+        after = _keeping(keep, mesh, after, held)
+    losses = compare(mesh, after, report)
+    if losses:
+        warn(f"{losses}. Use a smaller strength" + ", or order=2, which keeps volume" * (order == 1), MeshsolveWarning)
+    return after, report
+
+
+def _smoothed(mesh, strength, weight, held, order, precision, device, threads, report):
+    """The mesh after one implicit step."""
     make = SYSTEMS[_device.choose(device, len(mesh.vertices))]
     with make.place.errors("the flow"):
         with report.phase("assemble"):
@@ -88,13 +99,7 @@ def smooth(mesh: MeshLike, strength: float | ArrayLike = 1.0, order: Literal[1, 
         x = F.solve(b, **system.values_of(held))
         report.merge(F.report)
         report.facts["residual"] = system.backward_error(A, x, b, held)
-        after = mesh.with_vertices(system.positions(x, held))
-    if keep is not None:
-        after = _keeping(keep, mesh, after, held)
-    losses = compare(mesh, after, report)
-    if losses:
-        warn(f"{losses}. Use a smaller strength" + ", or order=2, which keeps volume" * (order == 1), MeshsolveWarning)
-    return after, report
+        return mesh.with_vertices(system.positions(x, held))
 
 
 def strengths(strength, mesh, fixed):

@@ -91,86 +91,70 @@ def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float,
     Parameters
     ----------
     A : (n, n) symmetric matrix of any kind
-        Positive semidefinite, and it may be singular; indefinite with ``interval``, or with ``sigma`` below its eigenvalues.
+        Positive semidefinite, singular or not; indefinite with ``interval``, or with ``sigma`` below its eigenvalues.
     k : int
         Number of pairs, less than n. Without effect if ``interval`` is given.
     M : (n, n) symmetric positive definite matrix, optional
         Default: the identity. A diagonal M may have zeros. Rows that are zero in A and M are left out: their rows of X are 0.
-    interval : (float, float), optional
-        All eigenvalues in [lo, hi), their number proved by the inertia at both ends. An end that equals an eigenvalue to rounding is
-        moved up: see ``info.shifts``.
+    interval : (lo, hi), optional
+        All eigenvalues in [lo, hi), proved by the inertia at both ends. An end on an eigenvalue is moved up: ``info.shifts``.
     sigma : "auto" or float
-        Shift below all eigenvalues. ``"auto"`` chooses it from the matrices, in any unit of length.
+        Shift below all eigenvalues.
     tol : float
         Largest residual ||A x - w M x|| / ((||A||_1 + |w| ||M||_1) ||x||) of a pair.
     maxiter : int, optional
-        Blocks of 8 solves that the iteration may take.
+        Largest number of blocks of 8 solves.
     count : bool
-        Whether to compare the number of pairs found with the inertia, at the price of a complete factor. Without, copies of a multiple
-        eigenvalue may be missing.
+        Whether to compare the number of pairs with the inertia. Without, copies of a multiple eigenvalue may be missing.
     fixed : (f,) integers, one integer, or (n,) bool, optional
         Rows where x is 0 (Dirichlet).
     pin : bool
-        Leave out the eigenvalue 0 of a matrix whose rows sum to 0: one constant per connected component.
+        Leave out the constants of a matrix whose rows sum to 0: one eigenvalue 0 per connected component.
     method : {"auto", "lanczos", "lobpcg", "dense"}
-        ``"lobpcg"`` is scipy's, preconditioned by :func:`parac`: for Laplacians whose complete factor does not fit into memory.
-    seed : int
-        Of the first block.
-    device : {"auto", "cpu", "cuda"}
-        Where factor, basis and products lie.
-    threads : int, optional
-        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
+        ``"lobpcg"``: for a Laplacian whose factor does not fit into memory, with :func:`parac`.
+    seed, device, threads
+        As in :func:`cholesky`; the seed is that of the first block.
 
     Returns
     -------
     Eigenpairs
-        ``(w, X, info)``: w (k,) float64 ascending; X (n, k) float64 with X^T M X = I, the largest entry of each column positive, on the
-        GPU where A is; info : EigenInfo.
+        ``(w, X, info)``; X lies where A does. A :class:`ConvergenceWarning` is given if ``info.converged`` is False.
 
     Raises
     ------
     InvalidInputError
-        k is not in 1 .. n - 1; lo >= hi; A or M is not square, not symmetric, holds NaN; the number of eigenvalues below an end of the
-        interval is not decided.
-    NotPositiveDefiniteError
-        ``.column``: A has a negative eigenvalue and no interval is given, or M is not positive definite.
-    NotLaplacianError
-        ``pin=True``, and a row of A does not sum to 0.
-    OutOfMemoryError, DeviceUnavailableError
-
-    Warns
-    -----
-    ConvergenceWarning
-        Some pairs did not reach ``tol``, or some are missing: ``info.converged`` is False. There may be fewer than k.
+        k is not in 1 .. n - 1; lo >= hi; A or M is not symmetric or holds NaN; the inertia at an end is not decided.
+    NotPositiveDefiniteError, NotLaplacianError, OutOfMemoryError, DeviceUnavailableError
+        A has a negative eigenvalue and no interval is given, or M is not positive definite; ``pin`` and a row that does not sum to 0.
 
     Notes
     -----
-    One Cholesky factor, about 10 + k / 3 solves with 8 right-hand sides, O(n k^2) operations and 16 n k bytes for orthogonalization,
-    and one L D L^T factor for the count. Sources: :mod:`meshsolve.eigen.search`, :mod:`meshsolve.eigen.lanczos`.
+    A Cholesky factor, about 10 + k / 3 solves with 8 right-hand sides, O(n k^2) operations, 16 n k bytes, an L D L^T factor to count.
+    Sources: :mod:`meshsolve.eigen.search`, :mod:`meshsolve.eigen.lanczos`.
 
     Examples
     --------
     >>> import meshsolve as ms
     >>> w, X, info = ms.eigsh(ms.datasets.grid2d(30, 20), 4)
-    >>> abs(w).round(5).tolist()
-    [0.0, 0.01096, 0.02462, 0.03558]
     """
-    pin = checked(fixed, pin)
-    report = Report(threads=thread_count(threads))
-    place = place_of_factor(device, A)
-    pencil = Pencil(A, M, fixed, pin, place, report.facts["threads"])
-    tol, seed = as_number(tol, "tol", above=True), as_seed(seed)
+    pencil = Pencil(A, M, fixed, checked(fixed, pin), place_of_factor(device, A), thread_count(threads))
     bounds = _checked_interval(interval)
-    wanted = 0 if bounds else as_integer(k, "k") + pencil.constants
+    wanted = 0 if bounds else _checked_count(k, pencil)
+    search = Search(pencil, as_number(tol, "tol", above=True), _most_blocks(maxiter, wanted), as_seed(seed))
+    return _delivered(search, *_run(search, one_of(method, "method", METHODS), wanted, bounds, sigma, as_flag(count, "count")))
+
+
+def _checked_count(k, pencil):
+    """k, and the constants that are left out of the result."""
+    wanted = as_integer(k, "k") + pencil.constants
     rank = pencil.n if pencil.masses is None else np.count_nonzero(pencil.masses)
     if wanted >= pencil.n or wanted > rank:
         raise InvalidInputError(f"k must be less than the number of rows that take part and have mass, {rank - pencil.constants}, got {k}")
-    sigma = sigma if is_auto(sigma) else as_number(sigma, "sigma", least=-np.inf)
-    most = BLOCKS + BLOCKS_A_BLOCK * wanted // 8 if maxiter is None else as_integer(maxiter, "maxiter")
-    search = Search(pencil, tol, most, seed, report)
-    method, (w, X, number, done) = _run(search, one_of(method, "method", METHODS), wanted, bounds, sigma, as_flag(count, "count"))
-    w, X = w[pencil.constants:], X[:, pencil.constants:]
-    return _delivered(search, A, method, w, X, number, done)
+    return wanted
+
+
+def _most_blocks(maxiter, wanted):
+    return BLOCKS + BLOCKS_A_BLOCK * wanted // 8 if maxiter is None else as_integer(maxiter, "maxiter")
 
 
 def _checked_interval(interval):
@@ -187,18 +171,18 @@ def _checked_interval(interval):
 
 
 def _run(search, method, k, bounds, sigma, counted):
-    """(method, (values, vectors, count, whether all converged)) by the method that fits."""
-    n = search.pencil.n
+    """(method, values, vectors, count, whether all converged) by the method that fits."""
+    n, sigma = search.pencil.n, sigma if is_auto(sigma) else as_number(sigma, "sigma", least=-np.inf)
     if method == "dense" or method == "auto" and n <= SMALL or method != "lobpcg" and (k > n // SHARE or n < 5 * 8):
-        return "dense", _dense(search, k, bounds)
+        return "dense", *_dense(search, k, bounds)
     if method == "lobpcg":
-        return "lobpcg", _lobpcg(search, k)
+        return "lobpcg", *_lobpcg(search, k)
     try:
-        return "lanczos", in_interval(search, *bounds) if bounds else smallest(search, k, sigma, counted)
+        return "lanczos", *(in_interval(search, *bounds) if bounds else smallest(search, k, sigma, counted))
     except OutOfMemoryError:
         if method == "lanczos" or bounds:
             raise
-        return "lobpcg", _lobpcg(search, k)
+        return "lobpcg", *_lobpcg(search, k)
 
 
 def _dense(search, k, bounds):
@@ -238,10 +222,11 @@ def _lobpcg(search, k):
     return w[:k], pencil.place.bring(X[:, :k]), None, True
 
 
-def _delivered(search, A, method, w, X, number, done):
-    """The pairs in the caller's rows, normalized and measured."""
+def _delivered(search, method, w, X, number, done):
+    """The pairs without constants, in the caller's rows, normalized and measured."""
     pencil, report = search.pencil, search.report
     xp = pencil.place.xp
+    w, X = w[pencil.constants:], X[:, pencil.constants:]
     X = _normalized(pencil, X)
     residuals = _residuals(pencil, w, X)
     converged = bool(done and (residuals <= search.tol).all())

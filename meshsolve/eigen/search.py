@@ -14,6 +14,7 @@ from meshsolve.eigen.basis import WIDTH, CudaBasis, HostBasis
 from meshsolve.eigen.lanczos import Lanczos
 from meshsolve.memory import ensure_memory
 from meshsolve.options import is_auto
+from meshsolve.report import Report
 
 SLICE = 96              # pairs of an interval that one shift computes: orthogonalization grows with their square
 CLUSTER = 1e-6          # relative gap between eigenvalues below which they count as one cluster
@@ -26,8 +27,9 @@ WARM_UP = 6             # blocks after which the first shift is judged
 class Search:
     """What all parts of one call share: the pencil, the options, and what they count."""
 
-    def __init__(self, pencil, tol, maxiter, seed, report):
-        self.pencil, self.tol, self.maxiter, self.seed, self.report = pencil, tol, maxiter, seed, report
+    def __init__(self, pencil, tol, maxiter, seed):
+        self.pencil, self.tol, self.maxiter, self.seed = pencil, tol, maxiter, seed
+        self.report = Report(threads=pencil.threads)
         self.iterations, self.shifts = 0, []
 
     def lanczos(self, F, sigma, pairs):

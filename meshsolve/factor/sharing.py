@@ -1,10 +1,10 @@
-"""Who may use a factor at the same time: any number of calls that read it, or one that changes it.
+"""Which calls may use a factor at the same time: any number of calls that read it, or one that changes it.
 
     @reads                                  # solve(), L, logdet(), a copy
     @changes                                # refactor()
 
-Who comes second where that does not go together raises :class:`FactorInUseError` and the factor stays as it is: waiting instead
-would solve with the one matrix or with the other, by chance. Half a microsecond a call.
+The second of two calls that exclude each other raises :class:`FactorInUseError`, and the factor is unchanged. If it waited, it would
+solve with one matrix or the other by chance. Cost: half a microsecond per call.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Sharing:
 
 
 def reads(method: Method) -> Method:
-    """For methods of a :class:`~meshsolve.factor.base.Factor` that many threads may call at once, but not beside one that changes it."""
+    """Decorate a method of a :class:`~meshsolve.factor.base.Factor` that many threads may call at once, unless another changes it."""
     @functools.wraps(method)
     def guarded(self, *args, **kwargs):
         sharing, call = self._sharing, object()
@@ -91,7 +91,7 @@ def reads_in_turn(method: Method) -> Method:
 
 
 def changes(method: Method) -> Method:
-    """For methods beside which no other call may use the factor."""
+    """Decorate a method during which no other call may use the factor."""
     @functools.wraps(method)
     def guarded(self, *args, **kwargs):
         sharing, call = self._sharing, object()

@@ -152,7 +152,7 @@ k_lay_out(const long long* vertex_ptr, const long long* vertex_owned, const int*
 
 // Values and masses of all vertices that are not heavy. A patch that does not fit into shared memory uses its part of `scratch`.
 extern "C" __global__ void __launch_bounds__(256)
-k_assemble(const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
+k_laplacian(const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
            const long long* face_ptr, const unsigned short* ev, const unsigned short* fe, const long long* start,
            const long long* incident_ptr, const unsigned long long* incident, const long long* indptr, const long long* diagonal,
            const double* x, double flattest, const long long* scratch_ptr, double* scratch, double* data, double* mass) {
@@ -166,7 +166,7 @@ k_assemble(const long long* vertex_ptr, const long long* vertex_owned, const int
   else assemble(p, vertices, faces, ends, sides, R, x, flattest, scratch + scratch_ptr[p], data, mass);
 }
 
-// Rows of heavy vertices, one warp each, after k_assemble. The weight of an edge to a vertex that is not heavy is copied from that
+// Rows of heavy vertices, one warp each, after k_laplacian. The weight of an edge to a vertex that is not heavy is copied from that
 // vertex's row. Between two heavy vertices it is summed over the faces (rows face_ptr, faces of the query VF, corners of FV).
 extern "C" __global__ void __launch_bounds__(256)
 k_heavy(int count, const int* heavy, const long long* face_ptr, const int* faces, const int* corners, const long long* indptr,

@@ -89,7 +89,7 @@ class DeviceAssembler:
         """Compute the values of the Laplacian (nnz,) and the lumped masses (n,) at ``x`` (n, 3) float64."""
         xp, T = device.xp(), self._tables
         data, mass = xp.empty(len(self.indices)), xp.empty(self.n)
-        device.launch(K.k_assemble, T.count, BLOCK, self._shared, (
+        device.launch(K.k_laplacian, T.count, BLOCK, self._shared, (
             *T.sources("V"), T.edge_ptr, T.face_ptr, T.ev, T.fe, self._start, self._incident_ptr, self._incident, self.indptr,
             self.diagonal, x, self.flattest, self._scratch_ptr, self._scratch, data, mass))
         if self._heavy_faces is not None:

@@ -73,10 +73,8 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
 
     Examples
     --------
-    >>> import scipy.sparse as sp
-    >>> from meshsolve import order
-    >>> path = sp.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(4, 4))
-    >>> o = order.nested_dissection(path)
+    >>> from meshsolve import datasets, order
+    >>> o = order.nested_dissection(datasets.grid2d(2, 2))
     >>> sorted(o.perm.tolist()), len(o.tree)
     ([0, 1, 2, 3], 1)
     """

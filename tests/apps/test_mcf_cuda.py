@@ -80,7 +80,7 @@ def test_arrays_stay_on_the_device():
             assert [size for size in strict.comes_back if size > len(mesh.vertices) // 10] == [mesh.vertices.size]
             count = strict.launches
             assert count["k_lloyd"] == count["k_lay_out"] == count["k_divide"] == 1 and "k_seed" not in count
-            assert count["k_assemble"] == 1 + report.facts.get("steps", 0) and report.facts["num_patches"] > 60
+            assert count["k_laplacian"] == 1 + report.facts.get("steps", 0) and report.facts["num_patches"] > 60
 
 
 def test_hostile_meshes_fail_as_on_the_cpu(any_backend):

@@ -53,7 +53,8 @@ def check_laplacian(L, n):
 
 
 def test_completion_offers_the_public_names():
-    names = ["Assembly", "NormalEquations", "cotan_laplacian", "divergence", "gradient", "graph_laplacian", "intrinsic_delaunay", "mass_matrix"]
+    names = ["Assembly", "Curvatures", "NormalEquations", "cotan_laplacian", "curvatures", "divergence", "gradient", "graph_laplacian",
+             "intrinsic_delaunay", "mass_matrix"]
     assert dir(operators) == operators.__all__ == names and all(callable(getattr(operators, name)) for name in names)
 
 

@@ -303,8 +303,7 @@ class Circuit:
         Notes
         -----
         One analysis. A linear circuit then costs one refactorization for each new length of a step and one solve for each step.
-        Another one costs a refactorization for each Newton step. Tolerances are those of ``.options``. Up to 256 unknowns, steps
-        run in C++.
+        Another one costs a refactorization for each Newton step. Tolerances: ``.options``. Up to 256 unknowns, steps run in C++.
         """
         tstep, tstop = as_number(tstep, "tstep", above=True), as_number(tstop, "tstop", above=True)
         one_of(method, "method", ("trap", "be"))

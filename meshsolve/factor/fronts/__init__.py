@@ -32,11 +32,11 @@ class TreePattern:
 
     @cached_property
     def indices(self):
-        """(nnz,) int32, made when they are first asked for, in O(nnz), and kept; who has a copy may set it instead."""
+        """(nnz,) int32 column indices, computed at the first access in O(nnz) and kept; a caller that has a copy may set it."""
         return self.tree.indices(self.indptr)
 
     def same_as(self, M):
-        """Whether the :class:`Csr` M stores the same entries: the row pointers and a fingerprint of 128 bits tell it."""
+        """True if the :class:`Csr` M stores the same entries, judging from row pointers and a fingerprint of 128 bits."""
         return np.array_equal(M.indptr, self.indptr) and _core.fingerprint(M.indices) == self._fingerprint
 
     def __reduce__(self):

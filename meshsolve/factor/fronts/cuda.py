@@ -1,9 +1,9 @@
-"""The assembly tree on the GPU: one table of fronts, and what runs in which launch.
+"""The assembly tree on the GPU: one table of fronts, and the fronts of each launch.
 
-Twin of tree.cpp and schedule.cpp; the kernels' side is fronts.cuh. Fronts of one depth run together, the deepest first: the
-children of a front are then all of the level before, and update matrices fit into two halves of one buffer. The tree is made
-on the device, once for each analysis (tree_cuda.py); its arrays are small beside the panels. Factorizations whose fronts hold more
-than a panel make their own table, and take :func:`levels` and what it reads (tree_cuda.py) for what runs when.
+The counterpart of tree.cpp and schedule.cpp; kernels read the table through fronts.cuh. Fronts of one depth run together, the deepest
+first. All children of a front are then in the level before, and update matrices fit into two halves of one buffer. The tree is made
+on the GPU, once for each analysis (tree_cuda.py); its arrays are small compared with the panels. Factorizations whose fronts store more
+than a panel make their own table and use :func:`levels` for the schedule.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Level:
     """The fronts of one depth."""
 
     batches: tuple              # in shared memory, a warp's first
-    tiles: object               # (2 tiles,) int32: front and first column of what k_assemble clears and assembles
+    tiles: object               # (2 tiles,) int32: front and first column of each tile that k_assemble clears and assembles
     wide: tuple                 # of Wide, each as many as a grid has blocks in its second and third dimension
     dense: tuple
     libraries: tuple            # of Wide: the dense fronts, for factorizations that take their pivots by tiles
@@ -103,7 +103,7 @@ class DeviceTree:
     count: int
     panel_scalars: int
     update_scalars: int
-    vector_rows: int            # of what is passed on in a solve
+    vector_rows: int            # rows that children pass to parents in a solve
     table: object
     child: object
     relative: object

@@ -1,7 +1,7 @@
-"""The assembly tree made on the GPU from an analysis that lies there: table of fronts, positions, and the launches of each level.
+"""The assembly tree, made on the GPU from an analysis on the GPU: table of fronts, positions, and the launches of each level.
 
-Twin of tree.cpp, the same integers. What comes back to the host is what launches are made of: for each level and kind of front how
-many there are and the largest panel, and the table's rows of the fronts that shared memory does not hold.
+The counterpart of tree.cpp, with the same integers. Only launch sizes come back to the host: for each level and kind of front the
+number of fronts and the largest panel, and the table rows of fronts that do not fit into shared memory.
 """
 
 from __future__ import annotations
