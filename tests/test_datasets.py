@@ -244,7 +244,7 @@ def test_a_bad_seed_is_refused_whether_it_is_used_or_not(name):
     given = {"n": 1000 if name == "scan_like" else 6, "k": 3, "m": 3, "mesh": ds.icosphere(2)}
     needed = {key: value for key, value in given.items() if key in inspect.signature(make).parameters}
     for seed in (-1, 1.5, None, 2**64):
-        with pytest.raises(InvalidInputError, match="seed has to be"):
+        with pytest.raises(InvalidInputError, match="seed must be"):
             make(**needed, seed=seed)
     make(**needed, seed=2**64 - 1)                          # the largest
 

@@ -360,7 +360,7 @@ def test_gaussian_field(tmp_path, capsys):
     np.testing.assert_allclose(mean, gain @ values, atol=1e-9)
     np.testing.assert_allclose(deviation**2, np.diag(covariance - gain @ covariance[at]), atol=1e-9)
     truth, mean, deviation = run("gaussian_field", tmp_path, mesh)
-    assert np.mean(abs(truth - mean) < 3 * deviation) > 0.95 and "within two of them" in capsys.readouterr().out
+    assert np.mean(abs(truth - mean) < 3 * deviation) > 0.95 and "within two standard deviations" in capsys.readouterr().out
 
 
 @pytest.mark.slow

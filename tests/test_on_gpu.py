@@ -44,19 +44,19 @@ def run(tmp_path, capfd):
 def test_one_fault_hides_no_other(run):
     status, said = run("first or loses or another or dies or fails or last")
     assert status and "lost here" in said and "a fault of its own" in said and "never seen" not in said
-    assert said.count("the device was lost in") == 2 and "test_dies: the other tests go on" in said
+    assert said.count("the device was lost in") == 2 and "test_dies: the other tests continue" in said
     assert [said.count(f"test_{name} PASSED") for name in ("first", "finds_another_fault", "last")] == [1, 1, 1]
 
 
 @pytest.mark.slow
 def test_a_test_that_does_not_end_is_killed(run):
     status, said = run("hangs or last")
-    assert status and "test_hangs: the other tests go on" in said and "test_last PASSED" in said
+    assert status and "test_hangs: the other tests continue" in said and "test_last PASSED" in said
 
 
 def test_a_run_without_faults_is_one_process(run):
     status, said = run("first or last")
-    assert status == 0 and "go on" not in said and said.count("session starts") == 1
+    assert status == 0 and "continue in" not in said and said.count("session starts") == 1
 
 
 @pytest.mark.slow

@@ -2,10 +2,10 @@
 
 from meshsolve.apps import circuit
 from meshsolve.apps.deformation import Deformation
-from meshsolve.apps.denoise import denoise
+from meshsolve.apps.denoising import denoise
 from meshsolve.apps.geodesics import Geodesics
+from meshsolve.apps.maps import parameterize
 from meshsolve.apps.mcf import Flow, mcf
-from meshsolve.apps.parameterize import parameterize
 from meshsolve.apps.render import render
 from meshsolve.apps.skinning import skinning_weights
 from meshsolve.apps.smoothing import smooth

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api import cholesky
-from meshsolve.apps.parameterize import _flattened_faces, _half_cotangents
+from meshsolve.apps.maps import _flattened_faces, _half_cotangents
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import cotan_laplacian, mass_matrix

@@ -109,7 +109,7 @@ def strengths(strength, mesh, fixed):
     if fixed is not None:
         held[as_indices(fixed, n)] = True
     weight: Any = 1.0
-    if np.ndim(strength) > 0:
+    if isinstance(strength, list | tuple) or getattr(strength, "ndim", 0) == 1:
         given = np.asarray(as_array(strength, "strength"), np.float64)
         if given.shape != (n,) or not (given >= 0).all() or not np.isfinite(given).all():
             raise InvalidInputError(f"strength must be a number or {n} finite numbers that are not negative, got shape {given.shape}")

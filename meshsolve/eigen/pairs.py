@@ -19,7 +19,7 @@ from meshsolve.eigen.pencil import Pencil
 from meshsolve.eigen.search import NEAR_ZERO, Search, in_interval, smallest
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, NotPositiveDefiniteError, OutOfMemoryError
 from meshsolve.memory import ensure_memory
-from meshsolve.options import as_flag, as_integer, as_number, as_seed, is_auto, one_of, thread_count
+from meshsolve.options import as_flag, as_integer, as_number, as_seed, counted, is_auto, one_of, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.constraints import checked
 from meshsolve.sparse.places import place_of_factor
@@ -188,7 +188,7 @@ def _run(search, method, k, bounds, sigma, counted):
 def _dense(search, k, bounds):
     """All pairs by LAPACK, of which some are kept."""
     pencil = search.pencil
-    ensure_memory(24 * pencil.n**2, f"a dense matrix of {pencil.n} rows, of which more than a third of all pairs are asked for,")
+    ensure_memory(24 * pencil.n**2, f"a dense matrix with {counted(pencil.n, 'row')} for more than a third of all pairs")
     with search.report.phase("dense"):
         try:
             w, X = _all_pairs(pencil)

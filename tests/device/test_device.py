@@ -216,7 +216,7 @@ def test_a_pivot_that_is_not_positive_is_named(cuda):
 @pytest.mark.slow
 def test_a_grid_that_is_too_long_in_y_is_refused():
     K = device.kernels("krylov/vectors.cu")
-    with device.use(Harness()), pytest.raises(KernelError, match="at most 65535 in y and z"):
+    with device.use(Harness()), pytest.raises(KernelError, match="at most 65535 are allowed in y and z"):
         empty = np.zeros(0)
         device.launch(K.k_dot, (1, 65536), 32, 0, (np.int32(0), np.int32(0), empty, empty, empty))
 

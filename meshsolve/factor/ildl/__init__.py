@@ -70,6 +70,10 @@ class Numeric:
     extracted: tuple | None = None
     is_undecided: bool | None = None
 
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self.scale = read_only(self.scale)                  # pickles do not keep the flag
+
 
 class IldlFactor(Preconditioner):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.

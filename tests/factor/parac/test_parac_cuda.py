@@ -290,7 +290,7 @@ def test_iterations_of_others_get_what_lies_where_their_vectors_lie(cuda_path, m
 
 def test_a_matrix_on_the_gpu_is_factored_on_the_gpu(cuda):
     assert ms.parac(Sparse(SHAPES["grid"])).on_device and not ms.parac(SHAPES["grid"]).on_device
-    with pytest.raises(ms.InvalidInputError, match="samples has to be"):
+    with pytest.raises(ms.InvalidInputError, match="samples must be"):
         ms.parac(SHAPES["grid"], samples=np.array([1, 2]))
 
 

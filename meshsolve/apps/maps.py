@@ -81,8 +81,8 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     flipped = int((_signed_areas(mesh, uv) <= 0).sum())
     report.facts.update(method=method, energy=energy, flipped=flipped, iterations=steps)
     if flipped:
-        warn(f"parameterize: {flipped} of {len(mesh.faces)} faces are flipped" + "; weights='uniform' flips none" * (method == "harmonic"),
-             MeshsolveWarning)
+        advice = "; weights='uniform' flips none" if method == "harmonic" else ""
+        warn(f"parameterize: {flipped} of {counted(len(mesh.faces), 'face')} flipped{advice}", MeshsolveWarning)
     return uv, report
 
 
