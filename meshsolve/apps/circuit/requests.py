@@ -44,11 +44,11 @@ def add(keyword, text, place, prints, warnings):
     if keyword == ".print":
         _print(text, place, prints, warnings)
     elif keyword in FROM_WAVEFORMS:
-        warnings.add(f"{keyword} is ignored: compute its values from the waveforms", place)
+        warnings.add(f"{keyword} is passed over: compute its values from the waveforms", place)
     elif keyword in REPEATED:
-        warnings.add(f"{keyword} is ignored: the deck is read with its own values. Use params= or with_values for others", place)
+        warnings.add(f"{keyword} is passed over: the deck is read with its own values. Use params= or with_values for others", place)
     elif keyword not in SILENT:
-        warnings.add(f"{keyword} is ignored: supported analyses are .op, .dc, .ac and .tran", place)
+        warnings.add(f"{keyword} is passed over: supported analyses are .op, .dc, .ac and .tran", place)
 
 
 def resolve(signals, system):
