@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api import cholesky
-from meshsolve.apps.maps import _flattened_faces, _half_cotangents
+from meshsolve.apps.maps import flattened_faces, half_cotangents, scattered_sides
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import cotan_laplacian, mass_matrix
@@ -73,7 +73,7 @@ class Deformation:
             A = sp.csr_array(L @ sp.diags_array(1 / np.where(mass > 0, mass, 1)) @ L)
         else:
             A = L
-            self._weights = _half_cotangents(_flattened_faces(self._mesh))
+            self._weights = half_cotangents(flattened_faces(self._mesh))
         self._factor = cholesky(A, fixed=self._handles[self._order], threads=threads)
         self._shape, self.energy, self.iterations = self._mesh.vertices.copy(), 0.0, 0
 
@@ -129,8 +129,8 @@ class Deformation:
     def _iterate(self, at, iterations, tol):
         """Local and global steps in turn, from the start of least energy."""
         starts = [self._smooth(base, at) for base in (self._shape, _rigid(self._mesh.vertices, self._handles, at))]
-        self._shape = min(starts, key=lambda x: self._energy_and_turns(x)[0])
-        self.energy, turns = self._energy_and_turns(self._shape)
+        found = [(*self._energy_and_turns(x), x) for x in starts]
+        self.energy, turns, self._shape = min(found, key=lambda start: start[0])
         size = float((np.ptp(self._mesh.vertices, axis=0) ** 2).sum())
         for self.iterations in range(1, iterations + 1):
             shape = self._solve(self._pull(turns), at)
@@ -157,13 +157,10 @@ class Deformation:
 
     def _pull(self, turns):
         """(n, 3) right-hand side of the global step: sides at rest, turned by the mean rotation of their face's corners."""
-        rest, faces, n = self._mesh.vertices, self._mesh.faces, len(self._mesh.vertices)
-        mean, b = turns[faces].mean(axis=1), np.zeros((n, 3))
-        for c in range(3):
-            side = np.einsum("fij,fj->fi", mean, rest[faces[:, (c + 1) % 3]] - rest[faces[:, c]]) * self._weights[:, c, None]
-            for k in range(3):
-                b[:, k] += np.bincount(faces[:, (c + 1) % 3], side[:, k], n) - np.bincount(faces[:, c], side[:, k], n)
-        return b
+        rest, faces = self._mesh.vertices, self._mesh.faces
+        mean, ends = turns[faces].mean(axis=1), rest[faces]
+        sides = [np.einsum("fij,fj->fi", mean, ends[:, (c + 1) % 3] - ends[:, c]) * self._weights[:, c, None] for c in range(3)]
+        return scattered_sides(faces, sides, len(rest))
 
 
 @takes_arrays

@@ -208,8 +208,7 @@ def _checked(mesh):
 
 def _squared_mean_edges(mesh):
     """(n,) the squared mean edge length of each vertex' component; 1 for vertices without edges."""
-    ends = mesh.vertices[mesh.edges]
-    length, part = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1), mesh.components[mesh.edges[:, 0]]
+    length, part = mesh.edge_lengths, mesh.components[mesh.edges[:, 0]]
     count = int(mesh.components.max()) + 1
     mean = np.bincount(part, length, count) / np.bincount(part, minlength=count).clip(1)
     return np.where(mean > 0, mean, 1)[mesh.components] ** 2

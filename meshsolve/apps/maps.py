@@ -170,25 +170,30 @@ def _oriented(mesh, uv):
 
 def _arap(mesh, L, uv, iterations, tol, threads):
     """(uv, energy, iterations): rotations of all faces, then a solve, in turn; the energy never rises."""
-    faces, flat = mesh.faces, _flattened_faces(mesh)
-    weights = _half_cotangents(flat)
+    faces, flat = mesh.faces, flattened_faces(mesh)
+    weights = half_cotangents(flat)
     F = cholesky(L, pin=True, threads=threads)
     n, energy, steps = len(mesh.vertices), np.inf, 0
     while steps < iterations:
         rotation, steps = _best_rotations(faces, flat, weights, uv), steps + 1
-        b = np.zeros((n, 2))
-        for c in range(3):
-            side = weights[:, c, None] * _turned(rotation, flat[(c + 1) % 3] - flat[c])
-            for k in range(2):
-                b[:, k] += np.bincount(faces[:, (c + 1) % 3], side[:, k], n) - np.bincount(faces[:, c], side[:, k], n)
-        uv = F.solve(b)
+        sides = [weights[:, c, None] * _turned(rotation, flat[(c + 1) % 3] - flat[c]) for c in range(3)]
+        uv = F.solve(scattered_sides(faces, sides, n))
         before, energy = energy, _arap_energy(faces, flat, weights, uv, rotation)
         if energy >= (1 - tol) * before or energy <= 1e-28 * (uv * uv).sum():
             break
     return uv, float(energy), steps
 
 
-def _flattened_faces(mesh):
+def scattered_sides(faces, sides, n):
+    """(n, d) sums at the vertices of three (m, d) arrays: side c of a face counts at corner c + 1, negative at corner c."""
+    b = np.zeros((n, sides[0].shape[1]))
+    for c, side in enumerate(sides):
+        for k, part in enumerate(side.T):
+            b[:, k] += np.bincount(faces[:, (c + 1) % 3], part, n) - np.bincount(faces[:, c], part, n)
+    return b
+
+
+def flattened_faces(mesh):
     """Corners of each face in its own plane: three (m, 2) arrays, the first at 0, the second on the x axis."""
     a, b, c = (mesh.vertices.take(corner, axis=0) for corner in mesh.faces.T)
     u, v = b - a, c - a
@@ -199,7 +204,7 @@ def _flattened_faces(mesh):
     return [np.stack(p, axis=1) for p in ((zero, zero), (base, zero), (x, height))]
 
 
-def _half_cotangents(flat):
+def half_cotangents(flat):
     """(m, 3) half the cotangent of the angle opposite side c, which joins corners c and c + 1."""
     weights = []
     for c in range(3):

@@ -12,7 +12,7 @@ from meshsolve import device as _device
 from meshsolve import order
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.memory import ensure_memory
-from meshsolve.operators import FLATTEST, assembler, edge_lengths, face_areas
+from meshsolve.operators import FLATTEST, assembler, face_areas
 from meshsolve.options import thread_count
 from meshsolve.sparse.columns import max_abs, reduce_columns
 from meshsolve.sparse.cuda import without_diagonal
@@ -190,7 +190,7 @@ def _step_of(method, squared, area):
 
 def squared_edge(mesh):
     """The squared mean edge length; InvalidInputError if no edge has a positive length."""
-    mean = edge_lengths(mesh).mean() if len(mesh.edges) else 0.0
+    mean = mesh.edge_lengths.mean() if len(mesh.edges) else 0.0
     if not mean > 0:
         raise _without_area()
     return float(mean) ** 2

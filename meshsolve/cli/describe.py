@@ -53,7 +53,7 @@ def sizes(mesh):
 def _describe_mesh(path, threads):
     from meshsolve import api
     from meshsolve.mesh import load_mesh
-    from meshsolve.operators import edge_lengths, face_areas, graph_laplacian
+    from meshsolve.operators import face_areas, graph_laplacian
 
     mesh = load_mesh(path)
     size = sizes(mesh)
@@ -65,7 +65,7 @@ def _describe_mesh(path, threads):
     areas = face_areas(mesh)
     flat, area, euler = int((areas == 0).sum()), float(areas.sum()), n - unused - e + m
     extent = np.ptp(mesh.vertices, axis=0).tolist()
-    mean_edge = float(edge_lengths(mesh).mean()) if e else None
+    mean_edge = float(mesh.edge_lengths.mean()) if e else None
     return [
         Row("vertices", f"{n:,}" + (f", {unused:,} in no face" if unused else ""),
             {"kind": "mesh", "vertices": n, "vertices_in_no_face": unused}),

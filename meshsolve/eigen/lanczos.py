@@ -162,7 +162,8 @@ class Lanczos:
 
     def restart(self, ritz, wanted):
         """Keep the Ritz vectors with these numbers, a multiple of 8; the next block stays."""
-        following = self._keep(ritz.theta[wanted], ritz.Y[:, wanted], self.basis[self.blocks])
+        following = self.basis[self.blocks]                  # behind the blocks that are rotated
+        self._keep(ritz.theta[wanted], ritz.Y[:, wanted])
         B = self.border @ ritz.Y[-WIDTH:, wanted]
         r = self.dim
         self.T[r:r + WIDTH, :r], self.T[:r, r:r + WIDTH] = B, B.T
@@ -173,13 +174,12 @@ class Lanczos:
         """Keep converged Ritz vectors alone and go on with a random block: finds further copies of multiple eigenvalues."""
         missing = -len(converged) % WIDTH                    # zero columns fill the last block
         theta = np.r_[ritz.theta[converged], np.zeros(missing)]
-        self._keep(theta, np.c_[ritz.Y[:, converged], np.zeros((self.dim, missing))], None)
+        self._keep(theta, np.c_[ritz.Y[:, converged], np.zeros((self.dim, missing))])
         self._begin(self.blocks)
         self.restarts += 1
 
-    def _keep(self, theta, Y, following):
+    def _keep(self, theta, Y):
         self.basis.rotate(Y)
         self.T[:] = 0
         self.T[range(len(theta)), range(len(theta))] = theta
         self.blocks = self.kept = len(theta) // WIDTH
-        return following

@@ -57,7 +57,7 @@ class Pencil:
             if len(self.rows) == 0:
                 raise InvalidInputError("A and M must have a row that is not zero and not fixed, got none")
             A, weights = A[self.rows][:, self.rows], weights[self.rows][:, self.rows]
-        self.n, self._indefinite = A.shape[0], None
+        self.n, self._definite, self._indefinite = A.shape[0], None, None
         self.constants = components(as_csr(A))[0] if pin else 0
         self.A, self.M = _on_one_pattern(A, weights)
         is_diagonal = np.array_equal(weights.indices, np.repeat(np.arange(self.n), np.diff(weights.indptr)))
@@ -87,9 +87,13 @@ class Pencil:
         return (abs(self.A.diagonal()).max() or abs(self.A.data).max(initial=0.0) or 1.0) / mean
 
     def definite_factor(self, sigma):
-        """The Cholesky factor of A - sigma M, for a shift below all eigenvalues."""
+        """The Cholesky factor of A - sigma M, for a shift below all eigenvalues; the next call replaces its values."""
         try:
-            return cholesky(self.shifted(sigma), threads=self.threads, device=self.place.name)
+            if self._definite is None:
+                self._definite = cholesky(self.shifted(sigma), threads=self.threads, device=self.place.name)
+            else:
+                self._definite.refactor(self.shifted(sigma))
+            return self._definite
         except NotPositiveDefiniteError as e:
             raise NotPositiveDefiniteError(
                 f"A - sigma M must be positive definite for sigma = {sigma:.6g}, it is not in column {self.row(e.column)}\n"
@@ -118,7 +122,7 @@ class Pencil:
         raise InvalidInputError(f"the number of eigenvalues below {sigma:.6g} is not decided in double precision; move this end of the "
                                 "interval")
 
-    def operator(self, F, sigma):
+    def operator(self, F):
         """Callable (n, 8) -> (n, 8): (A - sigma M)^-1 M, made symmetric by the roots of the masses where M is diagonal."""
         if self.masses is None:
             M = self.product(self.M)

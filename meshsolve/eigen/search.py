@@ -32,13 +32,13 @@ class Search:
         self.report = Report(threads=pencil.threads)
         self.iterations, self.shifts = 0, []
 
-    def lanczos(self, F, sigma, pairs):
-        """An iteration on (A - sigma M)^-1 with a basis for so many pairs."""
+    def lanczos(self, F, pairs):
+        """An iteration with the factor F of A - sigma M and a basis for so many pairs."""
         pencil = self.pencil
         capacity = min(-(-(2 * pairs + 2 * WIDTH) // WIDTH), pencil.n // WIDTH - 1)
         ensure_memory((capacity + 1) * WIDTH * 8 * pencil.n, f"a basis of {capacity * WIDTH} vectors")
         kind = CudaBasis if pencil.place.name == "cuda" else HostBasis
-        return Lanczos(pencil.operator(F, sigma), pencil.weigh(), kind(pencil.n, capacity + 1, pencil.threads), capacity, self.seed)
+        return Lanczos(pencil.operator(F), pencil.weigh(), kind(pencil.n, capacity + 1, pencil.threads), capacity, self.seed)
 
     def factor(self, sigma):
         self.shifts.append(float(sigma))
@@ -74,8 +74,8 @@ class Search:
 
 def smallest(search, k, sigma, counted):
     """The k smallest pairs: (values, vectors, count, whether they are converged and complete)."""
-    F, sigma = _first_shift(search, k) if is_auto(sigma) else (search.factor(sigma), sigma)
-    iteration = search.lanczos(F, sigma, k)
+    F, sigma = _first_shift(search) if is_auto(sigma) else (search.factor(sigma), sigma)
+    iteration = search.lanczos(F, k)
     while True:
         ritz, numbers, done = search.run(iteration, k, lambda ritz: np.arange(min(k, len(ritz.theta))))       # by descending theta
         values = np.sort(sigma + 1 / ritz.theta[numbers])
@@ -99,19 +99,18 @@ def _counted(search, values, sigma):
     return number, number == start
 
 
-def _first_shift(search, k):
+def _first_shift(search):
     """(factor, shift) for a positive semidefinite A. Too near to 0 the null space drowns the rest, too far the eigenvalues cluster."""
     pencil = search.pencil
     sigma = -NEAR_ZERO * pencil.scale()
     F = search.factor(sigma)
-    trial = search.lanczos(F, sigma, WARM_UP * WIDTH // 2)
+    trial = search.lanczos(F, WARM_UP * WIDTH // 2)
     with search.report.phase("lanczos"):
         for _ in range(min(WARM_UP, trial.capacity)):
             trial.step()
             search.iterations += 1
     values = sigma + 1 / trial.ritz().theta
-    positive = values[(values > FAR * abs(sigma) / 10) | (values > abs(sigma))]
-    better = -SHIFT_TO_FIRST * float(positive.min(initial=np.inf))
+    better = -SHIFT_TO_FIRST * float(values[values > abs(sigma)].min(initial=np.inf))
     if not np.isfinite(better) or abs(sigma) / FAR <= abs(better) <= FAR * abs(sigma):
         return F, sigma
     return search.factor(better), better
@@ -159,7 +158,7 @@ def in_interval(search, lo, hi):
 
 def _slice(search, F, sigma, lo, hi, number):
     """The ``number`` pairs between lo and hi around a shift: (values, vectors, whether all were found)."""
-    iteration = search.lanczos(F, sigma, number + WIDTH)
+    iteration = search.lanczos(F, number + WIDTH)
 
     def inside(ritz):
         values = sigma + 1 / np.where(ritz.theta == 0, np.inf, ritz.theta)

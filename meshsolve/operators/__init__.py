@@ -424,11 +424,6 @@ def face_areas(mesh):
     return _core.cotan_weights(mesh.vertices.reshape(-1), mesh.faces.reshape(-1), no_sides, 0, FLATTEST, thread_count())[1]
 
 
-def edge_lengths(mesh):
-    """(e,) length of each edge of ``mesh.edges``."""
-    return _core.edge_lengths(mesh.vertices.reshape(-1), mesh.edges.reshape(-1), thread_count())
-
-
 def _consistent_mass(mesh):
     """Consistent mass matrix with element matrices area / 12 * (ones + identity)."""
     n, area = len(mesh.vertices), face_areas(mesh)
@@ -467,7 +462,7 @@ def _intrinsic_laplacian(mesh):
     if len(mesh.faces) == 0:
         return cotan_laplacian(mesh)
     n, edges = len(mesh.vertices), len(mesh.edges)
-    lengths = mollified(edge_lengths(mesh), mesh.side_edges)
+    lengths = mollified(mesh.edge_lengths, mesh.side_edges)
     corners, half_cotangents, _, flips, finished = _core.intrinsic_delaunay(
         mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), lengths, FLATTEST, min(edges ** 2 + 1000, MOST_FLIPS))
     if not finished:

@@ -180,7 +180,7 @@ def mollified(lengths, side_edges):
 
 def _mollified_by_pieces(mesh):
     """Mollify the edge lengths of a mesh with one constant per connected component. Returns scaled lengths and the longest."""
-    lengths = _core.edge_lengths(mesh.vertices.reshape(-1), mesh.edges.reshape(-1), thread_count())
+    lengths = mesh.edge_lengths
     component, component_of_face = mesh.components[mesh.edges[:, 0]], mesh.components[mesh.faces[:, 0]]
     mean = np.bincount(component, lengths) / np.bincount(component).clip(1)
     mean[mean == 0] = lengths.mean() or 1.0             # all vertices at one point

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays as random_arrays
 from meshsolve import datasets, operators
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.mesh import Mesh, load_mesh
-from meshsolve.operators import CotanAssembler, cotan_laplacian, edge_lengths, face_areas, graph_laplacian, mass_matrix
+from meshsolve.operators import CotanAssembler, cotan_laplacian, face_areas, graph_laplacian, mass_matrix
 
 pytestmark = pytest.mark.native
 
@@ -163,7 +163,7 @@ def test_what_rounding_makes_unsymmetric_is_averaged():
 
 def test_weights_of_the_edges_of_a_mesh():
     mesh = bumpy(4)
-    weight = 1 / edge_lengths(mesh)
+    weight = 1 / mesh.edge_lengths
     L = graph_laplacian(mesh, weights=weight)
     check_laplacian(L, 16)
     i, j = mesh.edges.T
@@ -354,7 +354,7 @@ def test_intrinsic_delaunay_of_a_delaunay_mesh_is_the_extrinsic_one():
 def by_libigl(mesh):
     """Mollified lengths, libigl's flips, libigl's cotangents."""
     igl = pytest.importorskip("igl")
-    lengths = edge_lengths(mesh)[np.roll(mesh.side_edges, -1, axis=1)]
+    lengths = mesh.edge_lengths[np.roll(mesh.side_edges, -1, axis=1)]
     slack = lengths.sum(axis=1) - 2 * lengths.max(axis=1)
     lengths += max(0, 1e-8 * lengths.mean() - slack.min())
     lengths, faces = igl.intrinsic_delaunay_triangulation(lengths, mesh.faces.astype(np.int64))[:2]
@@ -480,7 +480,7 @@ def test_assembler_gives_the_same_bits_as_the_functions():
 
 def test_edge_lengths():
     mesh = Mesh([[0, 0, 0], [3, 0, 0], [0, 4, 0]], [[0, 1, 2]])
-    assert edge_lengths(mesh).tolist() == [3, 4, 5] and face_areas(mesh).tolist() == [6]
+    assert mesh.edge_lengths.tolist() == [3, 4, 5] and face_areas(mesh).tolist() == [6]
 
 
 def test_real_meshes(data_dir):
@@ -512,7 +512,7 @@ def test_operators_are_the_same_on_any_number_of_threads(monkeypatch):
         monkeypatch.setenv("MESHSOLVE_NUM_THREADS", threads)
         mesh = Mesh(sphere.vertices, faces)
         L = cotan_laplacian(mesh)
-        results.append((mesh.edges, mesh.side_edges, L.indptr, L.indices, L.data, mass_matrix(mesh).data, edge_lengths(mesh),
+        results.append((mesh.edges, mesh.side_edges, L.indptr, L.indices, L.data, mass_matrix(mesh).data, mesh.edge_lengths,
                         graph_laplacian(mesh).data, CotanAssembler(mesh).mean_edge(mesh.vertices)))
     assert np.bincount(results[0][1].reshape(-1)).max() > 2
     for other in results[1:]:
