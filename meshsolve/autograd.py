@@ -47,7 +47,7 @@ def require_known(dtype):
         raise InvalidInputError(f"tensors must hold float32, float64, complex64 or complex128, got {dtype}")
 
 
-class Held:
+class Saved:
     """Data that a call of a function keeps for its backward pass.
 
     Attributes
@@ -71,7 +71,7 @@ class Held:
 
     def again(self):
         """The same for other values."""
-        return Held(self.solver, self.n, self.loses)
+        return Saved(self.solver, self.n, self.loses)
 
     def require_graph(self):
         """Raise if a second derivative with respect to A is requested and would be zero."""
@@ -124,7 +124,7 @@ def _numpy(tensor):
 
 
 def entries_of(A, n):
-    """(rows, columns, values, n, loses) of A; gradients of the tensor ``values`` reach A, ``loses`` is as in :class:`Held`. If n
+    """(rows, columns, values, n, loses) of A; gradients of the tensor ``values`` reach A, ``loses`` is as in :class:`Saved`. If n
     is None it is one more than the largest index."""
     torch = pytorch()
     if isinstance(A, torch.Tensor):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 from meshsolve.api import cholesky, factorized, ildl, lu
-from meshsolve.autograd import Held, entries_of, functions, pytorch, refuse_nested_forward, require_known
+from meshsolve.autograd import Saved, entries_of, functions, pytorch, refuse_nested_forward, require_known
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.options import one_of
 
@@ -189,14 +189,14 @@ def _solve(solver, A, b):
     if values.dtype != b.dtype:
         raise InvalidInputError(f"A and b must have the same dtype, got {values.dtype} and {b.dtype}")
     require_known(values.dtype)
-    return functions()[0].apply(values, b, rows, columns, Held(solver, n, loses), False)
+    return functions()[0].apply(values, b, rows, columns, Saved(solver, n, loses), False)
 
 
 def _logdet(solver, A):
     refuse_nested_forward()
     rows, columns, values, n, loses = entries_of(A, None)
     require_known(values.dtype)
-    return functions()[1].apply(values, rows, columns, Held(solver, n, loses))
+    return functions()[1].apply(values, rows, columns, Saved(solver, n, loses))
 
 
 _EAGER: dict[Any, Any] = {}                 # torch.compile traces this cache without a warning, unlike functools.cache

@@ -140,7 +140,7 @@ def test_symmetry_is_measured_right(n, density, seed):
     assert np.array_equal(sp.csr_array((low.data, low.indices, low.indptr), shape=(n, n)).toarray(), np.tril(D) + np.tril(D, -1).T)
 
 
-def test_the_same_numbers_in_other_places_are_not_symmetric():
+def test_the_same_numbers_at_other_positions_are_not_symmetric():
     A = sp.csr_array(np.array([[4.0, 1, 2, 0], [2, 4, 0, 1], [1, 0, 4, 0], [0, 2, 0, 4]]))
     with pytest.raises(ms.NotSymmetricError):
         matrix.as_symmetric(A)
@@ -360,6 +360,7 @@ def test_the_largest_absolute_value_may_be_of_a_negative_number(columns):
         assert np.array_equal(max_abs(block), abs(block).max(axis=0, initial=0))
 
 
+@pytest.mark.slow
 def test_lengths_are_not_left_to_the_threads_of_blas():
     """BLAS sums in an order that depends on the number of threads, and started a thread for each column of a pinned solve."""
     code = "import numpy as np; from meshsolve.sparse.columns import lengths; x = np.random.default_rng(0).standard_normal(200_001)" \

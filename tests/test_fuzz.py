@@ -134,6 +134,7 @@ def test_extreme_values(half, precision, pin):
     survives(lambda: ms.cholesky(M, precision=precision, pin=pin).solve(np.arange(5.0)))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(x=hnp.arrays(np.float64, (6, 3), elements=st.sampled_from([0.0, 1.0, -1.0, 0.5, 1e-200, 1e-9, 1e9, 1e70, -1e70])),
        t=hnp.arrays(np.int32, st.tuples(st.integers(0, 9), st.just(3)), elements=st.integers(0, 5)))

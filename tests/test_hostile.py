@@ -123,6 +123,7 @@ def test_a_write_that_fails_midway_leaves_the_old_file(suffix, tmp_path, monkeyp
     assert path.read_bytes() == b"the old file" and list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_a_picture_that_fails_midway_leaves_nothing(tmp_path, monkeypatch):
     def broken(part, panels, captions, title, scale):
         part.write_bytes(b"half")

@@ -35,6 +35,7 @@ SYSTEMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [None, 3])
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_the_solution_of_the_host_on_the_side_of_b(gpu, name, columns):

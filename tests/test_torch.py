@@ -55,6 +55,7 @@ def test_symmetric_matrices_from_one_set_of_variables(method):
     assert torch.autograd.gradcheck(solve, (w, mass, rhs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 def test_sparse_tensors(layout):
     indices, values, b = problem("real")

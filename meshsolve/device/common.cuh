@@ -1,4 +1,4 @@
-// What the kernels of all rooms share: sums over a warp and a block, short sorts, searches, waiting with an end.
+// What the kernels of all packages share: sums over a warp and a block, short sorts, searches, waiting with an end.
 //
 // The subset: what NVRTC and the kernel harness of the tests both understand. No standard header, no CUB, no inline PTX, no
 // __activemask; masks are constants or come from a ballot; one __shared__ variable per declaration, inside a function; flags

@@ -159,7 +159,7 @@ def start(matrix, system, M, threads, report):
     precondition, null_space, back = preconditioner(M, matrix.n), null_space_of(matrix, M, threads), lambda X: X
     if _worth_renumbering(matrix, M):
         with report.phase("renumber"):
-            position = M.places()
+            position = M.positions()
             matrix, B, X = _renumbered(matrix, position, threads), B.take(position, axis=0), X.take(position, axis=0)
         precondition, back = reusing(M.apply_inside), lambda X: _back(X, position)
         if null_space is not None and not M.connected:      # a mean over all rows is the same in any numbering

@@ -45,9 +45,9 @@ auto embedded(In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_
   return std::make_tuple(missing, to_numpy(std::move(to)));
 }
 
-auto split_up(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> free, In<int32_t> place, int threads) {
+auto split_up(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> free, In<int32_t> position, int threads) {
   Split parts = released([&] {
-    return split(pattern(indptr, indices), data.data(), free.data(), extent(free), place.data(), threads);
+    return split(pattern(indptr, indices), data.data(), free.data(), extent(free), position.data(), threads);
   });
   const auto arrays = [](RowBlock& b) {
     return std::make_tuple(to_numpy(std::move(b.ptr)), to_numpy(std::move(b.idx)), to_numpy(std::move(b.x)));
@@ -118,7 +118,7 @@ void bind_patterns(nb::module_& m) {
   m.def("embed", embedded, "indptr_a"_a, "indices_a"_a, "indptr_b"_a,
         "indices_b"_a, "data_b"_a);
   m.def("split", split_up, "indptr"_a, "indices"_a, "data"_a, "free"_a,
-        "place"_a, "threads"_a, "The free block and the coupling of free rows to fixed columns; see sparse/split.hpp.");
+        "position"_a, "threads"_a, "The free block and the coupling of free rows to fixed columns; see sparse/split.hpp.");
 }
 
 template <class T>
@@ -165,7 +165,7 @@ void bind_sparse(nb::module_& m) {
   m.def("components", components_of, "indptr"_a, "indices"_a, "data"_a,
         "(number of connected components of a symmetric matrix, (n,) component of each row).");
   m.def("center", centered, "component"_a, "size"_a, "block"_a,
-        "Subtract the means over components from a block, in place, and return them.");
+        "Subtract the means over components from a block, in position, and return them.");
 }
 
 }  // namespace ms

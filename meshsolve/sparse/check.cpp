@@ -107,7 +107,7 @@ inline uint64_t fold(uint64_t a, uint64_t b) {
 
 // Random keys, drawn once per process, so that no matrix can be constructed whose halves differ and whose hashes agree.
 struct Secret {
-  uint64_t place, value;
+  uint64_t position, value;
   static const Secret& drawn() {
     static const Secret secret = [] {
       std::random_device device;
@@ -121,13 +121,13 @@ struct Secret {
 // Exclusive or of the hashes of ({row, column}, value) of the off-diagonal entries of rows [begin, end). An entry and its mirror entry
 // cancel.
 uint64_t unmatched(const Pattern& A, const double* x, int64_t begin, int64_t end) {
-  const auto [place, what] = Secret::drawn();
+  const auto [position, what] = Secret::drawn();
   uint64_t alone = 0;
   for (int64_t i = begin; i < end; ++i) {
-    const uint64_t row = static_cast<uint64_t>(i), own = row * place + 1;
+    const uint64_t row = static_cast<uint64_t>(i), own = row * position + 1;
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
       const uint64_t j = static_cast<uint32_t>(A.idx[p]);
-      const uint64_t hash = fold(own * (j * place + 1) ^ place, std::bit_cast<uint64_t>(x[p]) ^ what);
+      const uint64_t hash = fold(own * (j * position + 1) ^ position, std::bit_cast<uint64_t>(x[p]) ^ what);
       alone ^= j == row ? 0 : hash;
     }
   }

@@ -18,14 +18,14 @@ void allot(RowBlock& block) {              // ptr holds counts
 
 }  // namespace
 
-Split split(const Pattern& A, const double* x, const int32_t* free, int64_t count, const int32_t* place, int threads) {
+Split split(const Pattern& A, const double* x, const int32_t* free, int64_t count, const int32_t* position, int threads) {
   Split parts;
   parts.free.ptr.assign(count + 1, 0);
   parts.coupling.ptr.assign(count + 1, 0);
   for_range(threads, count, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t i = from; i < to; ++i) {
       int64_t fixed = 0;
-      for (int64_t p = A.ptr[free[i]]; p < A.ptr[free[i] + 1]; ++p) fixed += place[A.idx[p]] < 0;
+      for (int64_t p = A.ptr[free[i]]; p < A.ptr[free[i] + 1]; ++p) fixed += position[A.idx[p]] < 0;
       parts.coupling.ptr[i + 1] = fixed;
       parts.free.ptr[i + 1] = A.degree(free[i]) - fixed;
     }
@@ -36,7 +36,7 @@ Split split(const Pattern& A, const double* x, const int32_t* free, int64_t coun
     for (int64_t i = from; i < to; ++i) {
       int64_t at = parts.free.ptr[i], aside = parts.coupling.ptr[i];
       for (int64_t p = A.ptr[free[i]]; p < A.ptr[free[i] + 1]; ++p) {
-        const int32_t j = place[A.idx[p]];
+        const int32_t j = position[A.idx[p]];
         RowBlock& block = j < 0 ? parts.coupling : parts.free;
         int64_t& next = j < 0 ? aside : at;
         block.idx[next] = j < 0 ? -1 - j : j;

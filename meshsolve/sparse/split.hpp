@@ -18,9 +18,9 @@ struct Split {                          // the free rows
   RowBlock free, coupling;                 // free columns; fixed columns
 };
 
-// free: the (count,) free rows, ascending. place[j]: position of column j among the free ones, or -1 minus its position among the fixed
+// free: the (count,) free rows, ascending. position[j]: position of column j among the free ones, or -1 minus its position among the fixed
 // ones. Entries of a row keep their order. O(nnz(A)).
-Split split(const Pattern& A, const double* x, const int32_t* free, int64_t count, const int32_t* place, int threads);
+Split split(const Pattern& A, const double* x, const int32_t* free, int64_t count, const int32_t* position, int threads);
 
 // Connected component of each row of a symmetric matrix, (n); components are numbered by their first rows. Zero entries connect
 // nothing. `count` becomes the number of components. O(n + nnz(A)).

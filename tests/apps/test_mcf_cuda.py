@@ -68,6 +68,7 @@ def plane(k):
     return ms.Mesh(x, np.concatenate([np.stack([a, c, d], 1), np.stack([a, d, b], 1)]))
 
 
+@pytest.mark.slow
 def test_arrays_stay_on_the_device():
     """A flow on a mesh that is large enough for nested dissection on the GPU copies its result alone, and makes one set of
     patches."""

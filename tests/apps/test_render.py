@@ -107,6 +107,7 @@ def hues(path):
     return picture[..., 2] - picture[..., 0] > 0.15, picture[..., 0] - picture[..., 2] > 0.15
 
 
+@pytest.mark.slow
 def test_values_are_shown_where_they_are(tmp_path):
     """Blue to red along an axis, with a scale on the right; without a number the mesh keeps its color."""
     sphere = datasets.icosphere(4)

@@ -65,6 +65,7 @@ def test_a_sphere_in_any_unit(unit):
     assert (X.max(axis=0) > (1 - 1e-7) * abs(X).max(axis=0)).all()            # the first of equal entries is positive
 
 
+@pytest.mark.slow
 def test_consistent_masses():
     L, M = ms.cotan_laplacian(SPHERE), ms.mass_matrix(SPHERE, kind="consistent")
     w, X, info = ms.eigsh(L, 12, M=M)
@@ -239,10 +240,10 @@ def test_blocks_stay_orthonormal_when_columns_depend():
 
 def test_on_the_gpu(gpu):
     L, M = ms.cotan_laplacian(SPHERE), ms.mass_matrix(SPHERE)
-    w, X, info = ms.eigsh(L, 16, M=M, device="cuda")
-    assert info.converged and info.count == 16 and device.holds(X)
+    w, X, info = ms.eigsh(L, 4, M=M, device="cuda")
+    assert info.converged and info.count == 4 and device.holds(X)
     X = to_numpy(X)
-    assert np.allclose(w, ms.eigsh(L, 16, M=M).values, atol=1e-9)
+    assert np.allclose(w, ms.eigsh(L, 4, M=M).values, atol=1e-9)
     check(L, M, w, X)
     w, X, info = ms.eigsh(L, M=M, interval=(1, 7), device="cuda")
     assert info.converged and info.count == len(w) == 8

@@ -416,11 +416,11 @@ HARNESS_QUIET inline void run_blocks(Launch& L) {
 }
 
 // Runs the kernel on at most `resident` OS threads. Returns 0, or 1 with a message in `error`.
-inline int run(Launch& L, unsigned resident, char* error, size_t room) {
+inline int run(Launch& L, unsigned resident, char* error, size_t error_size) {
   L.blocks = L.grid.x * L.grid.y * L.grid.z;
   L.threads = L.block.x * L.block.y * L.block.z;
   if (L.threads == 0 || L.threads > 1024 || L.blocks == 0) {
-    snprintf(error, room, "a grid of %u blocks of %u threads cannot be launched", L.blocks, L.threads);
+    snprintf(error, error_size, "a grid of %u blocks of %u threads cannot be launched", L.blocks, L.threads);
     return 1;
   }
   __tsan_release(&L.begin);
@@ -430,7 +430,7 @@ inline int run(Launch& L, unsigned resident, char* error, size_t room) {
   if (!HARNESS_TSAN) run_blocks(L);
   for (auto& worker : workers) worker.join();
   __tsan_acquire(&L.end);
-  if (L.failed) snprintf(error, room, "%s", L.error.c_str());
+  if (L.failed) snprintf(error, error_size, "%s", L.error.c_str());
   return L.failed;
 }
 
@@ -442,7 +442,7 @@ template <class... A, size_t... I> void call(void (*kernel)(A...), void** args, 
 
 template <class... A>
 int launch(void (*kernel)(A...), const unsigned* grid, const unsigned* block, size_t shared, void** args, unsigned resident,
-           uint64_t seed, double timeout, char* error, size_t room) {
+           uint64_t seed, double timeout, char* error, size_t error_size) {
   Launch L;
   L.grid = dim3(grid[0], grid[1], grid[2]);
   L.block = dim3(block[0], block[1], block[2]);
@@ -452,7 +452,7 @@ int launch(void (*kernel)(A...), const unsigned* grid, const unsigned* block, si
   L.timeout = timeout;
   L.kernel = reinterpret_cast<void*>(kernel);
   L.invoke = [](void* f, void** a) { call(reinterpret_cast<void (*)(A...)>(f), a, std::index_sequence_for<A...>()); };
-  return run(L, resident, error, room);
+  return run(L, resident, error, error_size);
 }
 
 // Type codes of the parameters for the check of launch arguments: "*i4" for int*, "f8" for double.

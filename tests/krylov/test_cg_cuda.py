@@ -118,6 +118,7 @@ def test_complex_start_and_callback(cuda):
     assert seen and seen[0].shape == (256,)
 
 
+@pytest.mark.slow
 def test_what_does_not_converge_is_said(cuda):
     b = GRID @ np.random.default_rng(3).standard_normal(343)
     P = ms.parac(GRID, device="cuda")

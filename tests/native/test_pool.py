@@ -450,6 +450,7 @@ def test_progress_belongs_to_the_thread_that_shows_it():
     assert in_threads([shows, shows_nothing])[0] == set(told)
 
 
+@pytest.mark.slow
 def test_progress_of_one_large_front_on_one_thread():
     half = np.random.default_rng(0).standard_normal((3000, 3000))
     A, told = sp.csr_array(half + half.T + 3000 * np.eye(3000)), []

@@ -25,7 +25,7 @@ def test_vertices_and_faces_stand_for_a_mesh(name):
         function(V)
 
 
-def test_other_arguments_keep_their_places():
+def test_other_arguments_keep_their_positions():
     assert np.array_equal(ms.mass_matrix(V, F, "voronoi").toarray(), ms.mass_matrix(BALL, "voronoi").toarray())
     assert np.array_equal(ms.cotan_laplacian(V, F, True).toarray(), ms.cotan_laplacian(BALL, True).toarray())
     assert np.array_equal(ms.cotan_laplacian(V, F, intrinsic_delaunay=True).toarray(), ms.cotan_laplacian(BALL, True).toarray())

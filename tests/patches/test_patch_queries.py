@@ -31,6 +31,7 @@ def faces_of(corners):
     return [face for face in corners if len(set(face)) == 3]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 11)] * 3), max_size=40), st.integers(1, 12), st.integers(0, 3))
 def test_random_faces(corners, patch_size, seed):

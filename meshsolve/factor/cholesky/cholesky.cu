@@ -96,14 +96,14 @@ template <class T> __device__ __forceinline__ void eliminate_block(const Front& 
   __shared__ T diagonal[pivot_block * pivot_block];
   const Warp g;
   const int width = min(pivot_block, static_cast<int>(f.pivots) - from);
-  T* const place = L + f.panel + from + from * f.leading;
+  T* const stored = L + f.panel + from + from * f.leading;
   for (int j = g.warp; j < width; j += g.warps)
-    for (int i = j + g.lane; i < width; i += 32) diagonal[i + j * width] = place[i + j * f.leading];
+    for (int i = j + g.lane; i < width; i += 32) diagonal[i + j * width] = stored[i + j * f.leading];
   g.sync();
   const int done = eliminate(g, diagonal, width, width);
   if (done < width && g.rank == 0) atomicMin(failed, static_cast<int>(f.first) + from + done);
   for (int j = g.warp; j < width; j += g.warps)
-    for (int i = j + g.lane; i < width; i += 32) place[i + j * f.leading] = diagonal[i + j * width];
+    for (int i = j + g.lane; i < width; i += 32) stored[i + j * f.leading] = diagonal[i + j * width];
 }
 
 // Rows below that diagonal block: each thread has one row of 32 columns in registers. Missing columns are columns of the
@@ -112,10 +112,10 @@ template <class T> __device__ __forceinline__ void solve_below(const Front& f, T
   __shared__ T diagonal[pivot_block * pivot_block];       // by rows, the reciprocal on the diagonal
   const int width = min(pivot_block, static_cast<int>(f.pivots) - from);
   const int row = from + width + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const T* const place = L + f.panel + from + from * f.leading;
+  const T* const stored = L + f.panel + from + from * f.leading;
   for (int k = threadIdx.x; k < pivot_block * pivot_block; k += blockDim.x) {
     const int i = k % pivot_block, j = k / pivot_block;
-    const T value = i >= j && i < width ? place[i + j * f.leading] : T(0);
+    const T value = i >= j && i < width ? stored[i + j * f.leading] : T(0);
     diagonal[i * pivot_block + j] = i == j ? T(1) / (i < width ? value : T(1)) : value;
   }
   __syncthreads();
@@ -191,7 +191,7 @@ k_factor(int per_warp, const int* list, int count, int capacity, const long long
   const Tree<SCALAR> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
                        values, panels, updates};
   fronts::for_fronts(per_warp, list, count, capacity, shared,
-                     [&](int s, const auto& group, SCALAR* room) { factor_front(t, s, group, room, failed); });
+                     [&](int s, const auto& group, SCALAR* workspace) { factor_front(t, s, group, workspace, failed); });
 }
 
 // tiles: pairs (front, first column), one for each block.

@@ -30,7 +30,7 @@ template <class T>
 class Factor {
  public:
   explicit Factor(std::shared_ptr<const fronts::AssemblyTree> tree)
-      : tree_(std::move(tree)), panel_ptr_(fronts::places(*tree_, [&](int32_t s) { return panel_shape(*tree_, s).scalars(); })) {}
+      : tree_(std::move(tree)), panel_ptr_(fronts::positions(*tree_, [&](int32_t s) { return panel_shape(*tree_, s).scalars(); })) {}
 
   // Factors the matrix with values Ax in the analyzed pattern (both triangles, only one half is read). Returns -1, or the new
   // column of the first pivot that is not positive, or is positive only by rounding; then the earlier factor is restored, bit for

@@ -15,7 +15,7 @@ namespace {
 
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
-using fronts::UpdateShape;
+using fronts::PackedLower;
 
 constexpr int64_t tile_rows = 256;
 
@@ -24,7 +24,7 @@ struct Front {
   PanelShape shape;
   T* panel;
   T* update;                                   // update matrix
-  UpdateShape updates() const { return {shape.height - shape.pivots}; }
+  PackedLower updates() const { return {shape.height - shape.pivots}; }
   Step<T> step(int64_t k) const { return shape.step(panel, k); }
   T* diagonal(int64_t row) const { return step(row / shape.width()).diagonal(row); }
 };
@@ -82,11 +82,11 @@ void assemble_boundary(const AssemblyTree& tree, int32_t s, const T* values, con
 // The update matrix, tile by tile: the product of the first step writes it, the products of the other steps are subtracted.
 template <class T>
 void write_update(const Front<T>& f, int threads) {
-  const UpdateShape u = f.updates();
+  const PackedLower u = f.updates();
   u.each_tile(threads, [&](int64_t c) {
     for (int64_t k = 0; k < f.shape.steps(); ++k) {
       const Step<T> step = f.step(k);
-      const auto product = k == 0 ? dense<T>().fresh_trapezoid : dense<T>().trapezoid;
+      const auto product = k == 0 ? dense<T>().gemm_lower_overwrite : dense<T>().gemm_lower;
       const T* const rows = step.from(f.shape.pivots) + c;
       product(u.ld(c), u.width(c), step.width, rows, step.ld, rows, step.ld, f.update + u.begin(c), u.ld(c));
     }
@@ -117,7 +117,7 @@ int64_t factor_wide(const Front<T>& f, int threads) {
       for (int64_t q = k + 1 + b; q < k + 1 + stop; ++q) {
         const Step<T> later = f.step(q);
         const T* const rows = step.from(later.column);
-        d.trapezoid(later.height, later.width, step.width, rows, step.ld, rows, step.ld, later.data, later.ld);
+        d.gemm_lower(later.height, later.width, step.width, rows, step.ld, rows, step.ld, later.data, later.ld);
       }
     });
   }
@@ -163,7 +163,7 @@ int32_t Factor<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
   const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;
-  UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
+  UpdateBlocks<T> blocks(tree, plan, threads, fronts::packed_lower, blocks_);
   std::vector<LeastPivot<T>> least(threads);
   const int32_t boundary = tree.boundary();
   interrupt::begin(tree.count());
@@ -212,8 +212,8 @@ template <class T>
 std::vector<double> Factor<T>::matrix(int64_t nnz) const {
   values_.require_factor();
   std::vector<double> Ax(nnz, 0.0);
-  const int64_t held = values_.data() ? tree_->entries() : 0;
-  for (int64_t p = 0; p < held; ++p) Ax[tree_->entry_source.data()[p]] = values_.data()[p];
+  const int64_t count = values_.data() ? tree_->entries() : 0;
+  for (int64_t p = 0; p < count; ++p) Ax[tree_->entry_source.data()[p]] = values_.data()[p];
   return Ax;
 }
 

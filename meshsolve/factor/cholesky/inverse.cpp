@@ -95,7 +95,7 @@ class Stack {
  public:
   T* push(int64_t size, const fronts::Schedule& plan) {
     const auto& stacks = plan.stacks;
-    if (!space_.data()) space_ = Buffer<T>::without_pages(stacks.scalars(fronts::squares, 0) + stacks.scalars(fronts::squares, 1));
+    if (!space_.data()) space_ = Buffer<T>::without_pages(stacks.scalars(fronts::full, 0) + stacks.scalars(fronts::full, 1));
     return space_.data() + std::exchange(used_, used_ + size);
   }
   const T* pop(int64_t size) { return space_.data() + (used_ -= size); }
@@ -181,7 +181,7 @@ int64_t Factor<T>::inverse_scalars(int threads) const {
     any.hold(shape);
     if (!std::binary_search(plan->top.begin(), plan->top.end(), s)) in_tasks.hold(shape);
   }
-  return fronts::work_scalars(*tree_, threads, fronts::squares) + any.scalars() + (threads - 1) * in_tasks.scalars();
+  return fronts::work_scalars(*tree_, threads, fronts::full) + any.scalars() + (threads - 1) * in_tasks.scalars();
 }
 
 template <class T>

@@ -29,18 +29,18 @@ struct PanelShape {
 
   int64_t scalars() const {
     const Step<const char> last = step<const char>(nullptr, steps() - 1);
-    return place(steps() - 1) + last.width * last.ld;
+    return offset(steps() - 1) + last.width * last.ld;
   }
 
   template <class T>
   Step<T> step(T* panel, int64_t k) const {
     if (!wide()) [[likely]] return {0, pivots, height, fronts::leading_dimension(height), panel};
     const int64_t column = k * width();
-    return {column, std::min(width(), pivots - column), height - column, fronts::leading_dimension(height - column), panel + place(k)};
+    return {column, std::min(width(), pivots - column), height - column, fronts::leading_dimension(height - column), panel + offset(k)};
   }
 
  private:
-  int64_t place(int64_t k) const {
+  int64_t offset(int64_t k) const {
     int64_t at = 0;
     for (int64_t j = 0; j < k; ++j) at += width() * fronts::leading_dimension(height - j * width());
     return at;

@@ -178,12 +178,12 @@ class Ascent {
         const int32_t* const to = tree_.relative_rows(child);
         for (int64_t i = 0; i < u; ++i) here.column(at)[to[i]] = from.column(c)[w + i];
       }
-    for (const int32_t q : begins_[k]) place(s, q, here.column(at++));
+    for (const int32_t q : begins_[k]) insert(s, q, here.column(at++));
     inbox_[k].clear();
     return here;
   }
 
-  void place(int32_t s, int32_t q, T* v) const {
+  void insert(int32_t s, int32_t q, T* v) const {
     const int32_t first = tree_.first(s);
     const int64_t w = tree_.pivots(s), u = tree_.updates(s);
     const int32_t* const rows = tree_.rows(s);

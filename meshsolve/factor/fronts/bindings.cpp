@@ -64,7 +64,7 @@ void bind_fronts(nb::module_& m) {
         for (const auto& task : plan.tasks) ranges.append(nb::make_tuple(task.begin, task.end));
         return nb::make_tuple(ranges, copied(plan.top), copied(plan.last));
       }, "threads"_a, "use"_a = "factor", "Ranges of fronts as (begin, end), fronts in no subtree, and those that all threads share.")
-      .def("work_scalars", [](const AssemblyTree& t, int threads) { return fronts::work_scalars(t, threads, fronts::lower_triangles); }, "threads"_a,
+      .def("work_scalars", [](const AssemblyTree& t, int threads) { return fronts::work_scalars(t, threads, fronts::packed_lower); }, "threads"_a,
            "Scalars of a numeric phase in addition to the panels: update matrices and the entries of A.");
 }
 

@@ -3,25 +3,25 @@
 
 namespace ms::fronts {
 
-// Y(place[i], c) = scale[i] B(from[i], c) for n rows and `columns` right-hand sides, zeros up to `width`. `row` and `column` are
-// the strides of B. A null `from` or `place` is the identity, a null `scale` all ones.
+// Y(position[i], c) = scale[i] B(from[i], c) for n rows and `columns` right-hand sides, zeros up to `width`. `row` and `column` are
+// the strides of B. A null `from` or `position` is the identity, a null `scale` all ones.
 template <class T>
-__device__ __forceinline__ void to_columns(const int* from, const int* place, const double* scale, int n, int columns, int width,
+__device__ __forceinline__ void to_columns(const int* from, const int* position, const double* scale, int n, int columns, int width,
                                            const double* B, long long row, long long column, T* Y) {
   for (long long k = grid_begin(); k < static_cast<long long>(n) * width; k += grid_step()) {
     const long long i = k % n, c = k / n;
     const double x = c < columns ? B[(from ? from[i] : i) * row + c * column] : 0.0;
-    Y[(place ? place[i] : i) + c * n] = static_cast<T>(scale && c < columns ? x * scale[i] : x);
+    Y[(position ? position[i] : i) + c * n] = static_cast<T>(scale && c < columns ? x * scale[i] : x);
   }
 }
 
-// X(to[i], c) = Y(place[i], c) scale[i].
+// X(to[i], c) = Y(position[i], c) scale[i].
 template <class T>
-__device__ __forceinline__ void from_columns(const int* to, const int* place, const double* scale, int n, int columns, const T* Y,
+__device__ __forceinline__ void from_columns(const int* to, const int* position, const double* scale, int n, int columns, const T* Y,
                                              double* X, long long row, long long column) {
   for (long long k = grid_begin(); k < static_cast<long long>(n) * columns; k += grid_step()) {
     const long long i = k % n, c = k / n;
-    const double y = static_cast<double>(Y[(place ? place[i] : i) + c * n]);
+    const double y = static_cast<double>(Y[(position ? position[i] : i) + c * n]);
     X[(to ? to[i] : i) * row + c * column] = scale ? y * scale[i] : y;
   }
 }
@@ -29,13 +29,13 @@ __device__ __forceinline__ void from_columns(const int* to, const int* place, co
 }  // namespace ms::fronts
 
 extern "C" __global__ void __launch_bounds__(256)
-k_to_columns(const int* from, const int* place, const double* scale, int n, int columns, int width, const double* B,
+k_to_columns(const int* from, const int* position, const double* scale, int n, int columns, int width, const double* B,
              long long offset, long long row, long long column, SCALAR* Y) {
-  ms::fronts::to_columns(from, place, scale, n, columns, width, B + offset, row, column, Y);
+  ms::fronts::to_columns(from, position, scale, n, columns, width, B + offset, row, column, Y);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_from_columns(const int* to, const int* place, const double* scale, int n, int columns, const SCALAR* Y, double* X,
+k_from_columns(const int* to, const int* position, const double* scale, int n, int columns, const SCALAR* Y, double* X,
                long long offset, long long row, long long column) {
-  ms::fronts::from_columns(to, place, scale, n, columns, Y, X + offset, row, column);
+  ms::fronts::from_columns(to, position, scale, n, columns, Y, X + offset, row, column);
 }

@@ -51,7 +51,7 @@ struct SolveSpace {
   Buffer<T> own;                                 // memory of `work` unless idle memory is large enough
   BlockMemory<T> blocks;                         // update blocks
   std::vector<Buffer<T>> local;                  // per worker: the current front
-  std::vector<Buffer<int32_t>> place;            // per worker: positions of rows in a front
+  std::vector<Buffer<int32_t>> position;            // per worker: positions of rows in a front
 
   void reserve(int64_t n, int64_t k, int threads, Buffer<T>* idle) {
     const int64_t size = n * row_width(k);
@@ -59,12 +59,12 @@ struct SolveSpace {
     if (!is_idle && own.size() < size) own = Buffer<T>(size);
     work = is_idle ? idle->data() : own.data();
     local.resize(std::max<size_t>(local.size(), threads));
-    place.resize(local.size());
+    position.resize(local.size());
   }
 
-  // (n,) place[rows[q]] = q; other entries are undefined.
-  const int32_t* places(int worker, int64_t n, const int32_t* rows, int64_t count) {
-    Buffer<int32_t>& mine = place[worker];
+  // (n,) position[rows[q]] = q; other entries are undefined.
+  const int32_t* positions(int worker, int64_t n, const int32_t* rows, int64_t count) {
+    Buffer<int32_t>& mine = position[worker];
     if (mine.size() < n) mine = Buffer<int32_t>(n);
     for (int64_t q = 0; q < count; ++q) mine.data()[rows[q]] = static_cast<int32_t>(q);
     return mine.data();

@@ -119,9 +119,9 @@ class DeviceTree:
         """The tree of an analysis, made on the device. O(nnz(A) + rows of the supernodes) time and memory."""
         pattern, analysis = symbolic.pattern_on_device, symbolic.analysis_on_device
         depth = depths(analysis.snode_parent)
-        table, child, rooms = table_of(analysis, depth)
+        table, child, sizes = table_of(analysis, depth)
         relative, *entries = positions(pattern, analysis)
-        return cls(pattern.n, len(table), *rooms, table, child, relative, analysis.rows, analysis.perm, *entries,
+        return cls(pattern.n, len(table), *sizes, table, child, relative, analysis.rows, analysis.perm, *entries,
                    levels(table, _column(table, "pivots") * _column(table, "height"), depth, LIMITS))
 
     @property
@@ -140,18 +140,18 @@ def strides(B):
     return tuple(np.int64(stride // B.itemsize) for stride in B.strides)
 
 
-def to_columns(B, begin, count, width, Y, rows=None, place=None, scale=None):
-    """Y(place[i], c) := scale[i] B(rows[i], begin + c) for ``count`` columns, zeros up to ``width``; without an array i, or unscaled."""
+def to_columns(B, begin, count, width, Y, rows=None, position=None, scale=None):
+    """Y(position[i], c) := scale[i] B(rows[i], begin + c) for ``count`` columns, zeros up to ``width``; without an array i, or unscaled."""
     sizes, (row, column) = (np.int32(len(B)), np.int32(count), np.int32(width)), strides(B)
     device.launch(C.of(Y.dtype).k_to_columns, device.grid_for(len(B) * width, 256), 256, 0,
-                  (*_given(rows, place, scale), *sizes, B, begin * column, row, column, Y))
+                  (*_given(rows, position, scale), *sizes, B, begin * column, row, column, Y))
 
 
-def from_columns(Y, X, begin, count, rows=None, place=None, scale=None):
-    """X(rows[i], begin + c) := scale[i] Y(place[i], c) for ``count`` columns."""
+def from_columns(Y, X, begin, count, rows=None, position=None, scale=None):
+    """X(rows[i], begin + c) := scale[i] Y(position[i], c) for ``count`` columns."""
     sizes, (row, column) = (np.int32(len(X)), np.int32(count)), strides(X)
     device.launch(C.of(Y.dtype).k_from_columns, device.grid_for(len(X) * count, 256), 256, 0,
-                  (*_given(rows, place, scale), *sizes, Y, X, begin * column, row, column))
+                  (*_given(rows, position, scale), *sizes, Y, X, begin * column, row, column))
 
 
 def column_major(array, offset, rows, columns, leading):
@@ -159,10 +159,10 @@ def column_major(array, offset, rows, columns, leading):
     return array[offset:offset + leading * columns].reshape(columns, leading).T[:rows]
 
 
-def _given(rows, place, scale):
+def _given(rows, position, scale):
     """These arrays as kernel arguments: null where there is none."""
     nothing = device.xp().empty(0, np.int32), device.xp().empty(0, np.float64)
-    return nothing[0] if rows is None else rows, nothing[0] if place is None else place, nothing[1] if scale is None else scale
+    return nothing[0] if rows is None else rows, nothing[0] if position is None else position, nothing[1] if scale is None else scale
 
 
 def device_tree(symbolic):

@@ -42,7 +42,7 @@ struct Block {
   __device__ void sync() const { __syncthreads(); }
 };
 
-// body(front, group, room) for the fronts on a list: one block each, or one warp each. `shared` has `capacity` scalars a group.
+// body(front, group, workspace) for the fronts on a list: one block each, or one warp each. `shared` has `capacity` scalars a group.
 template <class T, class Body>
 __device__ __forceinline__ void for_fronts(int per_warp, const int* list, int count, int capacity, T* shared, Body body) {
   if (per_warp) {

@@ -73,7 +73,7 @@ constexpr bool is_wide(int64_t pivots, int64_t height) { return pivots * height 
 
 // (count + 1): begin of each front's part of a factor; front s has scalars(s) scalars.
 template <class Scalars>
-std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {
+std::vector<int64_t> positions(const AssemblyTree& tree, Scalars&& scalars) {
   std::vector<int64_t> ptr(tree.count() + 1);
   for (int32_t s = 0; s < tree.count(); ++s) ptr[s + 1] = ptr[s] + scalars(s);
   return ptr;
@@ -108,10 +108,10 @@ struct Schedule {
   int32_t slots = 0;
   struct Stacks {                // sums over update matrices of u rows, in scalars
     int64_t square[2] = {0, 0};  // u^2
-    int64_t lower[2] = {0, 0};   // UpdateShape
+    int64_t lower[2] = {0, 0};   // PackedLower
     int64_t linear[2] = {0, 0};  // u
-    // unit > 0: scalars per row; else a value of Held
-    int64_t scalars(int64_t unit, int d) const { return unit > 0 ? linear[d] * unit : unit == squares ? square[d] : lower[d]; }
+    // unit > 0: scalars per row; else a value of Storage
+    int64_t scalars(int64_t unit, int d) const { return unit > 0 ? linear[d] * unit : unit == full ? square[d] : lower[d]; }
   } stacks;                      // sizes of the two stacks, by parity of depth, sufficient for every task
   std::vector<uint8_t> parity;   // (count): parity of the front's depth
 };
@@ -149,6 +149,6 @@ inline std::shared_ptr<const Schedule> plan_of(const AssemblyTree& tree, int thr
 }
 
 // Scalars of a numeric phase in addition to the panels: stacks, update matrices passed between tasks, entries of A.
-int64_t work_scalars(const AssemblyTree& tree, int threads, Held held);
+int64_t work_scalars(const AssemblyTree& tree, int threads, Storage storage);
 
 }  // namespace ms::fronts

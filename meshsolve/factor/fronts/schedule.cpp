@@ -102,7 +102,7 @@ void measure_stacks(const AssemblyTree& t, Schedule& out) {
     const auto change = [&](int32_t s, int d, int64_t sign) {
       const int64_t u = t.updates(s);
       held.square[d] += sign * u * u;
-      held.lower[d] += sign * matrix_scalars(lower_triangles, u);
+      held.lower[d] += sign * matrix_scalars(packed_lower, u);
       held.linear[d] += sign * u;
     };
     for (int32_t s = task.begin; s < task.end; ++s) {
@@ -121,11 +121,11 @@ void measure_stacks(const AssemblyTree& t, Schedule& out) {
 
 // Upper bound of the scalars of update matrices passed between tasks, for any order of the tasks. Below a front it is the maximum
 // of the sum over its subtrees, and of its own matrix plus those of its children.
-int64_t passing_scalars(const AssemblyTree& t, const Schedule& plan, Held held) {
+int64_t passing_scalars(const AssemblyTree& t, const Schedule& plan, Storage storage) {
   std::vector<int64_t> below(t.count(), 0), children(t.count(), 0);
   int64_t total = 0;
   for (int32_t s = 0; s < t.count(); ++s) {
-    const int64_t own = plan.slot[s] >= 0 ? matrix_scalars(held, t.updates(s)) : 0, most = std::max(below[s], own + children[s]);
+    const int64_t own = plan.slot[s] >= 0 ? matrix_scalars(storage, t.updates(s)) : 0, most = std::max(below[s], own + children[s]);
     const int32_t p = t.parent(s);
     if (p < 0) {
       total += most;
@@ -175,9 +175,9 @@ Schedule tasks_within(const Schedule& plan, int32_t begin, int32_t end) {
   return out;
 }
 
-int64_t work_scalars(const AssemblyTree& t, int threads, Held held) {
+int64_t work_scalars(const AssemblyTree& t, int threads, Storage storage) {
   const auto plan = plan_of(t, threads, Use::factor);
-  return threads * (plan->stacks.scalars(held, 0) + plan->stacks.scalars(held, 1)) + 2 * t.entries() + passing_scalars(t, *plan, held);
+  return threads * (plan->stacks.scalars(storage, 0) + plan->stacks.scalars(storage, 1)) + 2 * t.entries() + passing_scalars(t, *plan, storage);
 }
 
 }  // namespace ms::fronts

@@ -43,7 +43,7 @@ struct Forward {
   void small_subtree(int32_t first, int32_t root, T* update, int worker) const {
     Buffer<T>& space = fronts.space.local[worker];
     const bool passes_on = first < root && tree.updates(root) > 0;
-    const int32_t* const place = passes_on ? fronts.space.places(worker, tree.n(), tree.rows(root), tree.updates(root)) : nullptr;
+    const int32_t* const position = passes_on ? fronts.space.positions(worker, tree.n(), tree.rows(root), tree.updates(root)) : nullptr;
     std::fill(update, update + tree.updates(root) * S, T(0));
     for (int32_t s = first; s < root; ++s) {
       const int64_t u = tree.updates(s);
@@ -51,7 +51,7 @@ struct Forward {
         fronts.template eliminate_at<S>(s, Y);
       } else {
         if (space.size() < u * S) space = Buffer<T>(2 * u * S);
-        distribute(s, space.data(), place, update);
+        distribute(s, space.data(), position, update);
       }
     }
     fronts.template eliminate<S>(root, Y, update);
@@ -59,14 +59,14 @@ struct Forward {
 
  private:
   // Adds the updates of front s to Y for rows of the small subtree, and to `update` for rows of the root of the subtree.
-  void distribute(int32_t s, T* U, const int32_t* place, T* update) const {
+  void distribute(int32_t s, T* U, const int32_t* position, T* update) const {
     const int64_t u = tree.updates(s), inside = tree.direct[s];
     const int32_t* const rows = tree.rows(s);
     std::fill(U, U + u * S, T(0));
     fronts.template eliminate<S>(s, Y, U);
     kernels.add_rows(S, inside, rows, tree.n(), U, Y, nullptr);
     for (int64_t i = inside; i < u; ++i)
-      for (int64_t c = 0; c < S; ++c) update[place[rows[i]] * S + c] += U[i * S + c];
+      for (int64_t c = 0; c < S; ++c) update[position[rows[i]] * S + c] += U[i * S + c];
   }
 };
 

@@ -22,7 +22,7 @@ namespace ms::fronts {
 // Clears the lower triangle of an update matrix, and the few entries above its diagonal that the kernels access: for a front
 // without pivots, whose update matrix no product writes.
 template <class T>
-void clear_update(T* update, UpdateShape shape, int threads) {
+void clear_update(T* update, PackedLower shape, int threads) {
   shape.each_tile(threads, [&](int64_t c) {
     T* column = update + shape.begin(c);
     for (int64_t j = 0; j < shape.width(c); ++j, column += shape.ld(c)) {
@@ -45,11 +45,11 @@ struct Target {                                // of an extend-add: the part of 
 // elimination has written it, so that it is never cleared.
 template <class T, class F>
 void add_tiles(const T* X, int64_t count, const int32_t* to, int64_t begin, int64_t end, int threads, F&& target) {
-  const UpdateShape shape{count};
+  const PackedLower shape{count};
   for_range(threads, end - begin, threads > 1 ? 64 : end - begin, [&](int64_t b, int64_t e, int) {
     for (int64_t j = begin + b, stop; j < begin + e; j = stop) {
-      const int64_t c = UpdateShape::first_of(j);
-      stop = std::min(begin + e, c + UpdateShape::tile);
+      const int64_t c = PackedLower::first_of(j);
+      stop = std::min(begin + e, c + PackedLower::tile);
       const Target<T> t = target(j, stop);
       dense<T>().extend_add(j - c, stop - c, count - c, X + shape.begin(c), to + c, t.Y, t.ld, t.origin);
     }
@@ -69,12 +69,12 @@ void add_to_panel(const T* X, int64_t count, const int32_t* to, int64_t columns,
 }
 
 template <class T>
-void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns, T* update, UpdateShape target, int threads) {
+void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns, T* update, PackedLower target, int threads) {
   if (count > 0 && to[count - 1] < columns) return;
   const int64_t begin = std::lower_bound(to, to + count, columns) - to;
   add_tiles(X, count, to, begin, count, threads, [&](int64_t j, int64_t& stop) {
-    const int64_t c = UpdateShape::first_of(to[j] - columns);
-    if (target.rows > UpdateShape::tile) stop = std::lower_bound(to + j, to + stop, columns + c + UpdateShape::tile) - to;
+    const int64_t c = PackedLower::first_of(to[j] - columns);
+    if (target.rows > PackedLower::tile) stop = std::lower_bound(to + j, to + stop, columns + c + PackedLower::tile) - to;
     return Target<T>{update + target.begin(c), target.ld(c), columns + c};
   });
 }
@@ -246,7 +246,7 @@ class UpdateBlocks {
 
   const AssemblyTree& tree_;
   const Schedule& plan_;
-  const int64_t unit_;                         // or Held
+  const int64_t unit_;                         // or Storage
   BlockMemory<T>& memory_;
   std::vector<T*> block_;
   std::vector<Buffer<T>> heap_;                // (slots) blocks that are not small

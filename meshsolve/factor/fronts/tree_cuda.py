@@ -33,7 +33,7 @@ def depths(parent):
 
 
 def offsets(size, depth):
-    """Where blocks of these sizes lie so that two successive depths never overlap, and the room that takes."""
+    """Where blocks of these sizes lie so that two successive depths never overlap, and the number of scalars in total."""
     xp, levels = device.xp(), int(depth.max()) + 1
     order = xp.argsort(depth, kind="stable")
     before = exclusive_scan(size[order])

@@ -8,7 +8,7 @@
 
 namespace ms::fronts {
 
-struct UpdateShape {
+struct PackedLower {
   static constexpr int64_t tile = 128;         // columns
   int64_t rows;
 
@@ -31,7 +31,7 @@ struct UpdateShape {
 };
 
 // Storage of update matrices: packed lower triangles for symmetric fronts, full squares for unsymmetric ones.
-enum Held : int64_t { lower_triangles = 0, squares = -1 };
-inline int64_t matrix_scalars(int64_t held, int64_t rows) { return held == squares ? rows * rows : UpdateShape{rows}.size(); }
+enum Storage : int64_t { packed_lower = 0, full = -1 };
+inline int64_t matrix_scalars(int64_t storage, int64_t rows) { return storage == full ? rows * rows : PackedLower{rows}.size(); }
 
 }  // namespace ms::fronts

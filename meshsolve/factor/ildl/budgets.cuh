@@ -79,10 +79,10 @@ __device__ __forceinline__ void trim(const Rows& R, int i) {
     const bool tie = q < count && bits == threshold;
     const long long rank = equal + block_exclusive(tie, ties);
     const bool stays = (q < count && bits > threshold && keep > 0) || (tie && rank < keep - larger);
-    const long long place = block_exclusive(stays, stay);
+    const long long position = block_exclusive(stays, stay);
     if (stays) {
-      source[place] = q;
-      name[kept + place] = own;
+      source[position] = q;
+      name[kept + position] = own;
     }
     __syncthreads();
     for (long long base_value = 0; base_value < stay * m; base_value += blockDim.x) {

@@ -81,8 +81,8 @@ class Rows:
         self.lead = FEW_ROWS if self.cap <= FEW_ROWS else MOST_ROWS
         self.block = 64 if self.cap <= 4 else 128 if self.cap <= 16 else 256
         self.words_room = min(-(-int(np.diff(ptr).max(initial=1)) // 32) * 32, WORDS_MOST)
-        room = (device.shared_limit() - OWN_SHARED - self.shared(0)) // (8 * self.lead)
-        self.round = min(max(room // 16 * 16, 16), self.block)
+        capacity = (device.shared_limit() - OWN_SHARED - self.shared(0)) // (8 * self.lead)
+        self.round = min(max(capacity // 16 * 16, 16), self.block)
         tile_of = np.repeat(np.arange(self.tiles, dtype=np.int32), size)
         square = np.append(0, np.cumsum(size.astype(np.int64) ** 2))
         self._pattern = tuple(map(device.to_device, (begin, tile_of, ptr, column, above_ptr, above, order, depth_ptr)))
@@ -143,9 +143,9 @@ class Rows:
             trims = -(-counts // TRIMMED_TOGETHER) if budgets else 0 * counts
             first = np.append(0, np.cumsum(counts + trims))
             depth = np.repeat(np.arange(self.depths, dtype=np.int32), counts + trims)
-            place = np.arange(first[-1]) - first[depth]
-            rows = place < counts[depth]
-            item = np.where(rows, self.depth_ptr[depth] + place, ~(place - counts[depth])).astype(np.int32)
+            position = np.arange(first[-1]) - first[depth]
+            rows = position < counts[depth]
+            item = np.where(rows, self.depth_ptr[depth] + position, ~(position - counts[depth])).astype(np.int32)
             self._task_lists[budgets] = device.to_device(depth), device.to_device(item)
         return self._task_lists[budgets]
 
@@ -170,18 +170,18 @@ class Rows:
         self._names = xp.empty(names, xp.int32), xp.empty(names), xp.empty(values), xp.empty(values)
 
     def _go_on(self, state, trimmed):
-        """More room for what was full; the state that begins with the rows which are not made yet."""
+        """Enlarge the arrays that were full; return the state that begins with the first missing row."""
         kept, asked = self._names, state[NAMES:NAMES + 2].astype(np.int64)
-        rooms = len(kept[0]), len(kept[2])                  # names, values
-        if (asked > rooms).any():
-            rooms = [_grown(room, int(need)) for room, need in zip(rooms, asked, strict=True)]
-            self._empty_names(*rooms)
+        capacities = len(kept[0]), len(kept[2])                  # names, values
+        if (asked > capacities).any():
+            capacities = [_grown(capacity, int(need)) for capacity, need in zip(capacities, asked, strict=True)]
+            self._empty_names(*capacities)
             for new, old in zip(self._names, kept, strict=True):
                 new[:len(old)] = old
         if state[WORK] > len(self._work):
-            room = _grown(len(self._work), int(state[WORK]))
+            capacity = _grown(len(self._work), int(state[WORK]))
             self._work = None                               # given back before more is asked for
-            self._work = device.xp().empty(room)
+            self._work = device.xp().empty(capacity)
         trimmed[int(state[PROGRESS]) // 2] = 0              # rows that have been trimmed stay as they are
         state[TICKET], state[HALT], state[WORK] = 0, 0, 0
         return state
@@ -189,18 +189,18 @@ class Rows:
     def _columns(self, count, first, own, d, e, order, perturbed, dropped):
         xp = device.xp()
         begin, (name, _, value, _) = self._pattern[0], self._names
-        length, place = xp.empty(self.n, xp.int64), xp.empty(self.n, xp.int32)
+        length, position = xp.empty(self.n, xp.int64), xp.empty(self.n, xp.int32)
         grid = device.grid_for(self.tiles * self.width, BLOCK)
         sizes = np.int32(self.tiles), np.int32(self.width), begin, count
         device.launch(K.k_column_lengths, grid, BLOCK, 0, (*sizes, first[1], value, length))
-        place[order] = xp.arange(self.n, dtype=xp.int32)
+        position[order] = xp.arange(self.n, dtype=xp.int32)
         ptr = exclusive_scan(length)
         nnz = total(ptr)
         rows, minus = xp.empty(nnz, xp.int32), xp.empty(nnz)
-        device.launch(K.k_fill_columns, grid, BLOCK, 0, (*sizes, *first, name, value, place, ptr, rows, minus))
+        device.launch(K.k_fill_columns, grid, BLOCK, 0, (*sizes, *first, name, value, position, ptr, rows, minus))
         stored = int(device.scalar((count.astype(xp.int64) * xp.diff(begin)).sum().reshape(1)))
         return Columns(ptr, rows, minus, own, self._square, d, e, order, perturbed, dropped, stored)
 
 
-def _grown(room, need):
-    return max(room, need + need // 4) if need > room else room
+def _grown(capacity, need):
+    return max(capacity, need + need // 4) if need > capacity else capacity

@@ -163,7 +163,7 @@ void Incomplete::Numeric::row(int32_t i, Worker& worker) {
   worker.columns.clear();
   worker.panel.clear();
   std::fill(worker.tile, worker.tile + m * m, 0.0);
-  const auto place = [&](int32_t c) -> double* {
+  const auto column_at = [&](int32_t c) -> double* {
     int32_t& at = worker.position[c];
     if (at < 0) {
       at = static_cast<int32_t>(worker.columns.size());
@@ -176,7 +176,7 @@ void Incomplete::Numeric::row(int32_t i, Worker& worker) {
     for (int64_t p = A_.ptr[r]; p < A_.ptr[r + 1]; ++p) {
       const int32_t c = A_.idx[p];
       if (c >= end)
-        place(c)[r - begin] += values_[p];
+        column_at(c)[r - begin] += values_[p];
       else if (c >= begin)
         worker.tile[r - begin + (c - begin) * m] += values_[p];
     }
@@ -195,7 +195,7 @@ void Incomplete::Numeric::row(int32_t i, Worker& worker) {
         const double* const x = above.value + (t - above.column) * rows;
         double sum = 0;
         for (int l = 0; l < rows; ++l) sum += w[l] * x[l];
-        (*t < end ? worker.tile[r + (*t - begin) * m] : place(*t)[r]) -= sum;
+        (*t < end ? worker.tile[r + (*t - begin) * m] : column_at(*t)[r]) -= sum;
       }
     }
   }
@@ -295,8 +295,8 @@ void Incomplete::Numeric::truncate(int32_t i, int64_t keep) {
 
 // L by columns in the order of elimination.
 void Incomplete::Numeric::collect() {
-  std::vector<int32_t> place(n());
-  for (int32_t k = 0; k < n(); ++k) place[out_.order[k]] = k;
+  std::vector<int32_t> position(n());
+  for (int32_t k = 0; k < n(); ++k) position[out_.order[k]] = k;
   OwnedPattern& L = out_.columns;
   std::vector<double>& minus = out_.minus_values;
   L.ptr.assign(n() + 1, 0);
@@ -307,7 +307,7 @@ void Incomplete::Numeric::collect() {
       for (int32_t r = k + 1; r < m; ++r)
         if (own[r + k * m] != 0) emit(begin + k, begin + r, own[r + k * m]);
       for (int32_t q = 0; q < tile_[i].count; ++q)
-        if (const double u = tile_[i].value[static_cast<int64_t>(q) * m + k]; u != 0) emit(begin + k, place[tile_[i].column[q]], u);
+        if (const double u = tile_[i].value[static_cast<int64_t>(q) * m + k]; u != 0) emit(begin + k, position[tile_[i].column[q]], u);
     }
   };
   const auto over_tiles = [&](auto&& emit) {

@@ -23,11 +23,11 @@ Inverse<T>::Inverse(const IncompleteFactor& factor, const int32_t* row, const do
   const std::vector<int32_t> order = trisolve::order_by_level(trisolve::level_sets(columns), nullptr);
   lower_ = trisolve::UnitLower<T>(std::move(columns), true, order.data(), threads);
   const RawVector<int32_t>& eliminated = lower_.order();
-  std::vector<int32_t> place(n);                     // row of lower_ for the k-th row eliminated
+  std::vector<int32_t> position(n);                     // row of lower_ for the k-th row eliminated
   row_.resize(n);
   scale_.resize(n);
   for (int32_t q = 0; q < n; ++q) {
-    place[eliminated[q]] = q;
+    position[eliminated[q]] = q;
     row_[q] = row[eliminated[q]];
     scale_[q] = scale[row_[q]];
   }
@@ -36,13 +36,13 @@ Inverse<T>::Inverse(const IncompleteFactor& factor, const int32_t* row, const do
   partner_.resize(n);
   const double *const d = factor.d.data(), *const e = factor.e.data();
   for (int32_t k = 0; k < n; ++k) {
-    const int32_t a = place[k];
+    const int32_t a = position[k];
     if (e[k] == 0) {
       p_[a] = 1 / d[k];
       partner_[a] = a;
       continue;
     }
-    const int32_t b = place[++k];
+    const int32_t b = position[++k];
     const double off = e[k - 1], scaled = d[k - 1] / off * d[k] - off;
     p_[a] = d[k] / off / scaled;
     p_[b] = d[k - 1] / off / scaled;

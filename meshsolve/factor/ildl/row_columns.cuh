@@ -150,12 +150,12 @@ template <int most> __device__ __forceinline__ bool make_columns(const Rows& R, 
   }
   row_norms(R, row, S);
   bool stays = false;
-  int place = 0, kept = 0;
+  int position = 0, kept = 0;
   const auto sift = [&](int base, long long& dropped) {
     int here;
     if (on(base) && several) column.load(panel(base), row.slots, m);
     stays = on(base) && column.sift(S.norm, dropped);
-    place = kept + block_exclusive_sum(static_cast<int>(stays), here);
+    position = kept + block_exclusive_sum(static_cast<int>(stays), here);
     kept += here;
   };
   for (int base = 0; base < row.columns; base += round) sift(base, lost);
@@ -165,10 +165,10 @@ template <int most> __device__ __forceinline__ bool make_columns(const Rows& R, 
   for (int base = 0; base < row.columns; base += round) {
     if (several) sift(base, again);
     if (!stays) continue;
-    const long long at = values + static_cast<long long>(place) * m;
+    const long long at = values + static_cast<long long>(position) * m;
     column.keep(R.value + at, R.scaled + at, m, S);
-    R.name[names + place] = row.name_of(R, row.slot[base + thread]);
-    if (R.budgets()) R.size[names + place] = column.largest();
+    R.name[names + position] = row.name_of(R, row.slot[base + thread]);
+    if (R.budgets()) R.size[names + position] = column.largest();
   }
   return true;
 }

@@ -27,7 +27,7 @@ __device__ __forceinline__ bool pull_all(const Rows& R, const Row& row, const Sh
   return true;
 }
 
-// All of one block row; false: no room, or the kernel halts for want of it.
+// All of one block row; false: out of memory, or the kernel halts for lack of it.
 __device__ __forceinline__ bool make_row(const Rows& R, int i, const Shared& S, Buffer& buffer) {
   __shared__ int columns;
   Row row;
@@ -133,7 +133,7 @@ k_factor_rows(const long long* a_ptr, const int* a_idx, const double* a_value, c
                scaled, names_room, values_room, square, own, d, e, eliminated, work, work_room, done, finished, trimmed, keep,
                state, stalled};
   const Shared S(shared, lead, round, words_room);
-  if (threadIdx.x == 0) panel.room = panel.at = 0;
+  if (threadIdx.x == 0) panel.capacity = panel.at = 0;
   for (int task = next_task(R); task >= 0; task = next_task(R)) {
     const int depth = task_depth[task], item = task_item[task];
     if (item < 0) {
@@ -166,7 +166,7 @@ k_column_lengths(int tiles, int width, const int* begin, const int* count, const
 
 extern "C" __global__ void __launch_bounds__(256)
 k_fill_columns(int tiles, int width, const int* begin, const int* count, const long long* first_name,
-               const long long* first_value, const int* name, const double* value, const int* place, const long long* start,
+               const long long* first_value, const int* name, const double* value, const int* position, const long long* start,
                int* rows, double* minus) {
   for (long long p = grid_begin(); p < static_cast<long long>(tiles) * width; p += grid_step()) {
     const int i = static_cast<int>(p / width), r = static_cast<int>(p % width), m = begin[i + 1] - begin[i];
@@ -176,7 +176,7 @@ k_fill_columns(int tiles, int width, const int* begin, const int* count, const l
     for (long long q = 0; q < count[i]; ++q)
       if (const double x = u[q * m]; x != 0) {
         const int found = name[first_name[i] + q];
-        rows[to] = place[begin[found / most_rows] + found % most_rows];
+        rows[to] = position[begin[found / most_rows] + found % most_rows];
         minus[to++] = -x;
       }
   }

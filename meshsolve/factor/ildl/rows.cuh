@@ -27,7 +27,7 @@ struct Rows {
   const long long* above_ptr;
   const int *above, *order, *depth_ptr;
   const int *task_depth, *task_item;      // item >= 0: the row at that position of `order`; ~item: the item-th task of trimming
-  int tasks, cap, lead;                   // cap: most rows of a tile; lead: rows that a tile has room for in shared memory
+  int tasks, cap, lead;                   // cap: most rows of a tile; lead: rows of a tile that fit in shared memory
   int width, round, words_room, pivoting; // width: lanes for the rows of a tile; round: columns solved together
   double droptol, max_fill;               // max_fill < 0: no budgets
   // finished rows, as `Tile` in incomplete.hpp, in pools; `scaled`: D times the values; `size`: the largest absolute value of a column
@@ -60,7 +60,7 @@ struct Rows {
 
 // Memory of a block in the workspace: grows where a row needs more than those before it.
 struct Buffer {
-  long long at, room;
+  long long at, capacity;
 };
 
 // What a block keeps in dynamic shared memory; lead rows at most.
@@ -104,10 +104,10 @@ __device__ __forceinline__ bool reserve(const Rows& R, Buffer& buffer, long long
   __shared__ int enough;
   if (threadIdx.x == 0) {
     enough = 1;
-    if (buffer.room < need) {
+    if (buffer.capacity < need) {
       const long long grown = need + need / 2;
       buffer.at = static_cast<long long>(atomicAdd(R.state + work_used, static_cast<unsigned long long>(grown)));
-      buffer.room = grown;
+      buffer.capacity = grown;
       enough = buffer.at + grown <= R.work_room;
     }
   }
@@ -119,7 +119,7 @@ __device__ __forceinline__ bool reserve(const Rows& R, Buffer& buffer, long long
 
 struct Row {
   int i, begin, end, m, above_count, tiles, slots;
-  const int *above, *allowed;             // rows above; tiles that may fill, ascending, in shared memory where there is room
+  const int *above, *allowed;             // rows above; tiles that may fill, ascending, in shared memory if they fit
   unsigned* words;                        // a bit for each column of each of them
   int* before;                            // columns before those of the word
   double* panel;                          // m x slots by rows: a slot for each column of those tiles
@@ -140,7 +140,7 @@ struct Row {
   }
 };
 
-// The row with its memory, all zero; false: no room.
+// The row with its memory, all zero; false: out of memory.
 __device__ __forceinline__ bool begin_row(const Rows& R, int i, const Shared& S, Buffer& buffer, Row& row) {
   row.i = i;
   row.begin = R.begin[i];

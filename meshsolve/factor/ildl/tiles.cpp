@@ -73,13 +73,13 @@ std::vector<int32_t> similar_vertices(const Pattern& graph, const int32_t* size,
   for (int32_t v = 0; v < graph.n; ++v) {
     if (g.group[v] >= 0) continue;
     g.group[v] = groups;
-    int32_t room = capacity - size[v];
-    if (room > 0 && !g.is_long(v)) g.find(v);
+    int32_t left = capacity - size[v];
+    if (left > 0 && !g.is_long(v)) g.find(v);
     else g.candidates.clear();
     for (const auto& [minus_cosine, w] : g.candidates)
-      if (size[w] <= room) {
+      if (size[w] <= left) {
         g.group[w] = groups;
-        room -= size[w];
+        left -= size[w];
       }
     ++groups;
   }
@@ -89,16 +89,16 @@ std::vector<int32_t> similar_vertices(const Pattern& graph, const int32_t* size,
 Renumbered renumber(const Pattern& A, const int32_t* rows, int threads) {
   constexpr int64_t grain = 1 << 13;
   Renumbered to{{std::vector<int64_t>(A.n + 1, 0), std::vector<int32_t>(A.nnz())}, std::vector<int64_t>(A.nnz())};
-  std::vector<int32_t> place(A.n);
+  std::vector<int32_t> position(A.n);
   for (int32_t k = 0; k < A.n; ++k) {
-    place[rows[k]] = k;
+    position[rows[k]] = k;
     to.matrix.ptr[k + 1] = to.matrix.ptr[k] + A.degree(rows[k]);
   }
   for_range(threads, A.n, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t k = begin; k < end; ++k) {
       int64_t at = to.matrix.ptr[k];
       for (int64_t p = A.ptr[rows[k]]; p < A.ptr[rows[k] + 1]; ++p, ++at) {
-        to.matrix.idx[at] = place[A.idx[p]];
+        to.matrix.idx[at] = position[A.idx[p]];
         to.source[at] = p;
       }
     }

@@ -144,22 +144,22 @@ __device__ __forceinline__ bool go_on(const Block& g, const View<T>& v, const Pr
   return next.advance(p.found, v.columns, root);
 }
 
-// Pivots among the next columns of a front, in shared memory where that has room. Many columns together, which is rare,
+// Pivots among the next columns of a front, in shared memory if they fit. Many columns together, which is rare,
 // exchange the rows of those before them at once; else that is left to k_permute. Returns as PivotBlock::run.
 template <class T>
 __device__ __forceinline__ int choose_pivots(const Block& g, const View<T>& v, int k, int w, int capacity, T* shared, int* order,
                                              const Rule& rule) {
   const int m = v.height - k;
   const bool one_block = w <= block_columns, copied = one_block && m * w <= capacity;
-  T* const place = v.panel + k * (v.leading + 1);
+  T* const stored = v.panel + k * (v.leading + 1);
   for (int j = g.warp; copied && j < w; j += g.warps)
-    for (int i = j + g.lane; i < m; i += 32) shared[i + j * m] = place[i + j * v.leading];
+    for (int i = j + g.lane; i < m; i += 32) shared[i + j * m] = stored[i + j * v.leading];
   if (copied) g.sync();
-  PivotBlock<T, Block> block{g, copied ? shared : place, copied ? m : v.leading, m, w, one_block ? 0 : k, v.name + k,
+  PivotBlock<T, Block> block{g, copied ? shared : stored, copied ? m : v.leading, m, w, one_block ? 0 : k, v.name + k,
                              one_block ? order : nullptr, v.d + k, v.e + k};
   const int found = block.run(rule);
   for (int j = g.warp; copied && j < w; j += g.warps)
-    for (int i = j + g.lane; i < m; i += 32) place[i + j * v.leading] = shared[i + j * m];
+    for (int i = j + g.lane; i < m; i += 32) stored[i + j * v.leading] = shared[i + j * m];
   return found;
 }
 
@@ -244,18 +244,18 @@ using namespace ms::ldlt;
 // Arguments of every kernel that describe the tree, and the tree made of them.
 #define TREE_ARGUMENTS                                                                                                     \
   const long long *table, const int *child, const int *relative, const long long *entry_ptr, const unsigned *entry_source, \
-      const int *entry_row, const double *values, SCALAR *panels, SCALAR *updates, const long long *places, SCALAR *late,  \
+      const int *entry_row, const double *values, SCALAR *panels, SCALAR *updates, const long long *locations, SCALAR *late,  \
       int *names, SCALAR *d, SCALAR *e, int *pivots, int *flags
 #define TREE_VALUE                                                                                                        \
   {{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row, values, panels, updates}, \
-   reinterpret_cast<const Place*>(places), late, names, d, e, pivots, flags}
+   reinterpret_cast<const Location*>(locations), late, names, d, e, pivots, flags}
 
 extern "C" __global__ void __launch_bounds__(256, 2)
 k_factor(int per_warp, const int* list, int count, int capacity, int root, TREE_ARGUMENTS, double threshold, double tiny) {
   extern __shared__ SCALAR shared[];
   const Tree<SCALAR> t TREE_VALUE;
-  fronts::for_fronts(per_warp, list, count, capacity, shared, [&](int s, const auto& group, SCALAR* room) {
-    factor_front(t, s, group, room, root != 0, {threshold, tiny});
+  fronts::for_fronts(per_warp, list, count, capacity, shared, [&](int s, const auto& group, SCALAR* workspace) {
+    factor_front(t, s, group, workspace, root != 0, {threshold, tiny});
   });
 }
 

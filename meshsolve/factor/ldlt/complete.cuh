@@ -14,7 +14,7 @@ using fronts::Block;
 using fronts::Front;
 using fronts::Warp;
 
-struct Place {                          // one row of the table that fronts_cuda.py makes; offsets are in scalars
+struct Location {                          // one row of the table that fronts_cuda.py makes; offsets are in scalars
   long long panel, leading;             // in `panels`, or in `late` if there are delayed columns; column-major
   long long slot;                       // of its columns in names, d and e
   long long columns;                    // its own, then the delayed columns of its children
@@ -28,7 +28,7 @@ enum Flag { failed, delayed, finished };       // least column that is not finit
 
 template <class T> struct Tree {
   fronts::Tree<T> planned;
-  const Place* places;
+  const Location* locations;
   T* late;
   int* names;                           // new number of each column
   T *d, *e;                             // D: its diagonal, and below it (0: none)
@@ -37,7 +37,7 @@ template <class T> struct Tree {
 
 template <class T> struct View {
   const Front f;
-  const Place at;
+  const Location at;
   T* const panel;
   const long long leading;
   const int own, columns, handed, updates, height;
@@ -45,7 +45,7 @@ template <class T> struct View {
   T *const d, *const e;
 
   __device__ View(const Tree<T>& t, int s)
-      : f(t.planned.fronts[s]), at(t.places[s]), panel((at.columns > f.pivots ? t.late : t.planned.panels) + at.panel),
+      : f(t.planned.fronts[s]), at(t.locations[s]), panel((at.columns > f.pivots ? t.late : t.planned.panels) + at.panel),
         leading(at.leading), own(static_cast<int>(f.pivots)), columns(static_cast<int>(at.columns)), handed(columns - own),
         updates(f.updates()), height(columns + updates), name(t.names + at.slot), d(t.d + at.slot), e(t.e + at.slot) {}
 
@@ -209,9 +209,9 @@ template <class T, class Group> struct PivotBlock {
       name[i] = name[j];
       name[j] = its;
       if (order) {
-        const int place = order[i];
+        const int position = order[i];
         order[i] = order[j];
-        order[j] = place;
+        order[j] = position;
       }
     }
     g.sync();

@@ -241,11 +241,11 @@ using namespace ms::ldlt;
 // Arguments of the sweeps, and the two structures made of them.
 #define SOLVE_ARGUMENTS                                                                                                        \
   int per_warp, const int *list, int count, int width, int part, const long long *table, const int *child, const int *relative, \
-      const int *rows, SCALAR *panels, const long long *places, SCALAR *late, int *names, SCALAR *d, SCALAR *e, int *pivots,    \
+      const int *rows, SCALAR *panels, const long long *locations, SCALAR *late, int *names, SCALAR *d, SCALAR *e, int *pivots,    \
       long long n, long long slots, SCALAR *Y, SCALAR *Z, SCALAR *vectors
 #define SOLVE_TREE                                                                                                \
   {{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr, panels, nullptr}, \
-   reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr}
+   reinterpret_cast<const Location*>(locations), late, names, d, e, pivots, nullptr}
 #define SOLVE_VECTORS {static_cast<Part>(part), rows, n, slots, Y, Z, vectors}
 
 extern "C" __global__ void __launch_bounds__(256, 2)
@@ -267,11 +267,11 @@ k_backward(SOLVE_ARGUMENTS) {
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-k_count(const long long* table, SCALAR* panels, const long long* places, SCALAR* late, int* names, SCALAR* d, SCALAR* e,
+k_count(const long long* table, SCALAR* panels, const long long* locations, SCALAR* late, int* names, SCALAR* d, SCALAR* e,
         int* pivots, long long* count) {
   const Tree<SCALAR> t{{reinterpret_cast<const Front*>(table), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
                         panels, nullptr},
-                 reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
+                 reinterpret_cast<const Location*>(locations), late, names, d, e, pivots, nullptr};
   count_nonzeros(t, static_cast<int>(blockIdx.x), count);
 }
 

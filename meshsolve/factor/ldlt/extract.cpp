@@ -13,10 +13,10 @@ Extracted Complete<T>::extract() const {
   const fronts::AssemblyTree& tree = *tree_;
   Extracted out;
   out.perm.reserve(tree.n());
-  std::vector<int32_t> place(tree.n());
+  std::vector<int32_t> position(tree.n());
   for (const FrontState<T>& f : state_)
     for (int64_t j = 0; j < f.pivots; ++j) {
-      place[f.name[j]] = static_cast<int32_t>(out.perm.size());
+      position[f.name[j]] = static_cast<int32_t>(out.perm.size());
       out.perm.push_back(f.name[j]);
       out.d.push_back(static_cast<double>(f.d[j]));
       out.e.push_back(static_cast<double>(f.e[j]));
@@ -31,7 +31,7 @@ Extracted Complete<T>::extract() const {
       for (int64_t i = j; i < f.height; ++i)
         if (x[i] != T(0)) {
           const int32_t row = i < f.columns ? f.name[i] : tree.rows(s)[i - f.columns];
-          column.push_back({place[row], static_cast<double>(x[i])});
+          column.push_back({position[row], static_cast<double>(x[i])});
         }
       std::sort(column.begin(), column.end());
       for (const auto& [row, value] : column) {

@@ -40,7 +40,7 @@ struct Front {
   int threads;
   int64_t columns() const { return state.columns; }
   int64_t height() const { return state.height; }
-  fronts::UpdateShape updates() const { return {state.height - state.columns}; }
+  fronts::PackedLower updates() const { return {state.height - state.columns}; }
   T* at(int64_t i, int64_t j) const { return state.panel + i + j * state.ld; }
 };
 
@@ -115,18 +115,18 @@ void update_columns(const Front<T>& f, int64_t first, int64_t last, int64_t k, i
   const int64_t tile = wide ? tile_columns : last - first;
   for_range(wide ? f.threads : 1, last - first, tile, [&](int64_t b, int64_t e, int) {
     for (int64_t c = first + b; c < first + e; c += tile)
-      dense<T>().trapezoid(m - c, std::min(tile, last - c), count, f.at(c, k), f.state.ld, product + c + k * ld, ld, f.at(c, c), f.state.ld);
+      dense<T>().gemm_lower(m - c, std::min(tile, last - c), count, f.at(c, k), f.state.ld, product + c + k * ld, ld, f.at(c, c), f.state.ld);
   });
 }
 
 // The update matrix := -L (L D)^T of the pivots.
 template <class T>
 void write_update(const Front<T>& f, const T* product, int64_t ld) {
-  const fronts::UpdateShape u = f.updates();
+  const fronts::PackedLower u = f.updates();
   const int64_t p = f.columns();
   if (f.state.pivots == 0) return fronts::clear_update(f.update, u, f.threads);
   u.each_tile(fronts::is_wide(p, f.height()) ? f.threads : 1, [&](int64_t c) {
-    dense<T>().fresh_trapezoid(u.ld(c), u.width(c), f.state.pivots, f.at(p + c, 0), f.state.ld, product + p + c, ld,
+    dense<T>().gemm_lower_overwrite(u.ld(c), u.width(c), f.state.pivots, f.at(p + c, 0), f.state.ld, product + p + c, ld,
                                f.update + u.begin(c), u.ld(c));
   });
 }
@@ -192,7 +192,7 @@ int32_t Complete<T>::run(const T* values, double tiny, int threads) {
   const AssemblyTree& tree = *tree_;
   const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;
-  UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
+  UpdateBlocks<T> blocks(tree, plan, threads, fronts::packed_lower, blocks_);
   std::vector<Worker> workers(threads);
   const LdlRule rule{is_strict_ ? strict_threshold_ : rule_.threshold, tiny};
   memory_.reset(threads, std::clamp<size_t>(panel_scalars() * sizeof(T) / threads, least_chunk, largest_chunk));

@@ -219,7 +219,7 @@ class DeviceComplete:
 
     def _sizes_of_pivots(self):
         """Whether some pivot is small but not zero, and whether some single pivot is doubtful, as ``count_pivots`` finds them."""
-        xp, begin, count = device.xp(), self._places[:, 2], len(self._d)
+        xp, begin, count = device.xp(), self._locations[:, 2], len(self._d)
         changes = bincount(begin, count + 1) - bincount(begin + self._pivots, count + 1)
         is_pivot, is_first = xp.cumsum(changes)[:count] > 0, self._e != 0
         is_second = xp.zeros_like(is_first)
@@ -257,7 +257,7 @@ class DeviceComplete:
 
     def _run_once(self, data, tiny):
         xp, tree, self._size_of_zero = device.xp(), self.tree, tiny
-        self._places, self._places_of = self._planned.copy(), self._planned_of.copy()
+        self._locations, self._locations_of = self._planned.copy(), self._planned_of.copy()
         self._e.fill(0)
         self._flags = device.to_device(np.array([NONE, 0, 0], np.int32))
         self._progress = xp.zeros(PROGRESS * tree.count, np.int32)
@@ -282,7 +282,7 @@ class DeviceComplete:
         np.add.at(handed, self.tree.parent[level[has_parent]], left[has_parent])
 
     def _make_room(self, level, handed):
-        """The plan of a level where ``handed`` columns come to each front, which get places of their own."""
+        """The plan of a level where ``handed`` columns come to each front, which get storage of their own."""
         tree, moved = self.tree, np.flatnonzero(handed)
         columns = tree.own[level] + handed
         columns_moved = columns[moved]
@@ -292,14 +292,14 @@ class DeviceComplete:
         self._ends = int(panel[-1]), int(slot[-1])
         self._late = _grown(self._late, self._ends[0])
         self._names, self._d, self._e = (_grown(array, self._ends[1]) for array in (self._names, self._d, self._e))
-        places = np.stack([panel[:-1], leading, slot[:-1], columns_moved], axis=1)
-        self._places_of[level[moved]] = places
-        self._places[_numbers(level[moved])] = device.to_device(places)
+        locations = np.stack([panel[:-1], leading, slot[:-1], columns_moved], axis=1)
+        self._locations_of[level[moved]] = locations
+        self._locations[_numbers(level[moved])] = device.to_device(locations)
         return tree.plan(level, columns)
 
     def _factor_level(self, plan, data, root):
         size = self.dtype.itemsize
-        tree = (*self.tree.entries, data, self._panels, self._updates, self._places, self._late, self._names, self._d, self._e,
+        tree = (*self.tree.entries, data, self._panels, self._updates, self._locations, self._late, self._names, self._d, self._e,
                 self._pivots, self._flags)
         for batch in plan.batches:
             groups = batch.threads // 32 if batch.per_warp else 1
@@ -331,9 +331,9 @@ class DeviceComplete:
     def _step(self, wide, count, step, order, root, tree):
         """One panel of the first ``count`` fronts, and what its pivots take from the columns behind it."""
         columns, number = int(wide.columns[0]), np.int32(step)
-        room = min(BLOCK_COLUMNS * wide.height, (device.shared_limit() - STATIC) // self.dtype.itemsize)
-        self._launch(K, "k_panel", count, PANEL_THREADS, room * self.dtype.itemsize,
-                     (wide.fronts, self._progress, order, number, root, np.int32(room), *tree, *self._rule))
+        capacity = min(BLOCK_COLUMNS * wide.height, (device.shared_limit() - STATIC) // self.dtype.itemsize)
+        self._launch(K, "k_panel", count, PANEL_THREADS, capacity * self.dtype.itemsize,
+                     (wide.fronts, self._progress, order, number, root, np.int32(capacity), *tree, *self._rule))
         done, behind = min(columns, BLOCK_COLUMNS * (step - 1)), BLOCK_COLUMNS * step
         self._launch(K, "k_permute", (-(-done // PERMUTED), count), 256, 0, (wide.fronts, self._progress, order, number, *tree))
         self._subtract(wide.fronts, count, (wide.height - behind, columns - behind), step, 0, tree)
@@ -354,7 +354,7 @@ class DeviceComplete:
 
     def _panel(self, front):
         """The panel of a large front as a column-major view."""
-        panel, leading, _, columns = map(int, self._places_of[front.front])
+        panel, leading, _, columns = map(int, self._locations_of[front.front])
         array = self._late if columns > self.tree.own[front.front] else self._panels
         return column_major(array, panel, leading, columns, leading)
 
@@ -381,7 +381,7 @@ class DeviceComplete:
     def _solve_arguments(self, batch, width, part, Y, Z, vectors):
         table, child, relative = self.tree.entries[:3]
         return (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(part), table, child, relative,
-                self.tree.rows, self._panels, self._places, self._late, self._names, self._d, self._e, self._pivots,
+                self.tree.rows, self._panels, self._locations, self._late, self._names, self._d, self._e, self._pivots,
                 np.int64(self.tree.n), np.int64(self._ends[1]), Y, Z, vectors)
 
     def _solve_level(self, kernel, plan, width, Y, Z, vectors):
@@ -403,7 +403,7 @@ class DeviceComplete:
 
     def _solve_by_library(self, front, is_forward, width, Z, vectors):
         """The triangle of a large front, and the product with its rows below: columns without a pivot, then what is passed on."""
-        pivots, slot = self._pivots_of(front), int(self._places_of[front.front, 2])
+        pivots, slot = self._pivots_of(front), int(self._locations_of[front.front, 2])
         panel, w, u = self._panel(front), front.columns, front.updates
         z = column_major(Z, 0, self._ends[1], width, self._ends[1])[slot:slot + w]
         y, diagonal = z[:pivots], panel[:pivots, :pivots]
@@ -433,7 +433,7 @@ class DeviceComplete:
         xp, tree = device.xp(), self.tree
         count = xp.empty(tree.count, np.int64)
         self._launch(S, "k_count", tree.count, 128, 0,
-                     (tree.table, self._panels, self._places, self._late, self._names, self._d, self._e, self._pivots, count))
+                     (tree.table, self._panels, self._locations, self._late, self._names, self._d, self._e, self._pivots, count))
         return int(device.scalar(count.sum().reshape(1)))
 
     def wait(self):
@@ -441,17 +441,17 @@ class DeviceComplete:
         device.scalar(self._flags[FAILED:FAILED + 1])
 
     def diagonal(self):
-        """(front, place in it, d, e) of every pivot in the order of elimination, on the host."""
-        places, pivots = device.to_host(self._places), device.to_host(self._pivots).astype(np.int64)
+        """(front, position in it, d, e) of every pivot in the order of elimination, on the host."""
+        locations, pivots = device.to_host(self._locations), device.to_host(self._pivots).astype(np.int64)
         front = np.repeat(np.arange(self.tree.count), pivots)
-        place = np.arange(len(front)) - np.repeat(np.append(0, np.cumsum(pivots))[:-1], pivots)
-        slot = places[front, 2] + place
-        return front, place, device.to_host(self._d)[slot].astype(np.float64), device.to_host(self._e)[slot].astype(np.float64)
+        position = np.arange(len(front)) - np.repeat(np.append(0, np.cumsum(pivots))[:-1], pivots)
+        slot = locations[front, 2] + position
+        return front, position, device.to_host(self._d)[slot].astype(np.float64), device.to_host(self._e)[slot].astype(np.float64)
 
     def extract(self):
         """(order, column, row, value, d, e): new row eliminated k-th, the nonzeros of L by columns, D; on the host."""
         tree, names = self.tree, device.to_host(self._names)
-        panel, leading, slot, columns = device.to_host(self._places).T
+        panel, leading, slot, columns = device.to_host(self._locations).T
         front, j, d, e = self.diagonal()
         order = names[slot[front] + j]
         length = (columns + tree.updates)[front] - j
@@ -466,10 +466,10 @@ class DeviceComplete:
         row = np.empty(len(at), np.int32)
         row[above] = names[(slot[of] + i)[above]]
         row[~above] = tree.host_rows[(tree.row_ptr[of] + i - columns[of])[~above]]
-        place = np.empty(tree.n, np.int32)
-        place[order] = np.arange(tree.n, dtype=np.int32)
+        position = np.empty(tree.n, np.int32)
+        position[order] = np.arange(tree.n, dtype=np.int32)
         kept = value != 0
-        return order, column[kept], place[row[kept]], value[kept].astype(np.float64), d, e
+        return order, column[kept], position[row[kept]], value[kept].astype(np.float64), d, e
 
     def _launch(self, kernels, name, grid, block, shared, args):
         device.launch(getattr(kernels.of(self.dtype), name), grid, block, shared, args)

@@ -39,8 +39,8 @@ __all__ = ["LUFactor", "levels_by"]
 PRECISIONS, ENGINES = ("double", "single", "mixed"), ("auto", "columns", "fronts")
 BACKENDS = {"cpu": HostBackend, "cuda": CudaBackend}
 THRESHOLD = 0.1                # smallest diagonal pivot inside a front, relative to the largest entry of its column
-TINY, BOOST = 1e-13, 1e-8      # smallest static pivot of the scaled matrix, and the value that replaces a smaller one
-TINY_SINGLE, BOOST_SINGLE = 1e-6, 1e-4      # the same for factors in float32
+TINY, PERTURBED_SIZE = 1e-13, 1e-8      # smallest static pivot of the scaled matrix, and the value that replaces a smaller one
+TINY_SINGLE, PERTURBED_SIZE_SINGLE = 1e-6, 1e-4      # the same for factors in float32
 
 
 class LUFactor(MeasuredSolves):
@@ -166,10 +166,10 @@ class LUFactor(MeasuredSolves):
         return now, not perturbed and growth < (GROWTH if self.precision == "single" else np.inf)
 
     def _run(self, native, data, pivots, unit, undisturbed):
-        tiny, boost = (TINY, BOOST) if self.precision == "double" else (TINY_SINGLE, BOOST_SINGLE)
+        tiny, perturbed_size = (TINY, PERTURBED_SIZE) if self.precision == "double" else (TINY_SINGLE, PERTURBED_SIZE_SINGLE)
         tiny = self._singular if pivots.analysis.pivoted else tiny
         with self.report.phase("numeric"):
-            return native.factor(data, THRESHOLD, tiny * unit, boost * unit, self.threads, undisturbed)
+            return native.factor(data, THRESHOLD, tiny * unit, perturbed_size * unit, self.threads, undisturbed)
 
     def _repivoted(self, now):
         """A Numeric of the same values with pivots of the next sources, up to one that fits. Other threads may solve with ``now``."""

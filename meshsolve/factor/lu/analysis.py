@@ -88,7 +88,7 @@ class Pivots:
         """Nonzeros of L and U with one diagonal, and the entries above the diagonal blocks."""
         symbolic = self.analysis.symbolic
         inside = 2 * symbolic.nnz - symbolic.n if self.engine == "fronts" else self.plan.scalars
-        return inside + len(self.plan.outside()[1])
+        return inside + len(self.plan.off_diagonal()[1])
 
     @property
     def facts(self):

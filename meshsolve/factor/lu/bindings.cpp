@@ -63,16 +63,16 @@ void bind_factor(nb::module_& m, const char* name) {
     }, "b"_a, "x"_a, "threads"_a, "False where b is not finite");
   bound
       .def("__init__", [](Factor* self, std::shared_ptr<Plan> plan) { new (self) Factor(std::move(plan)); }, "plan"_a)
-      .def("factor", [](Factor& f, In<NumpyOf<S>> data, double threshold, double tiny, double boost, int threads, bool undisturbed) {
+      .def("factor", [](Factor& f, In<NumpyOf<S>> data, double threshold, double tiny, double perturbed_size, int threads, bool undisturbed) {
         lu::Outcome result;
         {
           Released free;
           std::optional<interrupt::Undisturbed> whole;
           if (undisturbed) whole.emplace();
-          result = f.factor(native<S>(data.data()), {threshold, tiny, boost}, threads);
+          result = f.factor(native<S>(data.data()), {threshold, tiny, perturbed_size}, threads);
         }
-        return nb::make_tuple(result.boosted, result.largest_entry, result.largest_pivot_row);
-      }, "data"_a, "threshold"_a, "tiny"_a, "boost"_a, "threads"_a, "undisturbed"_a = false,
+        return nb::make_tuple(result.perturbed, result.largest_entry, result.largest_pivot_row);
+      }, "data"_a, "threshold"_a, "tiny"_a, "perturbed_size"_a, "threads"_a, "undisturbed"_a = false,
          "(perturbed pivots, max |B|, max |U|)")
       .def("solve", [](const Factor& f, bool transposed, Block<const NumpyOf<S>> B, Block<NumpyOf<S>> X, int threads) {
         Released free;
@@ -90,15 +90,15 @@ void bind_factor(nb::module_& m, const char* name) {
 // Factors that a GPU has made, for what is read out of them on the host.
 template <class T>
 void bind_load(nb::module_& m) {
-  m.def("load_fronts", [](lu::FrontFactor<T>& f, In<T> fronts, In<T> outside, In<int32_t> exchange) {
-    f.load(fronts.data(), outside.data(), exchange.data());
-  }, "factor"_a, "fronts"_a, "outside"_a, "exchange"_a);
-  m.def("load_columns", [](lu::ColumnFactor<T>& f, In<T> columns, In<T> outside) { f.load(columns.data(), outside.data()); },
-        "factor"_a, "columns"_a, "outside"_a);
+  m.def("load_fronts", [](lu::FrontFactor<T>& f, In<T> fronts, In<T> off_diagonal, In<int32_t> exchange) {
+    f.load(fronts.data(), off_diagonal.data(), exchange.data());
+  }, "factor"_a, "fronts"_a, "off_diagonal"_a, "exchange"_a);
+  m.def("load_columns", [](lu::ColumnFactor<T>& f, In<T> columns, In<T> off_diagonal) { f.load(columns.data(), off_diagonal.data()); },
+        "factor"_a, "columns"_a, "off_diagonal"_a);
 }
 
-template <class Plan> auto outside(const Plan& p) {
-  return nb::make_tuple(copied(p.outside.ptr), copied(p.outside.row), copied(p.outside.source));
+template <class Plan> auto off_diagonal(const Plan& p) {
+  return nb::make_tuple(copied(p.off_diagonal.ptr), copied(p.off_diagonal.row), copied(p.off_diagonal.source));
 }
 
 template <class T>
@@ -141,15 +141,15 @@ void bind_front_plan(nb::module_& m) {
                           In<int32_t> rows, In<int32_t> columns, In<double> row_scale, In<double> col_scale,
                           In<int32_t> block_ptr) {
         Released free;
-        lu::Frame frame{to_vector(rows), to_vector(columns), to_vector(row_scale), to_vector(col_scale), to_vector(block_ptr)};
-        new (self) FrontPlan(lu::front_plan(std::move(symbolic), pattern(indptr, indices), std::move(frame)));
+        lu::BlockTriangularForm form{to_vector(rows), to_vector(columns), to_vector(row_scale), to_vector(col_scale), to_vector(block_ptr)};
+        new (self) FrontPlan(lu::front_plan(std::move(symbolic), pattern(indptr, indices), std::move(form)));
       }, "symbolic"_a, "indptr"_a, "indices"_a, "rows"_a, "columns"_a,
          "row_scale"_a, "col_scale"_a, "block_ptr"_a)
       .def_prop_ro("scalars", [](const FrontPlan& p) { return p.base.back(); })
       .def_prop_ro("count", [](const FrontPlan& p) { return p.tree.count(); })
-      .def("work_scalars", [](const FrontPlan& p, int threads) { return fronts::work_scalars(p.tree, threads, fronts::squares); }, "threads"_a,
+      .def("work_scalars", [](const FrontPlan& p, int threads) { return fronts::work_scalars(p.tree, threads, fronts::full); }, "threads"_a,
            "Scalars of the workspace of a numeric phase: update matrices and the entries of A.")
-      .def("outside", &outside<FrontPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).")
+      .def("off_diagonal", &off_diagonal<FrontPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).")
       .def("arrays", [](nb::handle_t<FrontPlan> self) { return arrays_of(self); }, "The arrays that kernels read, by name.")
       .def("steps", [](const FrontPlan& p, bool transposed) {
         lu::FrontSteps steps = lu::front_steps(p, transposed);
@@ -163,21 +163,21 @@ void bind_column_plan(nb::module_& m) {
       .def("__init__", [](ColumnPlan* self, In<int64_t> indptr, In<int32_t> indices, In<int32_t> rows, In<int32_t> columns,
                           In<double> row_scale, In<double> col_scale, In<int32_t> block_ptr) {
         Released free;
-        lu::Frame frame{to_vector(rows), to_vector(columns), to_vector(row_scale), to_vector(col_scale), to_vector(block_ptr)};
-        new (self) ColumnPlan(lu::column_plan(pattern(indptr, indices), std::move(frame)));
+        lu::BlockTriangularForm form{to_vector(rows), to_vector(columns), to_vector(row_scale), to_vector(col_scale), to_vector(block_ptr)};
+        new (self) ColumnPlan(lu::column_plan(pattern(indptr, indices), std::move(form)));
       }, "indptr"_a, "indices"_a, "rows"_a, "columns"_a,
          "row_scale"_a, "col_scale"_a, "block_ptr"_a)
       .def_prop_ro("scalars", [](const ColumnPlan& p) {
         return static_cast<int64_t>(p.pattern.l_row.size() + p.pattern.u_row.size() + p.entry_ptr.size()) - 1;
       }, "Entries of L and U of the diagonal blocks.")
       .def_prop_ro("flops", [](const ColumnPlan& p) { return p.flops; })
-      .def("outside", &outside<ColumnPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).")
+      .def("off_diagonal", &off_diagonal<ColumnPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).")
       .def("arrays", [](nb::handle_t<ColumnPlan> self) { return arrays_of(self); }, "The arrays that kernels read, by name.")
       .def("steps", [](const ColumnPlan& p, bool transposed) {
         auto s = released([&] { return lu::row_steps(p, transposed); });
         return nb::make_tuple(to_numpy(std::move(s.level_ptr)), to_numpy(std::move(s.ptr)), to_numpy(std::move(s.column)),
-                              to_numpy(std::move(s.source)), to_numpy(std::move(s.pivot)), to_numpy(std::move(s.place)));
-      }, "transposed"_a, "A solve as rows by level: (level_ptr, ptr, column, source, pivot, place of each unknown).");
+                              to_numpy(std::move(s.source)), to_numpy(std::move(s.pivot)), to_numpy(std::move(s.position)));
+      }, "transposed"_a, "A solve as rows by level: (level_ptr, ptr, column, source, pivot, position of each unknown).");
 }
 
 }  // namespace

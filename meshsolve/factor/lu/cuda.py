@@ -47,9 +47,9 @@ class EngineCuda:
 class PivotRule:
     """Thresholds of the pivots as kernel arguments."""
 
-    def __init__(self, threshold, tiny, boost):
+    def __init__(self, threshold, tiny, perturbed_size):
         self.threshold = (np.float64(threshold),)
-        self.smallest = (np.float64(tiny), np.float64(boost))
+        self.smallest = (np.float64(tiny), np.float64(perturbed_size))
         self.all = self.threshold + self.smallest
 
 
@@ -94,7 +94,7 @@ class Scatter:
 
 def outside_of(plan, analysis):
     """Entries above the diagonal blocks: ((ptr, row, column) by columns on the host, the Scatter of their values)."""
-    ptr, row, source = plan.outside()
+    ptr, row, source = plan.off_diagonal()
     column = np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
     scale = analysis.row_scale[analysis.rows[row]] * analysis.col_scale[analysis.columns[column]]
     return (ptr, row, column), Scatter(source, scale)

@@ -28,13 +28,13 @@ namespace ms::lu {
 template <class T> using Scalar = std::conditional_t<std::is_same_v<T, Complex>, Complex, double>;    // of A, b and x
 
 // Permutations, scalings and diagonal blocks of B.
-struct Frame {
+struct BlockTriangularForm {
   std::vector<int32_t> rows, columns;     // (n)
   std::vector<double> row_scale, col_scale;   // (n) in A's numbering
   std::vector<int32_t> block_ptr;         // (blocks + 1) first position of each block
-  std::vector<double> row_factor = {}, col_factor = {};     // (n) the scalings by position, set by place()
+  std::vector<double> row_factor = {}, col_factor = {};     // (n) the scalings by position, set by permute_scalings()
 
-  void place();
+  void permute_scalings();
   int32_t n() const { return static_cast<int32_t>(rows.size()); }
   int32_t blocks() const { return static_cast<int32_t>(block_ptr.size()) - 1; }
 };
@@ -47,21 +47,21 @@ struct Outside {
 };
 
 struct Outcome {                          // of one factorization
-  int64_t boosted = 0;                    // perturbed pivots: too small, and replaced
+  int64_t perturbed = 0;                    // perturbed pivots: too small, and replaced
   double largest_entry = 0, largest_pivot_row = 0;      // max |B|, max |U|
 };
 
 // ---- fronts ---------------------------------------------------------------------------------------------------------
 
 struct FrontPlan {                        // depends on the pattern alone
-  Frame frame;
+  BlockTriangularForm form;
   fronts::AssemblyTree tree;              // of the symmetrized diagonal blocks, without entries
   std::vector<int32_t> block_front;       // (blocks + 1) first front of each block
   std::vector<int64_t> base;              // (fronts + 1) storage of a front: P, then Q (see native/dense/lu.hpp)
   std::vector<int64_t> entry_ptr;         // (fronts + 1) entries of A that a front assembles
   Buffer<uint32_t> source, target;        // position in A's data, and in the storage of the front
   Buffer<double> scale;                   // factor of the entry
-  Outside outside;
+  Outside off_diagonal;
 
   int64_t leading_p(int32_t s) const { return fronts::leading_dimension(tree.height(s)); }
   int64_t leading_q(int32_t s) const { return fronts::leading_dimension(tree.updates(s)); }
@@ -70,10 +70,10 @@ struct FrontPlan {                        // depends on the pattern alone
 // The position of each row and column of A, and the block of each position.
 struct Positions {
   std::vector<int32_t> row, column, block;
-  explicit Positions(const Frame& frame);
+  explicit Positions(const BlockTriangularForm& form);
 };
 
-FrontPlan front_plan(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, Frame frame);
+FrontPlan front_plan(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, BlockTriangularForm form);
 
 // L and U of B: U by rows, L by columns, without stored zeros; final_position[k] is where exchanges moved row k.
 template <class T>
@@ -95,14 +95,14 @@ class FrontFactor {
   void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
 
   Triangles<T> triangles() const;         // of the diagonal blocks
-  void load(const T* fronts, const T* outside, const int32_t* exchange);      // a factor made on a GPU, in the same layout
+  void load(const T* fronts, const T* off_diagonal, const int32_t* exchange);      // a factor made on a GPU, in the same layout
   int64_t nbytes() const;
   const FrontPlan& plan() const { return *plan_; }
 
  private:
   std::shared_ptr<const FrontPlan> plan_;
   Buffer<T> fronts_;                      // plan.base
-  Buffer<T> outside_;                     // plan.outside
+  Buffer<T> off_diagonal_;                     // plan.off_diagonal
   std::vector<int32_t> exchange_;         // (n) local row that was exchanged with pivot k of its front
   mutable fronts::BlockMemory<T> blocks_; // update matrices; the first solve works in their memory
   mutable Workspace<fronts::SolveSpace<T>> space_;
@@ -111,18 +111,18 @@ class FrontFactor {
 // ---- columns --------------------------------------------------------------------------------------------------------
 
 struct ColumnPlan {                       // depends on the pattern and the pivots alone
-  Frame frame;
+  BlockTriangularForm form;
   std::vector<int64_t> entry_ptr;         // (n + 1) entries of the diagonal blocks by columns:
   std::vector<int32_t> row;               //   position
   std::vector<uint32_t> source;           //   in A's data
   std::vector<double> scale;              //   factor of the entry
-  Outside outside;
+  Outside off_diagonal;
   symbolic::Unsymmetric pattern;          // of L and U
   std::vector<int32_t> parent;            // (n) forest in which a column of U lies on the path from each of its rows to a root
   std::vector<double> work;               // (n) estimated operations of the subtree of a column
   double flops = 0, total_work = 0;
 };
-ColumnPlan column_plan(const Pattern& A, Frame frame);
+ColumnPlan column_plan(const Pattern& A, BlockTriangularForm form);
 
 // Pivot rows by partial pivoting: the diagonal stays pivot if it is at least `threshold` times the largest entry of its column.
 // rows[k] is the row of A for position k. Returns -1; or the first position whose column has no entry of at least `least`; or n if L gets
@@ -161,7 +161,7 @@ class ColumnFactor {
   Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads);       // as FrontFactor
   void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
   Triangles<T> triangles() const;
-  void load(const T* columns, const T* outside);      // a factor made on a GPU: U, pivot and L of each column
+  void load(const T* columns, const T* off_diagonal);      // a factor made on a GPU: U, pivot and L of each column
   int64_t nbytes() const;
   const ColumnPlan& plan() const { return *plan_; }
 
@@ -173,7 +173,7 @@ class ColumnFactor {
 
   std::shared_ptr<const ColumnPlan> plan_;
   ColumnTasks tasks_;                     // of the last factorization with several threads
-  Buffer<T> l_, u_, pivot_, outside_;     // pivot_: inverse
+  Buffer<T> l_, u_, pivot_, off_diagonal_;     // pivot_: inverse
   std::vector<Buffer<T>> dense_;          // a column of each worker, zeros between uses
   mutable std::mutex plan_lock_;
   mutable std::unique_ptr<SolveTasks> solve_tasks_;
@@ -182,12 +182,12 @@ class ColumnFactor {
 
 // ---- the GPU's steps -------------------------------------------------------------------------------------------------
 
-// A solve by columns as 2 n rows sorted by level: row place[k] is unknown k after the first triangle, row place[n + k] the
+// A solve by columns as 2 n rows sorted by level: row position[k] is unknown k after the first triangle, row position[n + k] the
 // solution. Row r of Y becomes scale Y[r] - sum of its entries times Y[column]. An entry is element `source` of the stored numbers:
 // U, pivot and L of each column, then Outside, then -1. It is divided by the pivot of column `pivot` unless that is -1.
 struct RowSteps {
   std::vector<int64_t> level_ptr, ptr, source;
-  std::vector<int32_t> column, pivot, place;
+  std::vector<int32_t> column, pivot, position;
 };
 RowSteps row_steps(const ColumnPlan& plan, bool transposed);
 

@@ -16,7 +16,7 @@ template <class T>
 class Pivots {
  public:
   Pivots(const ColumnPlan& plan, const Scalar<T>* Ax)
-      : p_(plan), Ax_(Ax), n_(plan.frame.n()), x_(n_, T(0)), pivot_(n_, -1), mark_(n_, -1), next_(n_), l_ptr_{0} {}
+      : p_(plan), Ax_(Ax), n_(plan.form.n()), x_(n_, T(0)), pivot_(n_, -1), mark_(n_, -1), next_(n_), l_ptr_{0} {}
 
   int32_t run(double threshold, double least, int64_t most) {
     for (int32_t k = 0; k < n_; ++k) {
@@ -106,8 +106,8 @@ int32_t pivot_rows(const ColumnPlan& plan, const Scalar<T>* Ax, double threshold
   Pivots<T> pivots(plan, Ax);
   const int32_t failed = pivots.run(threshold, least, most);
   if (failed >= 0) return failed;
-  rows.resize(plan.frame.n());
-  for (int32_t r = 0; r < plan.frame.n(); ++r) rows[pivots.pivot()[r]] = plan.frame.rows[r];
+  rows.resize(plan.form.n());
+  for (int32_t r = 0; r < plan.form.n(); ++r) rows[pivots.pivot()[r]] = plan.form.rows[r];
   return -1;
 }
 

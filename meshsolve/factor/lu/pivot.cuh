@@ -5,13 +5,13 @@
 namespace ms::lu {
 
 struct Rule {
-  double threshold, tiny, boost;
+  double threshold, tiny, perturbed_size;
 };
 
 // seen[0] counts replaced pivots; seen[1], seen[2] hold the bits of max |B| and max |U|, which are ordered as the numbers are.
 struct Seen {
   unsigned long long* const counts;
-  __device__ void boosted(int count) const {
+  __device__ void perturbed(int count) const {
     if (count) atomicAdd(counts, static_cast<unsigned long long>(count));
   }
   __device__ void entry(double x) const { raise(counts + 1, x); }
@@ -32,7 +32,7 @@ template <class T> __device__ __forceinline__ double magnitude(T x) {
 
 // The pivot that is used for x, replaced where it is too small.
 template <class T> __device__ __forceinline__ T usable(T x, const Rule& rule) {
-  return fabs(static_cast<double>(x)) >= rule.tiny ? x : x < T(0) ? T(-rule.boost) : T(rule.boost);
+  return fabs(static_cast<double>(x)) >= rule.tiny ? x : x < T(0) ? T(-rule.perturbed_size) : T(rule.perturbed_size);
 }
 
 }  // namespace ms::lu

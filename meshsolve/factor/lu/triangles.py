@@ -50,7 +50,7 @@ class Triangles(NamedTuple):
         data : (nnz,) values of A
         """
         U = self.diagonal_blocks()
-        indptr, row, source = pivots.plan.outside()
+        indptr, row, source = pivots.plan.off_diagonal()
         if len(row):
             analysis, L = pivots.analysis, self.lower()
             above = sp.csc_array((data[source], self.final_position[row], indptr), shape=self._shape)

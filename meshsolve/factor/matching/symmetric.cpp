@@ -253,9 +253,9 @@ OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* p
       std::sort(begin, end);
       if (other < 0) continue;
       std::merge(begin, end, &i, &i + 1, out.idx.data() + out.ptr[other]);
-      int32_t* const place = std::lower_bound(begin, end, other);
-      std::copy_backward(place, end, end + 1);
-      *place = other;
+      int32_t* const position = std::lower_bound(begin, end, other);
+      std::copy_backward(position, end, end + 1);
+      *position = other;
     }
   });
   return out;

@@ -124,12 +124,12 @@ class ParacFactor(Preconditioner):
             self._core.apply(columns, out, self.threads)
         return out
 
-    def places(self) -> np.ndarray:
+    def positions(self) -> np.ndarray:
         """The row of L at each position of the solves, (n,) int32."""
-        return self._core.places()
+        return self._core.positions()
 
     def apply_inside(self, columns: Array, out: Array) -> Array:
-        """Apply the inverse to ``columns`` and write the result to ``out``, both (n, k) with rows in the order of :meth:`places`."""
+        """Apply the inverse to ``columns`` and write the result to ``out``, both (n, k) with rows in the order of :meth:`positions`."""
         with self.report.phase("solve"):
             self._core.apply_inside(columns.reshape(-1), out.reshape(-1), columns.shape[1], self.threads)
         return out

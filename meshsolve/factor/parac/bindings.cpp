@@ -40,7 +40,7 @@ void bind_inverse(nb::module_& m, const char* name) {
         Released free;
         f.apply_inside(B.data(), X.data(), k, threads);
       }, "B"_a, "X"_a, "k"_a, "threads"_a)
-      .def("places", [](const Inverse& f) { return copied(f.places()); })
+      .def("positions", [](const Inverse& f) { return copied(f.positions()); })
       .def("project", [](const Inverse& f, InOut<double> B, int64_t k) {
         Released free;
         f.project(B.data(), k);

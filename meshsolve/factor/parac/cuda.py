@@ -51,7 +51,7 @@ def factor(graph, perm, samples, seed, dtype):
 
 
 class _Rounds:
-    """The workspace and the driver: launches rounds, and gives them more room where they halt for want of it."""
+    """The workspace and the driver: launches rounds, and enlarges the workspace when they halt for lack of it."""
 
     def __init__(self, graph, perm, samples, seed):
         xp = device.xp()
@@ -145,7 +145,7 @@ class _Rounds:
                 self.live, self.chosen, self.touched, self.reserved, self.column_start, self.column_length, self.column_row,
                 self.column_value, self.D, self.sample_ends, self.sample_w, self.scratch)
 
-    # ---- more room --------------------------------------------------------------------------------------------------------
+    # ---- a larger workspace --------------------------------------------------------------------------------------------------------
 
     def _grow(self, state):
         """Room for the columns and samples of the round at hand, and half as much again."""
@@ -168,14 +168,14 @@ class _Rounds:
         xp = device.xp()
         self.live = xp.flatnonzero(self.key[:-1] != np.uint64(2**64 - 1)).astype(xp.int32)
         count = self.vertex[self.live, USED] + self.vertex[self.live, INCOMING]
-        room = count + count // 2 + 4
-        starts = exclusive_scan(room)
+        capacity = count + count // 2 + 4
+        starts = exclusive_scan(capacity)
         used = total(starts)
         old_to, old_w, old_start = self.to, self.w, self.start.copy()
         self.rows_room = used + used // 2
         self._empty_rows()
         device.launch(K.k_rewrite, device.grid_for(32 * len(self.live), BLOCK), BLOCK, 0,
-                      (self.live, np.int32(len(self.live)), self.key, old_start, old_to, old_w, starts, room, self.vertex, self.to,
+                      (self.live, np.int32(len(self.live)), self.key, old_start, old_to, old_w, starts, capacity, self.vertex, self.to,
                        self.w))
         self.start[self.live] = starts[:-1]
         self.state[ROWS] = used

@@ -26,12 +26,12 @@ Inverse<T>::Inverse(Factor<T>&& factor, bool by_levels, int threads) : pivots_(s
   if (by_levels) order = trisolve::order_by_level(trisolve::level_sets(factor.columns), pivots_.perm.data());
   lower_ = trisolve::UnitLower<T>(std::move(factor.columns), by_levels || pivots_.rounds > 0, by_levels ? order.data() : nullptr, threads);
   inverse_d_.resize(n);
-  place_.resize(n);
+  position_.resize(n);
   for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
       const double d = pivots_.D[lower_.order()[q]];
       inverse_d_[q] = d > 0 ? 1 / d : 0;
-      place_[q] = pivots_.perm[lower_.order()[q]];
+      position_[q] = pivots_.perm[lower_.order()[q]];
     }
   });
 }
@@ -84,7 +84,7 @@ void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, d
                              double* Y, int threads) const {
   constexpr int64_t ahead = 32;
   const int64_t n = static_cast<int64_t>(pivots_.D.size());
-  const int32_t* const perm = place_.data();
+  const int32_t* const perm = position_.data();
   for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
       fetch(b + perm[std::min(q + ahead, n - 1)] * row_b);

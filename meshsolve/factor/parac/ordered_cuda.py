@@ -64,15 +64,15 @@ class _Ordered:
         self._make_table(most_samples + 64)
         self._make_slabs(1024)
 
-    def _make_columns(self, room):
+    def _make_columns(self, capacity):
         xp = device.xp()
-        self.column_row, self.column_value = xp.empty(room, xp.int32), xp.empty(room)
+        self.column_row, self.column_value = xp.empty(capacity, xp.int32), xp.empty(capacity)
 
-    def _make_table(self, room):
+    def _make_table(self, capacity):
         xp = device.xp()
-        if room > LARGEST_TABLE:
+        if capacity > LARGEST_TABLE:
             raise OutOfMemoryError("more than 4 billion sampled edges at a time: the graph is too large")
-        self.table, self.table_samples = xp.full(room, VACANT, xp.uint64), xp.empty(2 * room)        # struct Sample: 16 bytes
+        self.table, self.table_samples = xp.full(capacity, VACANT, xp.uint64), xp.empty(2 * capacity)        # struct Sample: 16 bytes
 
     def _make_slabs(self, edges):
         xp = device.xp()

@@ -417,7 +417,7 @@ class Ordered {
     columns.ptr.resize(n_ + int64_t{1});
     columns.ptr[0] = 0;
     for (int32_t k = 0; k < n_; ++k) columns.ptr[k + 1] = columns.ptr[k] + length_[k];
-    if (workers_.size() > 1) find_columns(columns.place);
+    if (workers_.size() > 1) find_columns(columns.position);
     for (Worker& worker : workers_) {
       columns.stores.push_back(worker.pivot.take_columns());
       out.pivots.lost += worker.lost;
@@ -429,18 +429,18 @@ class Ordered {
   }
 
   // Locations of the columns. The columns of a range are consecutive, except those of deferred vertices.
-  void find_columns(RawVector<trisolve::Place>& place) const {
-    place.resize(n_);
+  void find_columns(RawVector<trisolve::Location>& position) const {
+    position.resize(n_);
     for_range(options_.threads, n_, grain_, [&](int64_t from, int64_t to, int) {
       const Range& range = ranges_[from / grain_];
       const Deferred *deferred = deferred_.data() + range.first_deferred, *const end = deferred + range.deferred.size();
       int64_t offset = range.offset;
       for (int64_t k = from; k < to; ++k) {
         if (deferred < end && deferred->k == k) {
-          place[k] = {deferred->offset, deferred->pivot_worker};
+          position[k] = {deferred->offset, deferred->pivot_worker};
           ++deferred;
         } else {
-          place[k] = {offset, range.worker};
+          position[k] = {offset, range.worker};
           offset += length_[k];
         }
       }

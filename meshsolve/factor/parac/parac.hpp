@@ -88,9 +88,9 @@ class Inverse {
 
   // X = G^-T D^+ G^-1 B for k right-hand sides; element (i, c) is at data[i * row + c * column].
   void apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k, int threads) const;
-  // The same in the numbering of the solves: B and X have rows of k values, and row q belongs to matrix row places()[q].
+  // The same in the numbering of the solves: B and X have rows of k values, and row q belongs to matrix row positions()[q].
   void apply_inside(const double* B, double* X, int64_t k, int threads) const;
-  const RawVector<int32_t>& places() const { return place_; }
+  const RawVector<int32_t>& positions() const { return position_; }
   // Subtracts from B, in place, its mean on each component without a ground. Rows of k values.
   void project(double* B, int64_t k) const;
 
@@ -103,7 +103,7 @@ class Inverse {
 
   Pivots pivots_;
   RawVector<double> inverse_d_;         // (n) 1/D, 0 where D is 0, in the numbering of the solves
-  RawVector<int32_t> place_;            // (n) matrix row of each row of the solves
+  RawVector<int32_t> position_;            // (n) matrix row of each row of the solves
   std::vector<int32_t> label_;          // (n) component without a ground of each row, or -1; empty if all rows are in one
   std::vector<double> size_;            // (null_components) number of rows
   int32_t null_components_ = 0;

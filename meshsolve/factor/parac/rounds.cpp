@@ -161,14 +161,14 @@ class Rounds {
   std::vector<Found> found_;            // the same, by pieces
   int64_t done_ = 0;                    // number of eliminated vertices
   RawVector<int32_t> perm_;             // (n) eliminated vertices in order, numbered as in the graph; the first done_ are set
-  RawVector<trisolve::Place> place_;    // (n) location of each column
+  RawVector<trisolve::Location> position_;    // (n) location of each column
   RawVector<int32_t> length_;           // (n) length of each column
   RawVector<double> D_;
 };
 
 template <class T>
 Rounds<T>::Rounds(Graph&& graph, const Options& options, Buffer<Edge>&& rows)
-    : graph_(std::move(graph)), options_(options), n_(graph_.n), at_(n_), perm_(n_), place_(n_), length_(n_), D_(n_) {
+    : graph_(std::move(graph)), options_(options), n_(graph_.n), at_(n_), perm_(n_), position_(n_), length_(n_), D_(n_) {
   workers_.resize(options.threads);
   for (Worker& worker : workers_) worker.pivot.reserve(3 * graph_.ptr[n_] / options.threads);
   const Pieces pieces(n_, options.threads);
@@ -262,7 +262,7 @@ void Rounds<T>::eliminate(int32_t v, int64_t position, int32_t id) {
   gather<shared>(v, worker);
   const int64_t offset = pivot.entries();
   D_[position] = pivot.make_column(at_.m, graph_.floor, [&](int32_t to) { return at_.vertex[to].origin; });
-  place_[position] = {offset, id};
+  position_[position] = {offset, id};
   length_[position] = static_cast<int32_t>(pivot.entries() - offset);
   const uint64_t stream = stream_of(options_.seed, number(at_.vertex[v].origin));
   worker.lost += pivot.sample_by_neighbor(stream, options_.samples);
@@ -445,7 +445,7 @@ Factor<T> Rounds<T>::collect() {
       perm_[k] = number(perm_[k]);
     }
   });
-  if (workers_.size() > 1) columns.place = std::move(place_);           // else one worker computed them in order
+  if (workers_.size() > 1) columns.position = std::move(position_);           // else one worker computed them in order
   for (Worker& worker : workers_) {
     columns.stores.push_back(worker.pivot.take_columns());
     out.pivots.lost += worker.lost;

@@ -10,16 +10,16 @@ namespace ms::symbolic {
 
 namespace {
 
-// The analysis in the postorder: given row k moves to place[k]. Column counts are not permuted.
-Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const std::vector<int32_t>& place, int threads) {
+// The analysis in the postorder: given row k moves to position[k]. Column counts are not permuted.
+Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const std::vector<int32_t>& position, int threads) {
   const int32_t n = static_cast<int32_t>(parent.size());
   Analysis result;
   for (auto* v : {&result.perm, &result.iperm, &result.parent}) v->resize(n);
   for_range(threads, n, kRows, [&](int64_t begin, int64_t end, int) {
     for (int64_t k = begin; k < end; ++k) {
-      result.perm[place[k]] = perm[k];
-      result.iperm[perm[k]] = place[k];
-      result.parent[place[k]] = parent[k] < 0 ? -1 : place[parent[k]];
+      result.perm[position[k]] = perm[k];
+      result.iperm[perm[k]] = position[k];
+      result.parent[position[k]] = parent[k] < 0 ? -1 : position[parent[k]];
     }
   });
   return result;
@@ -43,11 +43,11 @@ Symbolic analyze(const Pattern& A, const int32_t* perm, int threads, const Relax
 }
 
 Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads, const Relaxation& relaxation) {
-  const std::vector<int32_t> place = postorder(known.parent);
-  Symbolic result{moved(known.perm.data(), known.parent, place, threads), {}};
+  const std::vector<int32_t> position = postorder(known.parent);
+  Symbolic result{moved(known.perm.data(), known.parent, position, threads), {}};
   result.analysis.colcount.resize(A.n);
   for_range(threads, A.n, kRows, [&](int64_t begin, int64_t end, int) {
-    for (int64_t k = begin; k < end; ++k) result.analysis.colcount[place[k]] = known.colcount[k];
+    for (int64_t k = begin; k < end; ++k) result.analysis.colcount[position[k]] = known.colcount[k];
   });
   result.analysis.total();
   result.supernodes = relax(A, nullptr, result.analysis, threads, relaxation);
@@ -58,9 +58,9 @@ Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Ske
   const std::vector<int32_t> iperm = inverse(perm, A.n, threads);
   Triangles both = etree(A, perm, iperm.data(), threads);
   if (boundary > 0) chain(both.parent, boundary);
-  const std::vector<int32_t> place = postorder(both.parent);
-  Analysis result = moved(perm, both.parent, place, threads);
-  result.colcount = colcount(std::move(both), place, result.parent, threads, skeleton);
+  const std::vector<int32_t> position = postorder(both.parent);
+  Analysis result = moved(perm, both.parent, position, threads);
+  result.colcount = colcount(std::move(both), position, result.parent, threads, skeleton);
   result.boundary = boundary;
   for (int32_t j = A.n - boundary; j < A.n; ++j) result.colcount[j] = A.n - j;
   result.total();

@@ -20,9 +20,9 @@ struct Leaf { int32_t row, column; };
 
 class Counting {
  public:
-  Counting(Triangles& A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, Skeleton* skeleton, int threads)
-      : A_(A), place_(place), parent_(parent), skeleton_(skeleton), n_(static_cast<int32_t>(parent.size())),
-        post_(inverse(place.data(), n_, threads)), first_(n_), ancestor_(n_), previous_(n_, -1), count_(n_, 1),
+  Counting(Triangles& A, const std::vector<int32_t>& position, const std::vector<int32_t>& parent, Skeleton* skeleton, int threads)
+      : A_(A), position_(position), parent_(parent), skeleton_(skeleton), n_(static_cast<int32_t>(parent.size())),
+        post_(inverse(position.data(), n_, threads)), first_(n_), ancestor_(n_), previous_(n_, -1), count_(n_, 1),
         leaves_(skeleton ? n_ : 0) {
     for (int32_t k = 0; k < n_; ++k) first_[k] = ancestor_[k] = k;
     for (int32_t k = 0; k < n_; ++k)
@@ -44,7 +44,7 @@ class Counting {
   void join(const std::vector<Leaf>& above, int32_t begin);
 
   Triangles& A_;
-  const std::vector<int32_t>& place_;
+  const std::vector<int32_t>& position_;
   const std::vector<int32_t>& parent_;
   Skeleton* const skeleton_;
   const int32_t n_;
@@ -57,7 +57,7 @@ inline void Counting::visit(int32_t k, int32_t end, std::vector<int32_t>& apart,
   const int32_t j = post_[k];
   for (int64_t p = A_.begin[j + 1] - A_.upper[j]; p < A_.begin[j + 1]; ++p) {
     const int32_t i = A_.columns[p];
-    const bool inside = !Apart || place_[i] < end;
+    const bool inside = !Apart || position_[i] < end;
     int32_t& leaf = inside ? previous_[i] : apart[i];
     if (leaf >= first_[k]) continue;                              // a descendant of k is in this row, so k is not a leaf
     ++count_[k];
@@ -120,9 +120,9 @@ std::vector<int32_t> Counting::run(int threads) {
 
 }  // namespace
 
-std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, int threads,
+std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& position, const std::vector<int32_t>& parent, int threads,
                               Skeleton* skeleton) {
-  return Counting(A, place, parent, skeleton, threads).run(threads);
+  return Counting(A, position, parent, skeleton, threads).run(threads);
 }
 
 }  // namespace ms::symbolic

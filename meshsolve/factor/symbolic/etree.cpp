@@ -100,9 +100,9 @@ Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int
 
 std::vector<int32_t> postorder(const std::vector<int32_t>& parent) {
   const int32_t n = static_cast<int32_t>(parent.size());
-  std::vector<int32_t> range, place(n);
-  lay_out_postorder(parent, n, range, [](int32_t) { return 1; }, [&](int32_t j, int32_t at) { place[j] = at; });
-  return place;
+  std::vector<int32_t> range, position(n);
+  lay_out_postorder(parent, n, range, [](int32_t) { return 1; }, [&](int32_t j, int32_t at) { position[j] = at; });
+  return position;
 }
 
 std::vector<int32_t> subtree_sizes(const std::vector<int32_t>& parent) {

@@ -112,14 +112,14 @@ std::vector<Node> join_children(const Analysis& analysis, const std::vector<int3
 struct Layout {
   const std::vector<Node>& nodes;
   const std::vector<int32_t>& first;            // (s + 1) columns of the nodes, old
-  RawVector<int32_t> place, block;              // (s) new first column; block
+  RawVector<int32_t> position, block;              // (s) new first column; block
   std::vector<int32_t> up;                      // (s) the parent block, or -1
   struct Ends { int32_t whole, apart; };        // end of the free positions for children of these kinds
   RawVector<Ends> left;
   int32_t roots;
 
   Layout(const std::vector<Node>& all, const std::vector<int32_t>& columns, const std::vector<Span>& parts, int threads)
-      : nodes(all), first(columns), place(all.size()), block(all.size()), up(all.size()), left(all.size()), roots(columns.back()) {
+      : nodes(all), first(columns), position(all.size()), block(all.size()), up(all.size()), left(all.size()), roots(columns.back()) {
     int32_t f = static_cast<int32_t>(all.size());
     for (size_t k = parts.size(); k-- > 0; f = parts[k].begin)          // the nodes above the parts, and the roots of the parts
       while (f-- > parts[k].end - 1) settle(f);
@@ -138,14 +138,14 @@ struct Layout {
     if (node.parent < 0) end = std::exchange(roots, roots - columns);
     else if (node.kind == Kind::whole) end = std::exchange(left[node.parent].whole, left[node.parent].whole - columns);
     else if (node.kind == Kind::apart) end = std::exchange(left[node.parent].apart, left[node.parent].apart - columns);
-    else end = place[node.parent] - nodes[node.parent].in_whole;
-    place[f] = end - (first[f + 1] - first[f]);
-    left[f] = {place[f], place[f] - node.in_whole - node.in_part};
+    else end = position[node.parent] - nodes[node.parent].in_whole;
+    position[f] = end - (first[f + 1] - first[f]);
+    left[f] = {position[f], position[f] - node.in_whole - node.in_part};
     up[f] = node.parent < 0 ? -1 : block[node.parent];
     block[f] = node.kind == Kind::apart ? f : up[f];
   }
 
-  int32_t begin(int32_t b) const { return place[b] + (first[b + 1] - first[b]) - nodes[b].block.width; }     // of a block
+  int32_t begin(int32_t b) const { return position[b] + (first[b + 1] - first[b]) - nodes[b].block.width; }     // of a block
 };
 
 // The numbers in [0, n) with wanted(k), ascending.
@@ -223,7 +223,7 @@ Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis,
   for_range(threads, s, grain, [&](int64_t from, int64_t end, int) {
     for (int32_t f = static_cast<int32_t>(from); f < end; ++f) {
       if (layout.block[f] == f) begins[layout.begin(f)] = f;
-      for (int32_t j = first[f], k = layout.place[f]; j < first[f + 1]; ++j, ++k) {
+      for (int32_t j = first[f], k = layout.position[f]; j < first[f + 1]; ++j, ++k) {
         block_of[j] = layout.block[f];
         to[j] = k;
         old[k] = j;

@@ -77,15 +77,15 @@ struct Skeleton {                       // the leaves of the row subtree of each
 };
 
 Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int threads);
-std::vector<int32_t> postorder(const std::vector<int32_t>& parent);         // place[j] = position of node j
+std::vector<int32_t> postorder(const std::vector<int32_t>& parent);         // position[j] = position of node j
 std::vector<int32_t> inverse(const int32_t* perm, int32_t n, int threads);
 // Subtrees for `threads` threads, ascending: the largest ones of at most share() nodes; empty for one thread.
 std::vector<Span> subtrees(const std::vector<int32_t>& parent, int threads);
 std::vector<Span> subtrees(const std::vector<int32_t>& parent, const std::vector<int32_t>& size, int threads);
 std::vector<int32_t> subtree_sizes(const std::vector<int32_t>& parent);                    // of a postordered tree
-// Column counts; place[j] = position of node j in the postorder, and `parent` is in postorder. They visit every leaf, so they
+// Column counts; position[j] = position of node j in the postorder, and `parent` is in postorder. They visit every leaf, so they
 // also return the skeleton if requested.
-std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, int threads,
+std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& position, const std::vector<int32_t>& parent, int threads,
                               Skeleton* skeleton);
 // Without the skeleton.
 Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton, int32_t boundary = 0);

@@ -93,7 +93,7 @@ ByRows<T>::ByRows(const LowerColumns<T>& L, bool by_levels, int threads) {
   const std::vector<RowSummary> summary = joined(summaries, by_levels, threads);
   segments_ = by_levels ? cut_sets(summary) : cut_ranges(summary, L.ptr, L.rows, threads);
   if (speedup(segments_, summary, threads) < least_speedup) return;
-  place(L, summary, threads);
+  set_layout(L, summary, threads);
   fill(L, std::move(summaries), threads);
   down_ = find_runs(segments_, [&](int32_t at) { return ptr_[at + 1] - ptr_[at]; });
   up_ = find_runs(segments_, [&](int32_t at) { return L.ptr[segments_.row(at) + 1] - L.ptr[segments_.row(at)]; });
@@ -101,7 +101,7 @@ ByRows<T>::ByRows(const LowerColumns<T>& L, bool by_levels, int threads) {
 
 // Computes order_ and ptr_: the rows of each chunk in pieces, each piece in its own order (pieces.hpp).
 template <class T>
-void ByRows<T>::place(const LowerColumns<T>& L, const std::vector<RowSummary>& summary, int threads) {
+void ByRows<T>::set_layout(const LowerColumns<T>& L, const std::vector<RowSummary>& summary, int threads) {
   const Segments& s = segments_;
   RawVector<int32_t> where(s.rows.size());                // position of each row; empty: the row itself
   for (size_t at = 0; at < s.rows.size(); ++at) where[s.rows[at]] = static_cast<int32_t>(at);

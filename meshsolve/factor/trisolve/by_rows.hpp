@@ -67,7 +67,7 @@ class ByRows {
   int64_t nbytes() const;
 
  private:
-  void place(const LowerColumns<T>& L, const std::vector<RowSummary>& summary, int threads);
+  void set_layout(const LowerColumns<T>& L, const std::vector<RowSummary>& summary, int threads);
   void fill(const LowerColumns<T>& L, std::vector<std::vector<RowSummary>>&& parts, int threads);
 
   Segments segments_;

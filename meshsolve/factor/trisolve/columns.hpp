@@ -14,7 +14,7 @@ struct Store {                          // entries below the diagonal
   RawVector<T> values;                  // MINUS the entries
 };
 
-struct Place {                          // of a column: its store and its begin there
+struct Location {                          // of a column: its store and its begin there
   int64_t offset;
   int32_t store;
 };
@@ -23,7 +23,7 @@ template <class T>
 struct ColumnStores {
   RawVector<int64_t> ptr;               // (n + 1) begin of the columns if they were consecutive
   std::vector<Store<T>> stores;
-  RawVector<Place> place;               // (n); empty: consecutive in one store
+  RawVector<Location> position;               // (n); empty: consecutive in one store
   RawVector<int32_t> name;              // (n) row of index i of the stores; empty: i
 
   ColumnStores() = default;
@@ -33,7 +33,7 @@ struct ColumnStores {
 
   int32_t n() const { return static_cast<int32_t>(ptr.size()) - 1; }
   int64_t length(int32_t k) const { return ptr[k + 1] - ptr[k]; }
-  Place of(int32_t k) const { return place.empty() ? Place{ptr[k], 0} : place[k]; }
+  Location of(int32_t k) const { return position.empty() ? Location{ptr[k], 0} : position[k]; }
   const int32_t* rows(int32_t k) const { return stores[of(k).store].rows.data() + of(k).offset; }
   const T* values(int32_t k) const { return stores[of(k).store].values.data() + of(k).offset; }
   int32_t row(int32_t i) const { return name.empty() ? i : name[i]; }

@@ -28,13 +28,13 @@ class UnitLower:
     level_ptr : (levels + 1) int64, numpy
         First row of each level; a column's rows lie in later levels.
     inverse_d : (n) float64
-    place : (n) int32
+    position : (n) int32
         Where the row of a right-hand side and of a solution stands that belongs to each row of G.
     """
 
-    def __init__(self, ptr, rows, values, level_ptr, inverse_d, place):
+    def __init__(self, ptr, rows, values, level_ptr, inverse_d, position):
         xp = device.xp()
-        self.inverse_d, self.place = inverse_d, place
+        self.inverse_d, self.position = inverse_d, position
         by_row, by_column = transposed(ptr, rows, values), (ptr, rows, values)
         is_long = any(is_any(xp.diff(matrix[0]) > LONG) for matrix in (by_row, by_column))
         way = _ByLevels if is_long else _InOneLaunch
@@ -50,8 +50,8 @@ class UnitLower:
             return X
         work, tickets, none, here = xp.empty((2, *B.shape)), xp.empty(2, xp.uint64), xp.empty(0), xp.empty(0, xp.int32)
         launch_1d(self._clear, work.size, np.int64(work.size), work, tickets)
-        self.forward.solve(none, B, self.place, work[0], none, here, tickets[:1], self._stalled)
-        self.backward.solve(self.inverse_d, work[0], here, work[1], X, self.place, tickets[1:], self._stalled)
+        self.forward.solve(none, B, self.position, work[0], none, here, tickets[:1], self._stalled)
+        self.backward.solve(self.inverse_d, work[0], here, work[1], X, self.position, tickets[1:], self._stalled)
         return X
 
     def check(self):

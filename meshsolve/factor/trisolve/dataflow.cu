@@ -75,12 +75,12 @@ struct Tasks {
   __device__ int task(long long i) const { return static_cast<int>(step > 0 ? i : count - 1 - i); }
 };
 
-// A block whose row i is stored at place[i], or at i if `place` is null.
+// A block whose row i is stored at position[i], or at i if `position` is null.
 template <class V> struct Placed {
   V* block;
-  const int* place;
+  const int* position;
 
-  __device__ V& at(long long row, long long c, int k) const { return block[(place ? place[row] : row) * k + c]; }
+  __device__ V& at(long long row, long long c, int k) const { return block[(position ? position[row] : row) * k + c]; }
 };
 
 // Y := scale B + N Y, and X := Y. A null `scale` is all ones; a null X is not written.

@@ -50,7 +50,7 @@ struct UnitLower<T>::Source {
     if (number.empty()) number.resize(columns.n());
     for (int32_t i = 0; i < columns.n(); ++i) number[i] = position[columns.row(i)];
   }
-  bool in_place() const { return !order && columns.place.empty(); }
+  bool in_place() const { return !order && columns.position.empty(); }
   int32_t at(int32_t q) const { return order ? order[q] : q; }
 };
 

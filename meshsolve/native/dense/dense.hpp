@@ -6,12 +6,12 @@
 
 namespace ms {
 
-constexpr int touched_above = 16;      // entries of a column above the diagonal that `trapezoid` may write, at most
+constexpr int touched_above = 16;      // entries of a column above the diagonal that `gemm_lower` may write, at most
 
 template <class T>
 struct Dense {
-  void (*trapezoid)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // lower part of C -= A B^T
-  void (*fresh_trapezoid)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // of C = -A B^T
+  void (*gemm_lower)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // lower part of C -= A B^T
+  void (*gemm_lower_overwrite)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // of C = -A B^T
   Int (*panel)(Int m, Int k, T* A, Int lda);                        // L of an m x k panel; 0, or 1 + the failing column
   void (*trsm_rlt)(Int m, Int k, const T* L, Int ldl, T* B, Int ldb);                                   // B := B L^-T
   // Columns [begin, end) of X (m x m, lower): adds X(i, j) to row to[i], column to[j] (ascending) of a front, of which Y is the

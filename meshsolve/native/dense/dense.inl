@@ -1,6 +1,6 @@
 // Dense kernels on small and medium blocks: the work inside one front. Compiled once per instruction set by v*.cpp,
 // which define ISA (the namespace), VECTOR_BYTES, and the tile shape; dense.cpp picks one at import.
-// All arrays are column-major, T is double or float. A kernel reads and writes only the stated part of an array; `trapezoid` also
+// All arrays are column-major, T is double or float. A kernel reads and writes only the stated part of an array; `gemm_lower` also
 // writes a few entries above the diagonal.
 // Do not include std headers here: the linker could keep an inline function that was compiled for a newer instruction set.
 //
@@ -158,7 +158,7 @@ inline void packed_tiles(Int skip, Int rows, Int w, Int k, const T* a, const T* 
 // Both trapezoids on packed copies: a block of B stays in the second-level cache; each step of rows of A, in the first-level
 // cache, is multiplied with all its strips.
 template <bool fresh, class T>
-void packed_trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
+void gemm_lower_packed(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   constexpr Int W = lanes<T>, R = tile_vectors * W, N = tile_columns;
   alignas(64) T a[R * block_k], b[block_n * block_k];
   for (Int l = 0; l < k; l += block_k) {
@@ -185,8 +185,8 @@ void packed_trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int 
 // diagonal. Large ones use packed copies, so that the speed does not depend on the leading dimension.
 static_assert(tile_columns - 1 <= touched_above);
 template <class T>
-void trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
-  if (m > packed_rows) return packed_trapezoid<false>(m, n, k, A, lda, B, ldb, C, ldc);
+void gemm_lower(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
+  if (m > packed_rows) return gemm_lower_packed<false>(m, n, k, A, lda, B, ldb, C, ldc);
   for (Int l = 0; l < k; l += block_k) {
     const Int kk = k - l < block_k ? k - l : block_k;
     for (Int i0 = 0; i0 < m; i0 += block_m) {
@@ -199,13 +199,13 @@ void trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T*
   }
 }
 
-// As `trapezoid`, but C = -A B^T. May write more entries of C above the diagonal.
+// As `gemm_lower`, but C = -A B^T. May write more entries of C above the diagonal.
 template <class T>
-void fresh_trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
-  if (m > packed_rows && n >= tile_columns) return packed_trapezoid<true>(m, n, k, A, lda, B, ldb, C, ldc);
+void gemm_lower_overwrite(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
+  if (m > packed_rows && n >= tile_columns) return gemm_lower_packed<true>(m, n, k, A, lda, B, ldb, C, ldc);
   const Int kk = k < block_k ? k : block_k;
   fresh_block<lanes<T>, tile_columns>(m, n, kk, A, lda, B, ldb, C, ldc);
-  if (k > kk) trapezoid(m, n, k - kk, A + kk * lda, lda, B + kk * ldb, ldb, C, ldc);
+  if (k > kk) gemm_lower(m, n, k - kk, A + kk * lda, lda, B + kk * ldb, ldb, C, ldc);
 }
 
 // ---- panels: partial Cholesky and the triangular solve that goes with it ------------------------------------------------
@@ -345,7 +345,7 @@ Int panel(Int m, Int k, T* A, Int lda) {
     const Int w = k - j < pivot_block ? k - j : pivot_block, e = j + w;
     if (const Int bad = narrow_panel(m - j, w, A + j + j * lda, lda)) return j + bad;
     const T* below = A + e + j * lda;
-    if (e < k) trapezoid(m - e, k - e, w, below, lda, below, lda, A + e + e * lda, lda);
+    if (e < k) gemm_lower(m - e, k - e, w, below, lda, below, lda, A + e + e * lda, lda);
   }
   return 0;
 }

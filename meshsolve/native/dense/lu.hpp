@@ -11,7 +11,7 @@ namespace ms {
 
 struct Pivoting {
   double threshold;              // a diagonal entry stays pivot if it is at least this fraction of its column
-  double tiny, boost;            // a pivot with absolute value below `tiny` is replaced by one of size `boost`
+  double tiny, perturbed_size;            // a pivot with absolute value below `tiny` is replaced by one of size `perturbed_size`
 };
 
 template <class T>

@@ -105,15 +105,15 @@ Int pivot_row(Int m, Int c, const T* column, const Pivoting& rule) {
 // LU of an m x nb strip, nb <= 8; `exchange` is relative to the first row of the strip.
 template <class T>
 Int strip_lu(Int m, int nb, T* A, Int lda, int* exchange, const Pivoting& rule) {
-  Int boosted = 0;
+  Int perturbed = 0;
   for (int c = 0; c < nb; ++c) {
     T* const x = A + c * lda;
     const Int r = pivot_row(m, c, x, rule);
     exchange[c] = static_cast<int>(r);
     if (r != c) exchange_rows(A + c, A + r, nb, lda);
     if (!(magnitude(x[c]) >= rule.tiny)) {
-      x[c] = unit(x[c]) * T(rule.boost);
-      ++boosted;
+      x[c] = unit(x[c]) * T(rule.perturbed_size);
+      ++perturbed;
     }
     const T inverse = T(1) / x[c];
     for (Int i = c + 1; i < m; ++i) x[i] *= inverse;
@@ -123,13 +123,13 @@ Int strip_lu(Int m, int nb, T* A, Int lda, int* exchange, const Pivoting& rule) 
       for (Int i = c + 1; i < m; ++i) y[i] -= t * x[i];
     }
   }
-  return boosted;
+  return perturbed;
 }
 
 template <class T>
 Int lu_panel(Int m, Int k, T* A, Int lda, int* exchange, const Pivoting& rule) {
   T t[8 * pivot_block];
-  Int boosted = 0;
+  Int perturbed = 0;
   for (Int j = 0; j < k; j += 8) {
     const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
     T* const strip = A + j * lda;
@@ -143,13 +143,13 @@ Int lu_panel(Int m, Int k, T* A, Int lda, int* exchange, const Pivoting& rule) {
         for (Int l = 0; l < j; ++l) strip[l + c * lda] = t[c + l * 8];
       gemm_nt(m - j, static_cast<Int>(nb), j, A + j, lda, t, 8L, strip + j, lda);
     }
-    boosted += strip_lu(m - j, nb, strip + j, lda, exchange + j, rule);
+    perturbed += strip_lu(m - j, nb, strip + j, lda, exchange + j, rule);
     for (int c = 0; c < nb; ++c) {
       exchange[j + c] += static_cast<int>(j);
       if (exchange[j + c] != j + c) exchange_rows(A + j + c, A + exchange[j + c], j, lda);
     }
   }
-  return boosted;
+  return perturbed;
 }
 
 // ---- assembly -------------------------------------------------------------------------------------------------------

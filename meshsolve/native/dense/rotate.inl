@@ -40,7 +40,7 @@ void rotate(Int m, Int k, const T* r, T* x, T* const* v) {
 
 template <class T>
 constexpr Dense<T> kernels(const char* isa) {
-  return {trapezoid<T>, fresh_trapezoid<T>, panel<T>, trsm_rlt<T>, extend_add<T>, rotate<false, T>, rotate<true, T>, isa};
+  return {gemm_lower<T>, gemm_lower_overwrite<T>, panel<T>, trsm_rlt<T>, extend_add<T>, rotate<false, T>, rotate<true, T>, isa};
 }
 
 }  // namespace

@@ -140,13 +140,13 @@ constexpr int64_t given_back = int64_t{8} << 20;               // bytes at a tim
 
 void* mapped_block(size_t bytes) {
   constexpr size_t huge = size_t{2} << 20;                    // bytes of a huge page
-  const size_t size = whole_pages(bytes), room = size + huge;
-  void* const mapped = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const size_t size = whole_pages(bytes), mapped_bytes = size + huge;
+  void* const mapped = mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   char* const begin = static_cast<char*>(mapped);
   char* const data = begin + (huge - reinterpret_cast<uintptr_t>(begin) % huge) % huge;
   if (data > begin) munmap(begin, data - begin);
-  if (data + size < begin + room) munmap(data + size, begin + room - (data + size));
+  if (data + size < begin + mapped_bytes) munmap(data + size, begin + mapped_bytes - (data + size));
   if (poisoned.load(std::memory_order_relaxed)) std::memset(data, 0xff, bytes);
   return data;
 }

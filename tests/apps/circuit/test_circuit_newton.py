@@ -87,6 +87,7 @@ def test_dense_and_sparse_factors_find_the_same(way, deck, monkeypatch):
             assert [other.report.facts[k] for k in COUNTS] == [w.report.facts[k] for k in COUNTS]
 
 
+@pytest.mark.slow
 def test_results_have_the_same_bits_on_any_number_of_threads(tmp_path):
     """LAPACK uses several threads for large matrices. All matrices that it gets here are small enough for one thread."""
     text = decks.diode_grid(8)                              # 64 + 22 + 1 unknowns

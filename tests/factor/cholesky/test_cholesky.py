@@ -144,6 +144,7 @@ print(k, lost)
 """
 
 
+@pytest.mark.slow
 @starved.available
 def test_a_factor_comes_back_without_fresh_memory_or_says_that_it_is_lost():
     refused, lost = map(int, starved.python(REFUSED).split())

@@ -110,6 +110,7 @@ def test_many_columns_and_long_ones():
     same(F.downdate(D), sp.csr_array(A + C @ C.T))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="asks Linux for the peak")
 def test_long_columns_take_no_memory_for_their_squares():
     code = """

@@ -75,6 +75,7 @@ def test_equal_columns_at_the_edge_of_a_budget(cuda_path):
         check(A, fill_level=40, droptol=0.0, max_fill=max_fill, tile_size=4)
 
 
+@pytest.mark.slow
 def test_long_rows(cuda_path, monkeypatch):
     """More tiles in a row than there is room for in shared memory, and a row longer than a block."""
     n = 150
@@ -220,7 +221,9 @@ def with_dense_rows(n, *lengths):
     return sp.csr_array(A)
 
 
-@pytest.mark.parametrize("n, lengths, threads", [(300, (), 1), (300, (60,), 2), (600, (500, 90), 16), (2500, (2400, 300, 200), 32)])
+@pytest.mark.parametrize("n, lengths, threads", [
+    (300, (), 1), (300, (60,), 2), pytest.param(600, (500, 90), 16, marks=pytest.mark.slow),
+    pytest.param(2500, (2400, 300, 200), 32, marks=pytest.mark.slow)])
 def test_long_rows_get_more_threads(cuda_path, n, lengths, threads):
     """... of their own depths, up to a warp, and beyond 1024 entries a block: a thread or two added up a dense row."""
     G = check(with_dense_rows(n, *lengths), ordering="natural", pairs=False, fill_level=0, droptol=0.0)

@@ -113,7 +113,7 @@ def test_delayed_columns_of_every_kind_of_front(path, monkeypatch):
     native = G._core.native
     assert G.report.facts["delayed"] > 240                  # more often than there are columns to delay
     assert any(plan.batches for plan in native.plans) and any(plan.wide for plan in native.plans) and native.plans[-1].dense
-    assert (to_numpy(native._places)[:, 3] > native.tree.own).sum() > 10
+    assert (to_numpy(native._locations)[:, 3] > native.tree.own).sum() > 10
 
 
 @pytest.mark.parametrize("way", ["tiles", "libraries"])

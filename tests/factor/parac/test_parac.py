@@ -213,6 +213,7 @@ print(calls)
 """
 
 
+@pytest.mark.slow
 @starved.available
 def test_a_thread_without_memory_lets_go_of_what_others_wait_for():
     """The memory for one more edge of a hub: another thread waits for the hub's list, or its row, and that would never end."""

@@ -153,6 +153,7 @@ def test_the_host_looks_between_shares(harness, monkeypatch, share):
     assert harness.launches["k_ordered"] >= (20 if share == 1 else 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resident", [1, 3])
 def test_progress_needs_no_more_blocks_than_run(resident, monkeypatch):
     """Blocks of one warp, 60 of them in the grid, of which one or three run: the others come when all is done. Hubs call blocks

@@ -55,17 +55,17 @@ extern "C" __global__ void __launch_bounds__(32) k_lost_update(int* out) {
 }
 
 extern "C" __global__ void __launch_bounds__(32) k_shared_overrun(int* out) {
-  extern __shared__ int room[];
-  room[threadIdx.x + 1] = threadIdx.x;                      // shared memory has 32 numbers
+  extern __shared__ int shared[];
+  shared[threadIdx.x + 1] = threadIdx.x;                      // shared memory has 32 numbers
   __syncthreads();
-  out[threadIdx.x] = room[threadIdx.x + 1];
+  out[threadIdx.x] = shared[threadIdx.x + 1];
 }
 
 extern "C" __global__ void __launch_bounds__(32) k_static_overrun(int* out, int n) {
-  __shared__ int room[32];
-  for (int k = threadIdx.x; k < n; k += blockDim.x) room[k] = k;
+  __shared__ int shared[32];
+  for (int k = threadIdx.x; k < n; k += blockDim.x) shared[k] = k;
   __syncthreads();
-  out[threadIdx.x] = room[threadIdx.x];
+  out[threadIdx.x] = shared[threadIdx.x];
 }
 
 // A shuffle from a lane outside the mask.

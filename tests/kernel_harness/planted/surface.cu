@@ -74,13 +74,13 @@ extern "C" __global__ void __launch_bounds__(32) k_bits(const unsigned* in, int*
 
 // 3-D indices, two kinds of shared memory, an early return before a barrier.
 extern "C" __global__ void __launch_bounds__(128) k_indices(int* out, int n) {
-  extern __shared__ int room[];
+  extern __shared__ int shared[];
   __shared__ int2 pair[8][2];
   const int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   const int b = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   if (t >= n) return;
-  room[t] = t;
+  shared[t] = t;
   if (t < 16) pair[t >> 1][t & 1] = make_int2(t, b);
   __syncthreads();
-  out[n * b + t] = room[n - 1 - t] + 1000 * pair[(t >> 1) & 7][t & 1].y;
+  out[n * b + t] = shared[n - 1 - t] + 1000 * pair[(t >> 1) & 7][t & 1].y;
 }

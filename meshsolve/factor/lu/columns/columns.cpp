@@ -19,35 +19,35 @@ constexpr int32_t looks = 64;                    // columns between two looks fo
 
 // Entries of A by columns of B: inside the diagonal blocks, and above them.
 void distribute(ColumnPlan& p, const Pattern& A) {
-  const Positions at(p.frame);
+  const Positions at(p.form);
   const int32_t n = A.n;
   p.entry_ptr.assign(n + 1, 0);
-  p.outside.ptr.assign(n + 1, 0);
+  p.off_diagonal.ptr.assign(n + 1, 0);
   const auto inside = [&](int32_t r, int32_t c) { return at.block[r] == at.block[c]; };
   for (int32_t i = 0; i < n; ++i)
     for (int64_t q = A.ptr[i]; q < A.ptr[i + 1]; ++q) {
       const int32_t c = at.column[A.idx[q]];
-      ++(inside(at.row[i], c) ? p.entry_ptr : p.outside.ptr)[c + 1];
+      ++(inside(at.row[i], c) ? p.entry_ptr : p.off_diagonal.ptr)[c + 1];
     }
-  std::vector<int64_t> next = cumsum_with_cursors(p.entry_ptr), next_outside = cumsum_with_cursors(p.outside.ptr);
+  std::vector<int64_t> next = cumsum_with_cursors(p.entry_ptr), next_outside = cumsum_with_cursors(p.off_diagonal.ptr);
   p.row.resize(p.entry_ptr[n]);
   p.source.resize(p.entry_ptr[n]);
   p.scale.resize(p.entry_ptr[n]);
-  p.outside.row.resize(p.outside.ptr[n]);
-  p.outside.source.resize(p.outside.ptr[n]);
+  p.off_diagonal.row.resize(p.off_diagonal.ptr[n]);
+  p.off_diagonal.source.resize(p.off_diagonal.ptr[n]);
   for (int32_t k = 0; k < n; ++k) {
-    const int32_t i = p.frame.rows[k];
+    const int32_t i = p.form.rows[k];
     for (int64_t q = A.ptr[i]; q < A.ptr[i + 1]; ++q) {
       const int32_t c = at.column[A.idx[q]];
       if (inside(k, c)) {
         const int64_t to = next[c]++;
         p.row[to] = k;
         p.source[to] = static_cast<uint32_t>(q);
-        p.scale[to] = p.frame.row_scale[i] * p.frame.col_scale[A.idx[q]];
+        p.scale[to] = p.form.row_scale[i] * p.form.col_scale[A.idx[q]];
       } else {
         const int64_t to = next_outside[c]++;
-        p.outside.row[to] = k;
-        p.outside.source[to] = static_cast<uint32_t>(q);
+        p.off_diagonal.row[to] = k;
+        p.off_diagonal.source[to] = static_cast<uint32_t>(q);
       }
     }
   }
@@ -56,7 +56,7 @@ void distribute(ColumnPlan& p, const Pattern& A) {
 // Work of each subtree: entries cost more than operations here.
 void weigh(ColumnPlan& p) {
   const symbolic::Unsymmetric& f = p.pattern;
-  const int32_t n = p.frame.n();
+  const int32_t n = p.form.n();
   p.work.assign(n, 0.0);
   for (int32_t k = 0; k < n; ++k) {
     double own = 20.0 + 2.0 * static_cast<double>(f.l_ptr[k + 1] - f.l_ptr[k]);
@@ -73,13 +73,13 @@ void weigh(ColumnPlan& p) {
 
 }  // namespace
 
-ColumnPlan column_plan(const Pattern& A, Frame frame) {
+ColumnPlan column_plan(const Pattern& A, BlockTriangularForm form) {
   if (A.nnz() > INT64_C(0xFFFFFFFF)) throw std::length_error("the matrix has more than 2^32 - 1 entries");
   ColumnPlan p;
-  p.frame = std::move(frame);
-  p.frame.place();
+  p.form = std::move(form);
+  p.form.permute_scalings();
   distribute(p, A);
-  p.pattern = symbolic::unsymmetric(p.frame.n(), p.entry_ptr.data(), p.row.data());
+  p.pattern = symbolic::unsymmetric(p.form.n(), p.entry_ptr.data(), p.row.data());
   p.parent = upper_forest(p.pattern);
   weigh(p);
   return p;
@@ -112,17 +112,17 @@ void ColumnFactor<T>::column(int32_t k, const Scalar<T>* Ax, const Pivoting& rul
   T pivot = x[k];
   x[k] = T(0);
   if (!(magnitude(pivot) >= rule.tiny)) {
-    pivot = sign(pivot) * T(rule.boost);
-    ++seen.boosted;
+    pivot = sign(pivot) * T(rule.perturbed_size);
+    ++seen.perturbed;
   }
   const T inverse = pivot_.data()[k] = T(1) / pivot;
   for (int64_t s = l_ptr[k], end = l_ptr[k + 1]; s < end; ++s) {
     l[s] = x[l_row[s]] * inverse;
     x[l_row[s]] = T(0);
   }
-  for (int64_t q = p.outside.ptr[k]; q < p.outside.ptr[k + 1]; ++q)
-    outside_.data()[q] = static_cast<T>(
-        Ax[p.outside.source[q]] * (p.frame.row_factor[p.outside.row[q]] * p.frame.col_factor[k]));
+  for (int64_t q = p.off_diagonal.ptr[k]; q < p.off_diagonal.ptr[k + 1]; ++q)
+    off_diagonal_.data()[q] = static_cast<T>(
+        Ax[p.off_diagonal.source[q]] * (p.form.row_factor[p.off_diagonal.row[q]] * p.form.col_factor[k]));
   if (entry > seen.largest_entry) seen.largest_entry = entry;
   largest = std::max(largest, magnitude(pivot));
   if (largest > seen.largest_pivot_row) seen.largest_pivot_row = largest;
@@ -130,7 +130,7 @@ void ColumnFactor<T>::column(int32_t k, const Scalar<T>* Ax, const Pivoting& rul
 
 template <class T>
 Outcome ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int threads) {
-  const int32_t n = plan_->frame.n();
+  const int32_t n = plan_->form.n();
   std::vector<Outcome> outcome(threads);
   interrupt::begin(n);
   if (threads == 1) {
@@ -149,7 +149,7 @@ Outcome ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int thre
     interrupt::advance(tasks_.begin[task + 1] - tasks_.begin[task]);
   });
   for (int w = 1; w < threads; ++w) {
-    outcome[0].boosted += outcome[w].boosted;
+    outcome[0].perturbed += outcome[w].perturbed;
     outcome[0].largest_entry = std::max(outcome[0].largest_entry, outcome[w].largest_entry);
     outcome[0].largest_pivot_row = std::max(outcome[0].largest_pivot_row, outcome[w].largest_pivot_row);
   }
@@ -159,7 +159,7 @@ Outcome ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int thre
 template <class T>
 Outcome ColumnFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int threads) {
   const ColumnPlan& p = *plan_;
-  const int32_t n = p.frame.n();
+  const int32_t n = p.form.n();
   if (p.total_work < parallel_work) threads = 1;
   if (!pivot_.data()) allocate();
   while (static_cast<int>(dense_.size()) < threads) {
@@ -175,9 +175,9 @@ Outcome ColumnFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int t
 }
 
 template <class T>
-void ColumnFactor<T>::load(const T* columns, const T* outside) {
+void ColumnFactor<T>::load(const T* columns, const T* off_diagonal) {
   const symbolic::Unsymmetric& f = plan_->pattern;
-  const int32_t n = plan_->frame.n();
+  const int32_t n = plan_->form.n();
   if (!pivot_.data()) allocate();
   for (int32_t k = 0; k < n; ++k) {
     const T* const u = columns + f.u_ptr[k] + f.l_ptr[k] + k;
@@ -186,20 +186,20 @@ void ColumnFactor<T>::load(const T* columns, const T* outside) {
     pivot_.data()[k] = T(1) / *pivot;
     std::copy(pivot + 1, pivot + 1 + (f.l_ptr[k + 1] - f.l_ptr[k]), l_.data() + f.l_ptr[k]);
   }
-  std::copy(outside, outside + outside_.size(), outside_.data());
+  std::copy(off_diagonal, off_diagonal + off_diagonal_.size(), off_diagonal_.data());
 }
 
 template <class T>
 void ColumnFactor<T>::allocate() {
   l_ = Buffer<T>(plan_->pattern.l_row.size());
   u_ = Buffer<T>(plan_->pattern.u_row.size());
-  outside_ = Buffer<T>(plan_->outside.row.size());
-  pivot_ = Buffer<T>(plan_->frame.n());                // last: not empty once all are allocated
+  off_diagonal_ = Buffer<T>(plan_->off_diagonal.row.size());
+  pivot_ = Buffer<T>(plan_->form.n());                // last: not empty once all are allocated
 }
 
 template <class T>
 int64_t ColumnFactor<T>::nbytes() const {
-  int64_t scalars = l_.size() + u_.size() + pivot_.size() + outside_.size();
+  int64_t scalars = l_.size() + u_.size() + pivot_.size() + off_diagonal_.size();
   for (const Buffer<T>& x : dense_) scalars += x.size();
   const int64_t indices = static_cast<int64_t>(plan_->pattern.l_row.size() + plan_->pattern.u_row.size());
   return scalars * static_cast<int64_t>(sizeof(T)) + 4 * indices;
@@ -208,7 +208,7 @@ int64_t ColumnFactor<T>::nbytes() const {
 template <class T>
 Triangles<T> ColumnFactor<T>::triangles() const {
   const symbolic::Unsymmetric& f = plan_->pattern;
-  const int32_t n = plan_->frame.n();
+  const int32_t n = plan_->form.n();
   Triangles<T> out;
   out.l_ptr.assign(1, 0);
   out.u_ptr.assign(n + 1, 0);

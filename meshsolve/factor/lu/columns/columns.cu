@@ -83,7 +83,7 @@ __device__ __forceinline__ void finish(int n, int lanes, const long long* column
                                        T* inverse, const Rule& rule, const Seen& seen) {
   const int lane = threadIdx.x & 31, part = lane % lanes;
   double upper = 0;
-  int boosted = 0;
+  int perturbed = 0;
   for (long long base = (grid_begin() - lane) / lanes; base < n; base += grid_step() / lanes) {
     const long long k = base + lane / lanes;
     const bool mine = k < n;
@@ -96,24 +96,24 @@ __device__ __forceinline__ void finish(int n, int lanes, const long long* column
     values[diagonal[k]] = pivot;
     inverse[k] = scale;
     upper = fmax(upper, magnitude(pivot));
-    boosted += !(fabs(static_cast<double>(stored)) >= rule.tiny);
+    perturbed += !(fabs(static_cast<double>(stored)) >= rule.tiny);
   }
   __syncwarp();
   upper = warp_max(upper);
-  boosted = warp_sum(boosted);
+  perturbed = warp_sum(perturbed);
   if (lane == 0) {
     seen.upper(upper);
-    seen.boosted(boosted);
+    seen.perturbed(perturbed);
   }
 }
 
 // The coefficients of a solve by rows (RowSteps in lu.hpp), minus their values.
 template <class T>
 __device__ __forceinline__ void gather(long long count, const long long* source, const int* pivot, long long stored,
-                                       long long above, const T* values, const T* outside, const T* inverse, T* out) {
+                                       long long above, const T* values, const T* off_diagonal, const T* inverse, T* out) {
   for (long long p = grid_begin(); p < count; p += grid_step()) {
     const long long s = source[p];
-    const T x = s < stored ? values[s] : s < stored + above ? outside[s - stored] : T(-1);
+    const T x = s < stored ? values[s] : s < stored + above ? off_diagonal[s - stored] : T(-1);
     out[p] = pivot[p] < 0 ? -x : -x * inverse[pivot[p]];
   }
 }
@@ -126,8 +126,8 @@ using namespace ms::lu;
 extern "C" __global__ void __launch_bounds__(512, 2)
 k_update_narrow(int first, int end, int lanes, const long long* column_ptr, const long long* diagonal, const int* rows,
                 const long long* level_ptr, const int* task_column, const long long* pair_ptr, const int* pair_step,
-                const long long* pair_at, double tiny, double boost, SCALAR* values) {
-  const Columns<SCALAR> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+                const long long* pair_at, double tiny, double perturbed_size, SCALAR* values) {
+  const Columns<SCALAR> A{column_ptr, diagonal, rows, values, {0, tiny, perturbed_size}, level_ptr, task_column, pair_ptr, pair_step,
                           pair_at};
   update_narrow(A, first, end, lanes);
 }
@@ -136,41 +136,41 @@ k_update_narrow(int first, int end, int lanes, const long long* column_ptr, cons
 extern "C" __global__ void __launch_bounds__(256)
 k_update_wide(int level, const long long* column_ptr, const long long* diagonal, const int* rows, const long long* level_ptr,
               const int* task_column, const long long* pair_ptr, const int* pair_step, const long long* pair_at, double tiny,
-              double boost, SCALAR* values) {
-  const Columns<SCALAR> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+              double perturbed_size, SCALAR* values) {
+  const Columns<SCALAR> A{column_ptr, diagonal, rows, values, {0, tiny, perturbed_size}, level_ptr, task_column, pair_ptr, pair_step,
                           pair_at};
   update_wide(A, level);
 }
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-k_finish(int n, int lanes, const long long* column_ptr, const long long* diagonal, double tiny, double boost, SCALAR* values,
+k_finish(int n, int lanes, const long long* column_ptr, const long long* diagonal, double tiny, double perturbed_size, SCALAR* values,
          SCALAR* inverse, unsigned long long* seen) {
-  finish(n, lanes, column_ptr, diagonal, values, inverse, {0, tiny, boost}, {seen});
+  finish(n, lanes, column_ptr, diagonal, values, inverse, {0, tiny, perturbed_size}, {seen});
 }
 
 extern "C" __global__ void __launch_bounds__(256)
 k_gather(long long count, const long long* source, const int* pivot, long long stored, long long above, const SCALAR* values,
-         const SCALAR* outside, const SCALAR* inverse, SCALAR* out) {
-  gather(count, source, pivot, stored, above, values, outside, inverse, out);
+         const SCALAR* off_diagonal, const SCALAR* inverse, SCALAR* out) {
+  gather(count, source, pivot, stored, above, values, off_diagonal, inverse, out);
 }
 
-// Y(place[i], c) = B(from[i], c) * scale[i], Y(place[n + i], c) = 0 for C-ordered (2 n, k) Y; `row` and `column` are B's strides.
+// Y(position[i], c) = B(from[i], c) * scale[i], Y(position[n + i], c) = 0 for C-ordered (2 n, k) Y; `row` and `column` are B's strides.
 extern "C" __global__ void __launch_bounds__(256)
-k_enter(int n, int k, const int* place, const int* from, const double* scale, const double* B, long long offset, long long row,
+k_enter(int n, int k, const int* position, const int* from, const double* scale, const double* B, long long offset, long long row,
         long long column, double* Y) {
   for (long long q = grid_begin(); q < static_cast<long long>(n) * k; q += grid_step()) {
     const long long i = q / k, c = q % k;
-    Y[static_cast<long long>(place[i]) * k + c] = B[offset + from[i] * row + c * column] * scale[i];
-    Y[static_cast<long long>(place[n + i]) * k + c] = 0;
+    Y[static_cast<long long>(position[i]) * k + c] = B[offset + from[i] * row + c * column] * scale[i];
+    Y[static_cast<long long>(position[n + i]) * k + c] = 0;
   }
 }
 
-// X(to[i], c) = Y(place[n + i], c) * scale[i].
+// X(to[i], c) = Y(position[n + i], c) * scale[i].
 extern "C" __global__ void __launch_bounds__(256)
-k_leave(int n, int k, const int* place, const int* to, const double* scale, const double* Y, double* X, long long offset,
+k_leave(int n, int k, const int* position, const int* to, const double* scale, const double* Y, double* X, long long offset,
         long long row, long long column) {
   for (long long q = grid_begin(); q < static_cast<long long>(n) * k; q += grid_step()) {
     const long long i = q / k, c = q % k;
-    X[offset + to[i] * row + c * column] = Y[static_cast<long long>(place[n + i]) * k + c] * scale[i];
+    X[offset + to[i] * row + c * column] = Y[static_cast<long long>(position[n + i]) * k + c] * scale[i];
   }
 }

@@ -57,9 +57,9 @@ class ColumnsCuda(EngineCuda):
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
-    def factor(self, data, threshold, tiny, boost, threads=1, undisturbed=False):
+    def factor(self, data, threshold, tiny, perturbed_size, threads=1, undisturbed=False):
         """Factor the matrix with these values, (nnz,) float64 on the GPU: (perturbed pivots, max |B|, max |U|)."""
-        rule = PivotRule(threshold, tiny, boost)
+        rule = PivotRule(threshold, tiny, perturbed_size)
         self._counts.clear()
         self._fresh.clear()
         self._values.fill(0)
@@ -85,16 +85,16 @@ class ColumnsCuda(EngineCuda):
 
     def solve(self, transposed, B, X, threads=1):
         """X := A^-1 B, or A^-T B, for (n, k) float64 arrays on the GPU, in C or F order."""
-        xp, k, steps, frame = device.xp(), B.shape[1], self._steps(transposed), self._permutation
+        xp, k, steps, permutation = device.xp(), B.shape[1], self._steps(transposed), self._permutation
         enter, leave = sides(transposed)
         for begin in range(0, k, CHUNK):
             count = min(k - begin, CHUNK)
             Y, sizes = xp.empty((2 * self._n, count)), (np.int32(self._n), np.int32(count), steps.position)
             grid = device.grid_for(self._n * count, 256)
-            self._launch(K, "k_enter", grid, 256, 0, (*sizes, frame[enter], frame[enter + "_scale"], B,
+            self._launch(K, "k_enter", grid, 256, 0, (*sizes, permutation[enter], permutation[enter + "_scale"], B,
                                                       np.int64(begin) * strides(B)[1], *strides(B), Y))
             steps.rows.solve(steps.values, steps.scales, Y)
-            self._launch(K, "k_leave", grid, 256, 0, (*sizes, frame[leave], frame[leave + "_scale"], Y, X,
+            self._launch(K, "k_leave", grid, 256, 0, (*sizes, permutation[leave], permutation[leave + "_scale"], Y, X,
                                                       np.int64(begin) * strides(X)[1], *strides(X)))
 
     def _steps(self, transposed):

@@ -20,18 +20,18 @@ class ColumnSolve {
  public:
   ColumnSolve(const ColumnPlan& plan, bool transposed, Strided<const Scalar<T>> b, Strided<Scalar<T>> x, T* Y)
       : p_(plan), f_(plan.pattern), transposed_(transposed), b_(b), x_(x), Y_(Y),
-        from_((transposed ? plan.frame.columns : plan.frame.rows).data()),
-        to_((transposed ? plan.frame.rows : plan.frame.columns).data()),
-        before_((transposed ? plan.frame.col_factor : plan.frame.row_factor).data()),
-        after_((transposed ? plan.frame.row_factor : plan.frame.col_factor).data()) {}
+        from_((transposed ? plan.form.columns : plan.form.rows).data()),
+        to_((transposed ? plan.form.rows : plan.form.columns).data()),
+        before_((transposed ? plan.form.col_factor : plan.form.row_factor).data()),
+        after_((transposed ? plan.form.row_factor : plan.form.col_factor).data()) {}
 
   // Not a part of its caller: among other numbers of right-hand sides its loops take a fifth more time.
-  __attribute__((noinline)) void run(const T* l, const T* u, const T* pivot, const T* outside, const SolveTasks& tasks, int threads) {
-    l_ = l, u_ = u, pivot_ = pivot, outside_ = outside;
-    for_range(threads, p_.frame.n(), grain, [&](int64_t begin, int64_t end, int) { fill(begin, end); });
-    for (int32_t k = 0; k < p_.frame.blocks(); ++k) {
-      const int32_t b = transposed_ ? k : p_.frame.blocks() - 1 - k;
-      const int32_t begin = p_.frame.block_ptr[b], end = p_.frame.block_ptr[b + 1];
+  __attribute__((noinline)) void run(const T* l, const T* u, const T* pivot, const T* off_diagonal, const SolveTasks& tasks, int threads) {
+    l_ = l, u_ = u, pivot_ = pivot, off_diagonal_ = off_diagonal;
+    for_range(threads, p_.form.n(), grain, [&](int64_t begin, int64_t end, int) { fill(begin, end); });
+    for (int32_t k = 0; k < p_.form.blocks(); ++k) {
+      const int32_t b = transposed_ ? k : p_.form.blocks() - 1 - k;
+      const int32_t begin = p_.form.block_ptr[b], end = p_.form.block_ptr[b + 1];
       if (end == begin + 1)
         single(begin);
       else if (threads > 1 && b == tasks.block)
@@ -138,11 +138,11 @@ class ColumnSolve {
   }
 
   void above(int32_t k) const {
-    for (int64_t q = p_.outside.ptr[k]; q < p_.outside.ptr[k + 1]; ++q) subtract(p_.outside.row[q], outside_[q], k);
+    for (int64_t q = p_.off_diagonal.ptr[k]; q < p_.off_diagonal.ptr[k + 1]; ++q) subtract(p_.off_diagonal.row[q], off_diagonal_[q], k);
   }
 
   void from_above(int32_t k) const {
-    for (int64_t q = p_.outside.ptr[k]; q < p_.outside.ptr[k + 1]; ++q) subtract(k, outside_[q], p_.outside.row[q]);
+    for (int64_t q = p_.off_diagonal.ptr[k]; q < p_.off_diagonal.ptr[k + 1]; ++q) subtract(k, off_diagonal_[q], p_.off_diagonal.row[q]);
   }
 
   void upper_transposed(int32_t k) const {
@@ -166,7 +166,7 @@ class ColumnSolve {
   T* const Y_;                            // K values a position
   const int32_t *const from_, *const to_;
   const double *const before_, *const after_;
-  const T *l_ = nullptr, *u_ = nullptr, *pivot_ = nullptr, *outside_ = nullptr;
+  const T *l_ = nullptr, *u_ = nullptr, *pivot_ = nullptr, *off_diagonal_ = nullptr;
 };
 
 }  // namespace
@@ -180,7 +180,7 @@ const SolveTasks& ColumnFactor<T>::tasks_of_solve() const {
 
 template <class T>
 void ColumnFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const {
-  const int64_t n = plan_->frame.n(), pieces = (k + 7) / 8;
+  const int64_t n = plan_->form.n(), pieces = (k + 7) / 8;
   static const SolveTasks none;
   const bool apart = pieces >= threads;             // a thread for each piece, else all threads at one piece
   const SolveTasks& tasks = apart ? none : tasks_of_solve();
@@ -194,7 +194,7 @@ void ColumnFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided
     in_widths<8, 4, 2, 1>(end - begin, [&](auto K, int64_t at) {
       interrupt::poll();
       ColumnSolve<T, K>(*plan_, transposed, B.from(begin + at), X.from(begin + at), Y.data())
-          .run(l_.data(), u_.data(), pivot_.data(), outside_.data(), tasks, inside);
+          .run(l_.data(), u_.data(), pivot_.data(), off_diagonal_.data(), tasks, inside);
     });
   };
   interrupt::begin(pieces);

@@ -39,17 +39,17 @@ class Rows {
     out_.level_ptr.assign(levels + 1, 0);
     for (const int32_t l : level_) ++out_.level_ptr[l + 1];
     std::vector<int64_t> next = cumsum_with_cursors(out_.level_ptr);
-    out_.place.resize(count);
+    out_.position.resize(count);
     std::vector<int32_t> came(count);
     for (int32_t q = 0; q < count; ++q) {
       const int32_t node = order_[q], to = static_cast<int32_t>(next[level_[node]]++);
-      out_.place[node] = to;
+      out_.position[node] = to;
       came[to] = q;
     }
     RowSteps sorted;
     for (int32_t r = 0; r < count; ++r) {
       for (int64_t e = came[r] ? end_[came[r] - 1] : 0; e < end_[came[r]]; ++e) {
-        sorted.column.push_back(out_.place[idx_[e]]);
+        sorted.column.push_back(out_.position[idx_[e]]);
         sorted.source.push_back(out_.source[e]);
         sorted.pivot.push_back(out_.pivot[e]);
       }
@@ -71,17 +71,17 @@ class Rows {
 void plain_rows(const ColumnPlan& p, const std::vector<int64_t>& upper, const std::vector<int64_t>& lower, int64_t stored,
                 Rows& rows) {
   const symbolic::Unsymmetric& f = p.pattern;
-  const int32_t n = p.frame.n();
-  const Transposed L = by_rows(f.l_ptr, f.l_row), U = by_rows(f.u_ptr, f.u_row), above = by_rows(p.outside.ptr, p.outside.row);
-  const int64_t one = stored + static_cast<int64_t>(p.outside.row.size());
-  for (int32_t b = p.frame.blocks(); b-- > 0;) {
-    for (int32_t k = p.frame.block_ptr[b]; k < p.frame.block_ptr[b + 1]; ++k) {
+  const int32_t n = p.form.n();
+  const Transposed L = by_rows(f.l_ptr, f.l_row), U = by_rows(f.u_ptr, f.u_row), above = by_rows(p.off_diagonal.ptr, p.off_diagonal.row);
+  const int64_t one = stored + static_cast<int64_t>(p.off_diagonal.row.size());
+  for (int32_t b = p.form.blocks(); b-- > 0;) {
+    for (int32_t k = p.form.block_ptr[b]; k < p.form.block_ptr[b + 1]; ++k) {
       rows.open(k, -1);
       for (int64_t q = above.ptr[k]; q < above.ptr[k + 1]; ++q) rows.add(n + above.idx[q], stored + above.entry[q]);
       for (int64_t q = L.ptr[k]; q < L.ptr[k + 1]; ++q) rows.add(L.idx[q], lower[L.idx[q]] + (L.entry[q] - f.l_ptr[L.idx[q]]));
       rows.close();
     }
-    for (int32_t k = p.frame.block_ptr[b + 1]; k-- > p.frame.block_ptr[b];) {
+    for (int32_t k = p.form.block_ptr[b + 1]; k-- > p.form.block_ptr[b];) {
       rows.open(n + k, k);
       rows.add(k, one);
       for (int64_t q = U.ptr[k]; q < U.ptr[k + 1]; ++q) rows.add(n + U.idx[q], upper[U.idx[q]] + (U.entry[q] - f.u_ptr[U.idx[q]]));
@@ -93,16 +93,16 @@ void plain_rows(const ColumnPlan& p, const std::vector<int64_t>& upper, const st
 void transposed_rows(const ColumnPlan& p, const std::vector<int64_t>& upper, const std::vector<int64_t>& lower, int64_t stored,
                      Rows& rows) {
   const symbolic::Unsymmetric& f = p.pattern;
-  const int32_t n = p.frame.n();
-  const int64_t one = stored + static_cast<int64_t>(p.outside.row.size());
-  for (int32_t b = 0; b < p.frame.blocks(); ++b) {
-    for (int32_t k = p.frame.block_ptr[b]; k < p.frame.block_ptr[b + 1]; ++k) {
+  const int32_t n = p.form.n();
+  const int64_t one = stored + static_cast<int64_t>(p.off_diagonal.row.size());
+  for (int32_t b = 0; b < p.form.blocks(); ++b) {
+    for (int32_t k = p.form.block_ptr[b]; k < p.form.block_ptr[b + 1]; ++k) {
       rows.open(k, k);
-      for (int64_t q = p.outside.ptr[k]; q < p.outside.ptr[k + 1]; ++q) rows.add(n + p.outside.row[q], stored + q);
+      for (int64_t q = p.off_diagonal.ptr[k]; q < p.off_diagonal.ptr[k + 1]; ++q) rows.add(n + p.off_diagonal.row[q], stored + q);
       for (int64_t q = f.u_ptr[k]; q < f.u_ptr[k + 1]; ++q) rows.add(f.u_row[q], upper[k] + (q - f.u_ptr[k]));
       rows.close();
     }
-    for (int32_t k = p.frame.block_ptr[b + 1]; k-- > p.frame.block_ptr[b];) {
+    for (int32_t k = p.form.block_ptr[b + 1]; k-- > p.form.block_ptr[b];) {
       rows.open(n + k, -1);
       rows.add(k, one);
       for (int64_t q = f.l_ptr[k]; q < f.l_ptr[k + 1]; ++q) rows.add(n + f.l_row[q], lower[k] + (q - f.l_ptr[k]));
@@ -115,7 +115,7 @@ void transposed_rows(const ColumnPlan& p, const std::vector<int64_t>& upper, con
 
 RowSteps row_steps(const ColumnPlan& p, bool transposed) {
   const symbolic::Unsymmetric& f = p.pattern;
-  const int32_t n = p.frame.n();
+  const int32_t n = p.form.n();
   if (n > INT32_MAX / 2) throw std::length_error("a solve by columns on a GPU takes at most 2^30 - 1 unknowns");
   std::vector<int64_t> upper(n), lower(n);            // where the parts of a column are stored: U, pivot, L
   for (int32_t k = 0; k < n; ++k) {
@@ -137,12 +137,12 @@ RowSteps row_steps(const ColumnPlan& p, bool transposed) {
 FrontSteps front_steps(const FrontPlan& p, bool transposed) {
   const fronts::AssemblyTree& t = p.tree;
   FrontSteps out{std::vector<int32_t>(t.count(), 0), std::vector<int32_t>(t.count(), 0)};
-  const int32_t n = p.frame.n(), blocks = p.frame.blocks();
+  const int32_t n = p.form.n(), blocks = p.form.blocks();
   std::vector<int32_t> front(n);
   for (int32_t s = 0; s < t.count(); ++s) std::fill(front.begin() + t.first(s), front.begin() + t.first(s + 1), s);
-  const Transposed above = by_rows(p.outside.ptr, p.outside.row);
-  const std::vector<int64_t>& ptr = transposed ? p.outside.ptr : above.ptr;
-  const std::vector<int32_t>& from = transposed ? p.outside.row : above.idx;
+  const Transposed above = by_rows(p.off_diagonal.ptr, p.off_diagonal.row);
+  const std::vector<int64_t>& ptr = transposed ? p.off_diagonal.ptr : above.ptr;
+  const std::vector<int32_t>& from = transposed ? p.off_diagonal.row : above.idx;
   for (int32_t q = 0; q < blocks; ++q) {
     const int32_t b = transposed ? q : blocks - 1 - q, begin = p.block_front[b], end = p.block_front[b + 1];
     for (int32_t s = begin; s < end; ++s) {

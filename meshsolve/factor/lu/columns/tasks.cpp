@@ -75,7 +75,7 @@ std::vector<int32_t> upper_forest(const symbolic::Unsymmetric& f) {
 }
 
 ColumnTasks column_tasks(const ColumnPlan& p, int threads) {
-  const int32_t n = p.frame.n();
+  const int32_t n = p.form.n();
   const double limit = std::max(p.total_work / (8 * threads), factor_work);
   std::vector<int32_t> owner(n), root;              // task of each column, and its last column, counted from the end
   for (int32_t k = n; k-- > 0;) {
@@ -102,11 +102,11 @@ ColumnTasks column_tasks(const ColumnPlan& p, int threads) {
 SolveTasks solve_tasks(const ColumnPlan& p) {
   SolveTasks out;
   const symbolic::Unsymmetric& f = p.pattern;
-  const std::vector<int32_t>& block = p.frame.block_ptr;
+  const std::vector<int32_t>& block = p.form.block_ptr;
   int32_t largest = 0;
-  for (int32_t b = 1; b < p.frame.blocks(); ++b)
+  for (int32_t b = 1; b < p.form.blocks(); ++b)
     if (block[b + 1] - block[b] > block[largest + 1] - block[largest]) largest = b;
-  if (p.frame.n() == 0) return out;
+  if (p.form.n() == 0) return out;
   const int32_t begin = block[largest], end = block[largest + 1];
   const int64_t entries = f.l_ptr[end] - f.l_ptr[begin] + f.u_ptr[end] - f.u_ptr[begin];
   const double total = static_cast<double>(entries) + 4.0 * (end - begin);
@@ -117,7 +117,7 @@ SolveTasks solve_tasks(const ColumnPlan& p) {
   for (int32_t k = begin; k < end; ++k) {
     for (int64_t q = f.u_ptr[k]; q < f.u_ptr[k + 1]; ++q) forest.join(f.u_row[q] - begin, k - begin);
     for (int64_t q = rows.ptr[k - begin]; q < rows.ptr[k - begin + 1]; ++q) forest.join(rows.idx[q] - begin, k - begin);
-    if (p.outside.ptr[k + 1] > p.outside.ptr[k]) out.giving.push_back(k);
+    if (p.off_diagonal.ptr[k + 1] > p.off_diagonal.ptr[k]) out.giving.push_back(k);
   }
   cut(out, begin, forest.parent, solve_work(f, begin, forest.parent), total / solve_bins);
   out.top_ptr.assign(1, 0);

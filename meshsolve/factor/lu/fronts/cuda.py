@@ -54,9 +54,9 @@ class FrontsCuda(EngineCuda):
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
-    def factor(self, data, threshold, tiny, boost, threads=1, undisturbed=False):
+    def factor(self, data, threshold, tiny, perturbed_size, threads=1, undisturbed=False):
         """Factor the matrix with these values, (nnz,) float64 on the GPU: (perturbed pivots, max |B|, max |U|)."""
-        rule = PivotRule(threshold, tiny, boost)
+        rule = PivotRule(threshold, tiny, perturbed_size)
         self._counts.clear()
         for level in self._levels:
             self._factor_level(level, data, rule)

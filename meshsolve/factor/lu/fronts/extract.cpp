@@ -17,7 +17,7 @@ Triangles<T> FrontFactor<T>::triangles() const {
   const FrontPlan& p = *plan_;
   const fronts::AssemblyTree& tree = p.tree;
   Triangles<T> out;
-  const int32_t n = p.frame.n();
+  const int32_t n = p.form.n();
   std::vector<int32_t> standing(n);                 // row that stands at each position after the exchanges
   for (int32_t k = 0; k < n; ++k) standing[k] = k;
   for (int32_t s = 0; s < tree.count(); ++s)
@@ -54,15 +54,15 @@ Triangles<T> FrontFactor<T>::triangles() const {
 }
 
 template <class T>
-void FrontFactor<T>::load(const T* fronts, const T* outside, const int32_t* exchange) {
-  const int64_t size = plan_->base.back(), above = static_cast<int64_t>(plan_->outside.source.size());
+void FrontFactor<T>::load(const T* fronts, const T* off_diagonal, const int32_t* exchange) {
+  const int64_t size = plan_->base.back(), above = static_cast<int64_t>(plan_->off_diagonal.source.size());
   if (!fronts_.data()) {
     fronts_ = Buffer<T>(size);
-    outside_ = Buffer<T>(above);
+    off_diagonal_ = Buffer<T>(above);
   }
   std::copy(fronts, fronts + size, fronts_.data());
-  std::copy(outside, outside + above, outside_.data());
-  exchange_.assign(exchange, exchange + plan_->frame.n());
+  std::copy(off_diagonal, off_diagonal + above, off_diagonal_.data());
+  exchange_.assign(exchange, exchange + plan_->form.n());
 }
 
 template void FrontFactor<double>::load(const double*, const double*, const int32_t*);

@@ -130,11 +130,11 @@ void update_columns(const Front<T>& f, int64_t j, int64_t e, int64_t b, int64_t 
 template <class T>
 int64_t factor_front(const Front<T>& f, const Pivoting& rule, int threads) {
   const DenseLU<T>& d = dense_lu<T>();
-  int64_t boosted = 0;
+  int64_t perturbed = 0;
   for (int64_t j = 0; j < f.w; j += pivot_block) {
     const int64_t k = std::min(pivot_block, f.w - j), e = j + k;
     T* const D = f.P + j + j * f.ldp;
-    boosted += d.panel(f.w - j, k, D, f.ldp, f.exchange + j, rule);
+    perturbed += d.panel(f.w - j, k, D, f.ldp, f.exchange + j, rule);
     for (int64_t c = j; c < e; ++c) f.exchange[c] += static_cast<int32_t>(j);
     exchange_rest(f, j, e);
     for_range(threads, f.u, tile_rows, [&](int64_t b, int64_t stop, int) {
@@ -151,13 +151,13 @@ int64_t factor_front(const Front<T>& f, const Pivoting& rule, int threads) {
   for_range(threads, f.u, tile_columns, [&](int64_t b, int64_t stop, int) {
     d.gemm(f.u, stop - b, f.w, f.P + f.w, f.ldp, f.Q + b, f.ldq, f.C + b * f.u, f.u);
   });
-  return boosted;
+  return perturbed;
 }
 
 // One pivot after the other; fronts of a few pivots or rows.
 template <class T>
 int64_t factor_small(const Front<T>& f, const Pivoting& rule) {
-  int64_t boosted = 0;
+  int64_t perturbed = 0;
   const int64_t m = f.height();
   for (int64_t c = 0; c < f.w; ++c) {
     T* const x = f.P + c * f.ldp;
@@ -173,8 +173,8 @@ int64_t factor_small(const Front<T>& f, const Pivoting& rule) {
       std::swap_ranges(f.Q + c * f.ldq, f.Q + c * f.ldq + f.u, f.Q + r * f.ldq);
     }
     if (!(magnitude(x[c]) >= rule.tiny)) {
-      x[c] = sign(x[c]) * T(rule.boost);
-      ++boosted;
+      x[c] = sign(x[c]) * T(rule.perturbed_size);
+      ++perturbed;
     }
     const T inverse = T(1) / x[c];
     for (int64_t i = c + 1; i < m; ++i) x[i] *= inverse;
@@ -189,7 +189,7 @@ int64_t factor_small(const Front<T>& f, const Pivoting& rule) {
     for (int64_t j = 0; j < f.u; ++j)
       for (int64_t i = 0; i < f.u; ++i) f.C[i + j * f.u] -= from[j] * x[f.w + i];
   }
-  return boosted;
+  return perturbed;
 }
 
 template <class T>
@@ -221,13 +221,13 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
   const FrontPlan& p = *plan_;
   const AssemblyTree& tree = p.tree;
   if (!fronts_.data()) {
-    outside_ = Buffer<T>(p.outside.source.size());
-    exchange_.resize(p.frame.n());
+    off_diagonal_ = Buffer<T>(p.off_diagonal.source.size());
+    exchange_.resize(p.form.n());
     fronts_ = Buffer<T>(p.base.back(), threads);           // last: there is a factor if this is allocated
   }
   const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;
-  UpdateBlocks<T> blocks(tree, plan, threads, fronts::squares, blocks_);
+  UpdateBlocks<T> blocks(tree, plan, threads, fronts::full, blocks_);
   std::vector<Scratch<T>> scratch(threads);
   interrupt::begin(tree.count());
   fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
@@ -246,17 +246,17 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
         add_child(tree.relative_rows(c), count, blocks.of(c), f, scratch[worker], inside);
     }
     const bool small = w <= small_pivots || f.height() <= small_height;
-    seen.boosted += small ? factor_small(f, rule) : factor_front(f, rule, inside);
+    seen.perturbed += small ? factor_small(f, rule) : factor_front(f, rule, inside);
     seen.largest_pivot_row = std::max(seen.largest_pivot_row, largest_in_u(f));
     return -1;
   });
-  for (int32_t c = 0; c < p.frame.n() && outside_.size(); ++c)
-    for (int64_t q = p.outside.ptr[c]; q < p.outside.ptr[c + 1]; ++q)
-      outside_.data()[q] = static_cast<T>(
-          Ax[p.outside.source[q]] * (p.frame.row_factor[p.outside.row[q]] * p.frame.col_factor[c]));
+  for (int32_t c = 0; c < p.form.n() && off_diagonal_.size(); ++c)
+    for (int64_t q = p.off_diagonal.ptr[c]; q < p.off_diagonal.ptr[c + 1]; ++q)
+      off_diagonal_.data()[q] = static_cast<T>(
+          Ax[p.off_diagonal.source[q]] * (p.form.row_factor[p.off_diagonal.row[q]] * p.form.col_factor[c]));
   Outcome all;
   for (const Scratch<T>& one : scratch) {
-    all.boosted += one.seen.boosted;
+    all.perturbed += one.seen.perturbed;
     all.largest_entry = std::max(all.largest_entry, one.seen.largest_entry);
     all.largest_pivot_row = std::max(all.largest_pivot_row, one.seen.largest_pivot_row);
   }
@@ -265,7 +265,7 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
 
 template <class T>
 int64_t FrontFactor<T>::nbytes() const {
-  return (fronts_.size() + outside_.size() + blocks_.scalars()) * static_cast<int64_t>(sizeof(T));
+  return (fronts_.size() + off_diagonal_.size() + blocks_.scalars()) * static_cast<int64_t>(sizeof(T));
 }
 
 template class FrontFactor<double>;

@@ -120,12 +120,12 @@ template <class T> __device__ __forceinline__ int find_pivot(const T* x, int c, 
 template <class T, class Group>
 __device__ __forceinline__ int eliminate(const Group& g, T* D, long long leading, int rows, int width, const Rule& rule, int base,
                                          int* exchange, int* order) {
-  int boosted = 0;
+  int perturbed = 0;
   for (int c = 0; c < width; ++c) {
     T* const x = D + c * leading;
     const int r = find_pivot(x, c, rows, rule.threshold);
     const T pivot = usable(x[r], rule), displaced = x[c], inverse = T(1) / pivot;
-    boosted += !(fabs(static_cast<double>(x[r])) >= rule.tiny);
+    perturbed += !(fabs(static_cast<double>(x[r])) >= rule.tiny);
     for (int q = c + 1 + g.warp; q < width; q += g.warps) {
       T* const y = D + q * leading;
       const T taken = y[r], other = y[c];
@@ -154,7 +154,7 @@ __device__ __forceinline__ int eliminate(const Group& g, T* D, long long leading
     }
   }
   g.sync();
-  return boosted;
+  return perturbed;
 }
 
 // ---- fronts in shared memory
@@ -195,17 +195,17 @@ template <class T> __device__ __forceinline__ double largest(const Parts<T>& f, 
 }
 
 template <class T, class Group>
-__device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Group& g, T* room, const Rule& rule, int* exchange,
+__device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Group& g, T* workspace, const Rule& rule, int* exchange,
                                              int* order, const Seen& seen) {
   const Front f = t.fronts[s];
-  const Parts<T> part(f, room, t.updates + f.update);
+  const Parts<T> part(f, workspace, t.updates + f.update);
   const int size = static_cast<int>(f.size()), width = part.width, rows = part.updates;
-  for (int i = g.rank; i < size; i += g.size) room[i] = T(0);
+  for (int i = g.rank; i < size; i += g.size) workspace[i] = T(0);
   for (int c = g.rank; c < width; c += g.size) order[f.first + c] = c;
   g.sync();
-  const double entry = warp_max(add_entries(t, f, g, 0, static_cast<unsigned>(size), room));
+  const double entry = warp_max(add_entries(t, f, g, 0, static_cast<unsigned>(size), workspace));
   add_children(t, f, g, 0, width, part);
-  const int boosted = eliminate(g, part.P, f.leading, width, width, rule, 0, exchange + f.first, order + f.first);
+  const int perturbed = eliminate(g, part.P, f.leading, width, width, rule, 0, exchange + f.first, order + f.first);
   for (int i = g.rank; i < 2 * rows; i += g.size)
     if (i < rows)
       solve_upper(part.P, f.leading, width, part.P + width + i, f.leading);
@@ -213,13 +213,13 @@ __device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Grou
       solve_unit(part.P, f.leading, width, exchange + f.first, part.Q + i - rows, f.leading_q);
   g.sync();
   T* const to = t.panels + f.panel;
-  for (int i = g.rank; i < size; i += g.size) to[i] = room[i];
+  for (int i = g.rank; i < size; i += g.size) to[i] = workspace[i];
   const double upper = warp_max(largest(part, g.lane, g.warp, g.warps));
   if (g.lane == 0) {
     seen.entry(entry);
     seen.upper(upper);
   }
-  if (g.rank == 0) seen.boosted(boosted);
+  if (g.rank == 0) seen.perturbed(perturbed);
   if (rows == 0) return;
   fronts::outer_product<false>(g, part.P + width, f.leading, part.Q, f.leading_q, rows, width, part.C);
   add_children(t, f, g, width, width + rows, part);
@@ -256,26 +256,26 @@ template <class T> __device__ __forceinline__ void assemble_tile(const Tree<T>& 
   add_children(t, f, g, from, to, part);
 }
 
-// LU of the pivots [from, from + 32) in all rows of the pivot block; in shared memory where that has room for it.
+// LU of the pivots [from, from + 32) in all rows of the pivot block; in shared memory if they fit.
 template <class T>
 __device__ __forceinline__ void factor_panel(const Front& f, T* panels, int from, int capacity, T* shared, const Rule& rule,
                                              int* exchange, int* order, const Seen& seen) {
   const Block g;
   const int rows = f.width() - from, width = min(pivot_block, rows);
-  T* const place = panels + f.panel + from + from * f.leading;
+  T* const stored = panels + f.panel + from + from * f.leading;
   int *const its_exchange = exchange + f.first + from, *const its_order = order + f.first + from;
-  int boosted;
+  int perturbed;
   if (rows * width <= capacity) {
     for (int j = g.warp; j < width; j += g.warps)
-      for (int i = g.lane; i < rows; i += 32) shared[i + j * rows] = place[i + j * f.leading];
+      for (int i = g.lane; i < rows; i += 32) shared[i + j * rows] = stored[i + j * f.leading];
     g.sync();
-    boosted = eliminate(g, shared, rows, rows, width, rule, from, its_exchange, its_order);
+    perturbed = eliminate(g, shared, rows, rows, width, rule, from, its_exchange, its_order);
     for (int j = g.warp; j < width; j += g.warps)
-      for (int i = g.lane; i < rows; i += 32) place[i + j * f.leading] = shared[i + j * rows];
+      for (int i = g.lane; i < rows; i += 32) stored[i + j * f.leading] = shared[i + j * rows];
   } else {
-    boosted = eliminate(g, place, f.leading, rows, width, rule, from, its_exchange, its_order);
+    perturbed = eliminate(g, stored, f.leading, rows, width, rule, from, its_exchange, its_order);
   }
-  if (g.rank == 0) seen.boosted(boosted);
+  if (g.rank == 0) seen.perturbed(perturbed);
 }
 
 // What follows from the pivots [from, from + 32): a thread has one row of L21, one row of Q, or one other column of the pivot
@@ -373,12 +373,12 @@ using namespace ms::lu;
 extern "C" __global__ void __launch_bounds__(256, 2)
 k_factor(int per_warp, const int* list, int count, int capacity, const long long* table, const int* child,
          const int* relative, const unsigned* source, const unsigned* target, const double* scale, const double* values,
-         SCALAR* panels, SCALAR* updates, double threshold, double tiny, double boost, int* exchange, int* order,
+         SCALAR* panels, SCALAR* updates, double threshold, double tiny, double perturbed_size, int* exchange, int* order,
          unsigned long long* seen) {
   extern __shared__ SCALAR shared[];
   const Tree<SCALAR> t{reinterpret_cast<const Front*>(table), child, relative, source, target, scale, values, panels, updates};
-  fronts::for_fronts(per_warp, list, count, capacity, shared, [&](int s, const auto& group, SCALAR* room) {
-    factor_front(t, s, group, room, {threshold, tiny, boost}, exchange, order, {seen});
+  fronts::for_fronts(per_warp, list, count, capacity, shared, [&](int s, const auto& group, SCALAR* workspace) {
+    factor_front(t, s, group, workspace, {threshold, tiny, perturbed_size}, exchange, order, {seen});
   });
 }
 
@@ -393,10 +393,10 @@ k_assemble(const int* tiles, const long long* table, const int* child, const int
 
 extern "C" __global__ void __launch_bounds__(256)
 k_panel(const int* list, const long long* table, SCALAR* panels, int from, int capacity, double threshold, double tiny,
-        double boost, int* exchange, int* order, unsigned long long* seen) {
+        double perturbed_size, int* exchange, int* order, unsigned long long* seen) {
   extern __shared__ SCALAR shared[];
   factor_panel(reinterpret_cast<const Front*>(table)[list[blockIdx.x]], panels, from, capacity, shared,
-               {threshold, tiny, boost}, exchange, order, {seen});
+               {threshold, tiny, perturbed_size}, exchange, order, {seen});
 }
 
 // Grid: tiles of rows and columns x fronts.

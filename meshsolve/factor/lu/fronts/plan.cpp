@@ -31,44 +31,44 @@ struct Entry {
 // Entries by fronts, and those above the diagonal blocks by columns.
 std::vector<Entry> distribute(FrontPlan& p, const Pattern& A) {
   const int32_t n = A.n;
-  const Positions at(p.frame);
+  const Positions at(p.form);
   std::vector<int32_t> front(n);
   for (int32_t s = 0; s < p.tree.count(); ++s) std::fill(front.begin() + p.tree.first(s), front.begin() + p.tree.first(s + 1), s);
   p.entry_ptr.assign(p.tree.count() + 1, 0);
-  p.outside.ptr.assign(n + 1, 0);
+  p.off_diagonal.ptr.assign(n + 1, 0);
   for (int32_t i = 0; i < n; ++i)
     for (int64_t q = A.ptr[i]; q < A.ptr[i + 1]; ++q) {
       const int32_t r = at.row[i], c = at.column[A.idx[q]];
       if (at.block[r] == at.block[c])
         ++p.entry_ptr[front[std::min(r, c)] + 1];
       else
-        ++p.outside.ptr[c + 1];
+        ++p.off_diagonal.ptr[c + 1];
     }
-  std::vector<int64_t> next = cumsum_with_cursors(p.entry_ptr), next_outside = cumsum_with_cursors(p.outside.ptr);
+  std::vector<int64_t> next = cumsum_with_cursors(p.entry_ptr), next_outside = cumsum_with_cursors(p.off_diagonal.ptr);
   std::vector<Entry> entries(p.entry_ptr.back());
-  p.outside.row.resize(p.outside.ptr[n]);
-  p.outside.source.resize(p.outside.ptr[n]);
+  p.off_diagonal.row.resize(p.off_diagonal.ptr[n]);
+  p.off_diagonal.source.resize(p.off_diagonal.ptr[n]);
   for (int32_t i = 0; i < n; ++i)
     for (int64_t q = A.ptr[i]; q < A.ptr[i + 1]; ++q) {
       const int32_t r = at.row[i], c = at.column[A.idx[q]];
-      const double scale = p.frame.row_scale[i] * p.frame.col_scale[A.idx[q]];
+      const double scale = p.form.row_scale[i] * p.form.col_scale[A.idx[q]];
       if (at.block[r] == at.block[c]) {
         entries[next[front[std::min(r, c)]]++] = {static_cast<uint32_t>(q), r, c, scale};
       } else {
         const int64_t to = next_outside[c]++;
-        p.outside.row[to] = r;
-        p.outside.source[to] = static_cast<uint32_t>(q);
+        p.off_diagonal.row[to] = r;
+        p.off_diagonal.source[to] = static_cast<uint32_t>(q);
       }
     }
   return entries;
 }
 
-void place(FrontPlan& p, const std::vector<Entry>& entries) {
+void set_positions(FrontPlan& p, const std::vector<Entry>& entries) {
   const fronts::AssemblyTree& t = p.tree;
   p.source = Buffer<uint32_t>(entries.size());
   p.target = Buffer<uint32_t>(entries.size());
   p.scale = Buffer<double>(entries.size());
-  std::vector<int32_t> local(p.frame.n());
+  std::vector<int32_t> local(p.form.n());
   for (int32_t s = 0; s < t.count(); ++s) {
     if (s % 4096 == 0) interrupt::poll();
     const int32_t first = t.first(s), end = t.first(s + 1);
@@ -86,7 +86,7 @@ void place(FrontPlan& p, const std::vector<Entry>& entries) {
 
 }  // namespace
 
-Positions::Positions(const Frame& f) : row(f.n()), column(f.n()), block(f.n()) {
+Positions::Positions(const BlockTriangularForm& f) : row(f.n()), column(f.n()), block(f.n()) {
   for (int32_t k = 0; k < f.n(); ++k) {
     row[f.rows[k]] = k;
     column[f.columns[k]] = k;
@@ -94,7 +94,7 @@ Positions::Positions(const Frame& f) : row(f.n()), column(f.n()), block(f.n()) {
   for (int32_t b = 0; b < f.blocks(); ++b) std::fill(block.begin() + f.block_ptr[b], block.begin() + f.block_ptr[b + 1], b);
 }
 
-void Frame::place() {
+void BlockTriangularForm::permute_scalings() {
   row_factor.resize(n());
   col_factor.resize(n());
   for (int32_t k = 0; k < n(); ++k) {
@@ -103,14 +103,14 @@ void Frame::place() {
   }
 }
 
-FrontPlan front_plan(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, Frame frame) {
+FrontPlan front_plan(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, BlockTriangularForm form) {
   if (A.nnz() > INT64_C(0xFFFFFFFF)) throw std::length_error("the matrix has more than 2^32 - 1 entries");
   FrontPlan p;
-  p.frame = std::move(frame);
-  p.frame.place();
+  p.form = std::move(form);
+  p.form.permute_scalings();
   p.tree = fronts::assembly_frame(std::move(symbolic));
   lay_out(p);
-  place(p, distribute(p, A));
+  set_positions(p, distribute(p, A));
   return p;
 }
 

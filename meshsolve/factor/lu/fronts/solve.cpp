@@ -22,7 +22,7 @@ constexpr int32_t fronts_ahead = 8;              // prefetch distance in fronts:
 struct Order {
   const std::vector<int32_t>&from, &to;
   const std::vector<double>&before, &after;      // scalings by position
-  Order(const Frame& f, bool transposed)
+  Order(const BlockTriangularForm& f, bool transposed)
       : from(transposed ? f.columns : f.rows), to(transposed ? f.rows : f.columns),
         before(transposed ? f.col_factor : f.row_factor), after(transposed ? f.row_factor : f.col_factor) {}
 };
@@ -33,7 +33,7 @@ struct Problem {
   const fronts::Schedule& schedule;
   const T* data;
   const int32_t* exchange;
-  const T* outside;
+  const T* off_diagonal;
   bool transposed;
   int threads;
   fronts::SolveSpace<T>& space;
@@ -115,8 +115,8 @@ class BlockSolve {
 
   void run() {
     const FrontPlan& plan = p_.p;
-    const int32_t count = plan.frame.blocks();
-    if (plan.outside.row.empty() && count > 1) return solve_trees(0, p_.tree.count());
+    const int32_t count = plan.form.blocks();
+    if (plan.off_diagonal.row.empty() && count > 1) return solve_trees(0, p_.tree.count());
     for (int32_t k = 0; k < count; ++k) {
       if (k % 4096 == 0) interrupt::poll();
       const int32_t b = p_.transposed ? k : count - 1 - k;
@@ -148,17 +148,17 @@ class BlockSolve {
   // Subtracts the known unknowns of block b from the equations above it.
   void subtract_columns(int32_t b) const {
     const FrontPlan& p = p_.p;
-    for (int32_t j = p.frame.block_ptr[b]; j < p.frame.block_ptr[b + 1]; ++j)
-      for (int64_t q = p.outside.ptr[j]; q < p.outside.ptr[j + 1]; ++q)
-        for (int64_t k = 0; k < S; ++k) Y_[static_cast<int64_t>(p.outside.row[q]) * S + k] -= p_.outside[q] * Y_[j * S + k];
+    for (int32_t j = p.form.block_ptr[b]; j < p.form.block_ptr[b + 1]; ++j)
+      for (int64_t q = p.off_diagonal.ptr[j]; q < p.off_diagonal.ptr[j + 1]; ++q)
+        for (int64_t k = 0; k < S; ++k) Y_[static_cast<int64_t>(p.off_diagonal.row[q]) * S + k] -= p_.off_diagonal[q] * Y_[j * S + k];
   }
 
   // Transposed: subtracts those of the blocks above from the equations of block b.
   void subtract_rows(int32_t b) const {
     const FrontPlan& p = p_.p;
-    for (int32_t j = p.frame.block_ptr[b]; j < p.frame.block_ptr[b + 1]; ++j)
-      for (int64_t q = p.outside.ptr[j]; q < p.outside.ptr[j + 1]; ++q)
-        for (int64_t k = 0; k < S; ++k) Y_[j * S + k] -= p_.outside[q] * Y_[static_cast<int64_t>(p.outside.row[q]) * S + k];
+    for (int32_t j = p.form.block_ptr[b]; j < p.form.block_ptr[b + 1]; ++j)
+      for (int64_t q = p.off_diagonal.ptr[j]; q < p.off_diagonal.ptr[j + 1]; ++q)
+        for (int64_t k = 0; k < S; ++k) Y_[j * S + k] -= p_.off_diagonal[q] * Y_[static_cast<int64_t>(p.off_diagonal.row[q]) * S + k];
   }
 
   const Problem<T>& p_;
@@ -169,7 +169,7 @@ class BlockSolve {
 // X := solution of B for K right-hand sides, in rows of S values.
 template <class T, int64_t S>
 void solve_block(const Problem<T>& p, Strided<const Scalar<T>> B, int64_t K, Strided<Scalar<T>> X) {
-  const Order order(p.p.frame, p.transposed);
+  const Order order(p.p.form, p.transposed);
   T* const Y = p.space.work;
   for_range(p.threads, p.tree.n(), grain, [&](int64_t begin, int64_t end, int) {
     fronts::with_count<S>(K, [&](auto k) {
@@ -196,7 +196,7 @@ void FrontFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<
   auto space = space_.lease();
   space->reserve(plan_->tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{*plan_,     *schedule, fronts_.data(), exchange_.data(),
-                     outside_.data(), transposed, threads, *space, fronts::leaves_cache<T>(scalars)};
+                     off_diagonal_.data(), transposed, threads, *space, fronts::leaves_cache<T>(scalars)};
   interrupt::begin(k);
   fronts::in_row_blocks<T>(k, [&](auto S, int64_t K, int64_t at) { solve_block<T, S>(p, B.from(at), K, X.from(at)); });
 }
