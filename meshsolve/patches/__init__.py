@@ -6,25 +6,26 @@ quotient graph that nested dissection bisects.
 
 Source: Mahmoud, Porumbescu, Owens 2021, "RXMesh: A GPU Mesh Data Structure" (doi 10.1145/3450626.3459748), sections 3-5.
 Code: kmeans.cpp, cut.cpp (partition), topology.cpp, build.cpp (owners, ribbons, local numbers), query.cpp. Their GPU counterparts are
-kmeans.cu, cut.cu, build.cu and query.cu, launched by the *_cuda.py of the same name.
+kmeans.cu, cut.cu, build.cu and query.cu, launched by the *_cuda.py of the same name. rings.cpp, rings.cu: rows composed of the rows of
+other queries, and reductions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from meshsolve.device import choose
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of
-from meshsolve.options import INT32_MAX, as_integer, as_seed, counted, thread_count
-from meshsolve.patches import build_cuda, host, query_cuda
-from meshsolve.types import Array, Device, Matrix, Sparse
+from meshsolve.options import INT32_MAX, as_flag, as_integer, as_seed, counted, one_of, thread_count
+from meshsolve.patches import build_cuda, host, query_cuda, reductions
+from meshsolve.patches.rows import OF_PATTERN, QUERIES
+from meshsolve.types import Array, ArrayLike, Device, Matrix, Sparse
 
-QUERIES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")
 LARGEST_PATCH = 65535               # largest patch size, the range of 16-bit local numbers; larger arguments are reduced to it
 BACKENDS: dict[str, Any] = {"cpu": host, "cuda": build_cuda}
 
@@ -166,9 +167,10 @@ class PatchMesh:
         ev, fe, self._heavy_vertices, self._heavy_edges = map(_frozen, built[3:])
         self._ev, self._fe = ev.reshape(-1, 2), fe.reshape(-1, 3)
         self._tables: dict[str, Any] = {}
+        self._rows: dict[tuple[type, str, int], tuple[Array, Array]] = {}           # of queries that were reduced
 
     def __getstate__(self):
-        return vars(self) | {"_tables": {}}
+        return vars(self) | {"_tables": {}, "_rows": {}}
 
     def __setstate__(self, state):
         self.__dict__.update(state)                     # pickle does not store the read-only flags
@@ -222,38 +224,52 @@ class PatchMesh:
         fe = self._fe[self._faces.ptr[p]:self._faces.ptr[p + 1]]
         return Patch(tuple(kind.num_owned(p) for kind in kinds), *ltog, ev, fe, *owner_patch, *owner_local)
 
-    def query(self, name: str, device: Device | None = None) -> tuple[Array, Array]:
+    def query(self, name: str, device: Device | None = None, *, oriented: bool = False, rings: int = 1) -> tuple[Array, Array]:
         """Return the neighbors of every element as compressed rows of global numbers.
 
         Parameters
         ----------
-        name : {"VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF"}
+        name : {"VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF", "EE", "EVDiamond"}
             Source and target: ``"VF"`` lists the faces of every vertex. ``"VV"``: vertices that share an edge; ``"FF"``:
-            faces that share an edge. A pattern has VV, VE and EV.
+            faces that share an edge; ``"EE"``: edges that share an end. ``"EVDiamond"``: the two ends of an edge and the opposite
+            corners of its faces. A pattern has VV, VE, EV and EE.
         device : {"cpu", "cuda"}, optional
             Device of the computation; default: the device on which the patches were built. ``"cuda"`` returns CuPy arrays. Arrays on
             the other device are copied once and kept.
+        oriented : bool, optional
+            For VV and VE: neighbors and edges in rotation order around each vertex. It is counterclockwise seen from outside, where
+            the corners of faces are counterclockwise. Entry k of a row of VE joins the vertex to entry k of VV.
+        rings : int, optional
+            For VV: the vertices at distance 1 to ``rings``, in edges.
 
         Returns
         -------
         indptr : (sources + 1,) int64
         indices : (indptr[-1],) int32
             ``indices[indptr[i]:indptr[i + 1]]`` belong to source element i and ascend. For FV, FE and EV they have the order of the
-            face or edge instead (edge c of a face joins its corners c and c + 1).
+            face or edge instead (edge c of a face joins its corners c and c + 1). A row of EVDiamond is (a, c, b, d) for the edge
+            (a, b): c belongs to the face in which the edge runs from a to b, d to the other one; -1 at the boundary. If both faces
+            run alike, c belongs to the lower one.
 
         Raises
         ------
         InvalidInputError
-            Unknown name or device, or a query about faces of a pattern.
+            Unknown name or device; a query about faces of a pattern; ``oriented`` or ``rings`` for other queries, or both. With
+            ``oriented``, the lowest vertex that is not manifold: an edge of it has more than two faces, or its faces form several fans.
+            For EVDiamond, the lowest edge of more than two faces.
         DeviceUnavailableError
             ``device="cuda"`` and there is no GPU, or no CuPy.
         OutOfMemoryError
-            Not enough GPU memory.
+            Not enough memory.
 
         Notes
         -----
         O(n + e + m + entries) time, 5 to 10 ns per entry on one thread. The result is the same on every device. Source: RXMesh,
-        section 5. Code: patches/query.cpp, query.cu.
+        section 5. Code: patches/query.cpp, query.cu; rings.cpp, rings.cu.
+
+        An oriented row around an inner vertex begins at the lowest face of the vertex. A row around a boundary vertex begins at the
+        boundary edge that leaves the vertex in the direction of its face, and ends at the other boundary edge. If the faces around a
+        vertex are not oriented alike, the lowest one determines the direction.
 
         Examples
         --------
@@ -262,12 +278,84 @@ class PatchMesh:
         >>> indptr, indices = ms.PatchMesh(square).query("VF")
         >>> indptr.tolist(), indices.tolist()
         ([0, 1, 3, 5, 6], [0, 0, 1, 0, 1, 1])
+        >>> indptr, indices = ms.PatchMesh(square).query("VV", oriented=True)
+        >>> indices[indptr[1]:indptr[2]].tolist()           # around vertex 1, from the boundary edge (1, 3) to (1, 0)
+        [3, 2, 0]
         """
+        self._check_query(name, oriented, rings)
+        return self.tables(device).rows(name, bool(oriented), rings)
+
+    def _check_query(self, name, oriented, rings):
+        """Raise if there is no such query."""
         if not isinstance(name, str) or name not in QUERIES:
             raise InvalidInputError(f"name must be one of {', '.join(QUERIES)}, got {name!r}")
-        if "F" in name and not self._has_faces:
-            raise InvalidInputError(f"query {name!r} needs faces, which a pattern does not have: use VV, VE or EV")
-        return self.tables(device).query(name)
+        if not self._has_faces and (name not in OF_PATTERN or as_flag(oriented, "oriented")):
+            what = f"query {name!r}" if name not in OF_PATTERN else "oriented=True"
+            raise InvalidInputError(f"{what} needs faces, which a pattern does not have: use VV, VE, EV or EE")
+        if as_flag(oriented, "oriented") and name not in ("VV", "VE"):
+            raise InvalidInputError(f"oriented=True is for the queries VV and VE, got {name!r}")
+        if as_integer(rings, "rings") > 1 and (name != "VV" or oriented):
+            raise InvalidInputError(f"rings={rings} is for the query VV without oriented=True, got {name!r}"
+                                    + (" with oriented=True" if oriented else ""))
+
+    def reduce(self, query: str, values: ArrayLike, op: Literal["sum", "mean", "min", "max"] = "sum", *, rings: int = 1,
+               empty: float | None = None, device: Device | None = None) -> Array:
+        """Return the sum, mean, minimum or maximum of the neighbors' values, for every element.
+
+        Parameters
+        ----------
+        query : str
+            Name of a query, as for :meth:`query`: its rows are the elements of the result, its entries the elements with values.
+        values : (targets, ...) real array
+            One number or array of numbers per target element of the query: per vertex for VV, FV, EV and EVDiamond, per edge for
+            VE, FE and EE, per face for VF, FF and EF. numpy or CuPy; copied to ``device`` if it lies elsewhere.
+        op : {"sum", "mean", "min", "max"}, optional
+        rings : int, optional
+            As for :meth:`query`.
+        empty : number, optional
+            Mean, minimum or maximum of a row without entries. Default: NaN. The sum of such a row is 0.
+        device : {"cpu", "cuda"}, optional
+            Device of the computation and of the result; default: the device on which the patches were built.
+
+        Returns
+        -------
+        (sources, ...) array
+            float64 and float32 stay (float16 becomes float32). Integers and bools become int64, their mean float64. NaN among the
+            values of a row makes its result NaN.
+
+        Raises
+        ------
+        InvalidInputError
+            The errors of :meth:`query`; ``values`` of another length or not real; unknown ``op``; integers without ``empty``, if a
+            row has no entries.
+        DeviceUnavailableError
+            ``device="cuda"`` and there is no GPU, or no CuPy.
+        OutOfMemoryError
+            Not enough memory.
+
+        Notes
+        -----
+        O(entries x numbers per element) time. The rows of the query are computed at the first call and kept, 4 bytes per entry.
+        Entries are added in the order of the row, so the result has the same bits on any number of threads and on every device.
+        The entries -1 of EVDiamond are passed over.
+
+        Examples
+        --------
+        >>> import meshsolve as ms
+        >>> square = ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], [[0, 1, 2], [2, 1, 3]])
+        >>> ms.PatchMesh(square).reduce("VV", [1.0, 2.0, 3.0, 4.0], op="mean").tolist()
+        [2.5, 2.6666666666666665, 2.3333333333333335, 2.5]
+        """
+        self._check_query(query, False, rings)
+        one_of(op, "op", reductions.OPS)
+        targets = len({"V": self._vertices, "E": self._edges, "F": self._faces}[query[1]].patch)
+        given, dtype = reductions.checked(values, targets, query, op)
+        tables = self.tables(device)
+        key = (type(tables), query, rings)
+        if key not in self._rows:
+            self._rows[key] = tables.rows(query, rings=rings)
+        indptr, indices = self._rows[key]
+        return tables.reduce(indptr, indices, given, reductions.OPS.index(op), reductions.value_of_empty(empty, dtype, op, indptr), dtype)
 
     def tables(self, device: Device | None = None) -> host.Tables | query_cuda.Tables:
         """Return the arrays that queries read, on a device. They are copied once and kept."""

@@ -48,6 +48,41 @@ auto patch_query(const std::string& name, In<int64_t> vertex_ptr, In<int64_t> ve
   return to_numpy(released([&] { return query(P, name, threads); }));
 }
 
+// Queries composed of rows: (entries, lowest row that has no result or INT64_MAX).
+nb::tuple patch_rotate(In<int64_t> vv_ptr, In<int32_t> vv, In<int64_t> vf_ptr, In<int32_t> vf, In<int32_t> corners,
+                       In<int32_t> values, int threads) {
+  std::vector<int32_t> out(extent(values));
+  const int64_t failed = released(
+      [&] { return rotate(pattern(vv_ptr, vv), pattern(vf_ptr, vf), corners.data(), values.data(), out.data(), threads); });
+  return nb::make_tuple(to_numpy(std::move(out)), failed);
+}
+
+nb::tuple patch_diamonds(In<int64_t> ef_ptr, In<int32_t> ef, In<int32_t> ends, In<int32_t> corners, int threads) {
+  std::vector<int32_t> out(2 * extent(ends));
+  const int64_t failed =
+      released([&] { return diamonds(pattern(ef_ptr, ef), ends.data(), corners.data(), out.data(), threads); });
+  return nb::make_tuple(to_numpy(std::move(out)), failed);
+}
+
+auto patch_edges_of_edges(In<int64_t> ve_ptr, In<int32_t> ve, In<int32_t> ends, int threads) {
+  return to_numpy(released([&] { return edges_of_edges(pattern(ve_ptr, ve), ends.data(), extent(ends) / 2, threads); }));
+}
+
+auto patch_rings(In<int64_t> vv_ptr, In<int32_t> vv, int count, int64_t most, int threads) {
+  return to_numpy(released([&] { return rings(pattern(vv_ptr, vv), count, most, threads); }));
+}
+
+template <class T>
+void patch_reduce(In<int64_t> indptr, In<int32_t> indices, In<T> values, int64_t width, int op, T empty, InOut<T> out,
+                  int threads) {
+  released([&] { reduce(pattern(indptr, indices), values.data(), width, op, empty, out.data(), threads); });
+}
+
+template <class T> void bind_reduce(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("patch_reduce", patch_reduce<T>, "indptr"_a, "indices"_a, "values"_a, "width"_a, "op"_a, "empty"_a, "out"_a, "threads"_a);
+}
+
 }  // namespace
 
 void bind_patches(nb::module_& m) {
@@ -60,6 +95,13 @@ void bind_patches(nb::module_& m) {
         "edge_ptr"_a, "edge_owned"_a, "edge_ltog"_a, "face_ptr"_a,
         "face_owned"_a, "face_ltog"_a, "ev"_a, "fe"_a,
         "heavy_vertices"_a, "heavy_edges"_a, "threads"_a);
+  m.def("patch_rotate", patch_rotate, "vv_ptr"_a, "vv"_a, "vf_ptr"_a, "vf"_a, "corners"_a, "values"_a, "threads"_a);
+  m.def("patch_diamonds", patch_diamonds, "ef_ptr"_a, "ef"_a, "ends"_a, "corners"_a, "threads"_a);
+  m.def("patch_edges_of_edges", patch_edges_of_edges, "ve_ptr"_a, "ve"_a, "ends"_a, "threads"_a);
+  m.def("patch_rings", patch_rings, "vv_ptr"_a, "vv"_a, "count"_a, "most"_a, "threads"_a);
+  bind_reduce<double>(m);
+  bind_reduce<float>(m);
+  bind_reduce<int64_t>(m);
 }
 
 }  // namespace ms

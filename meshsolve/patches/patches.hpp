@@ -14,6 +14,7 @@
 
 #include "sparse/csr.hpp"
 #include "patches/limits.hpp"
+#include "patches/rings.hpp"
 
 namespace ms::patches {
 
@@ -80,5 +81,19 @@ struct View {
 };
 // Neighborhood query "VV", "VE", "VF", "FV", "FE", "FF", "EV" or "EF": one row of global numbers per source element.
 OwnedPattern query(const View& P, const std::string& name, int threads);
+
+// ---- rings.cpp: rows composed of the rows of other queries; `corners` are those of FV, `ends` those of EV
+// Writes `values`, one per entry of VV, in rotation order. Returns vertex << 32 | position of the lowest vertex without such an
+// order (see rotate_row), or INT64_MAX.
+int64_t rotate(const Pattern& VV, const Pattern& VF, const int32_t* corners, const int32_t* values, int32_t* out, int threads);
+OwnedPattern edges_of_edges(const Pattern& VE, const int32_t* ends, int64_t num_edges, int threads);
+// Writes four vertices per edge. Returns the lowest edge of more than two faces, or INT64_MAX.
+int64_t diamonds(const Pattern& EF, const int32_t* ends, const int32_t* corners, int32_t* out, int threads);
+// The vertices at distance 1 to `count` of each vertex; throws std::bad_alloc beyond `most` entries.
+OwnedPattern rings(const Pattern& VV, int count, int64_t most, int threads);
+// Reduces the values (rows of `width` numbers) of each row's entries; negative entries are passed over. Rows without entries
+// become `empty`.
+template <class T>
+void reduce(const Pattern& rows, const T* values, int64_t width, int op, T empty, T* out, int threads);
 
 }  // namespace ms::patches

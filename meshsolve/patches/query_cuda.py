@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from meshsolve import device
+from meshsolve.patches.rings_cuda import RowsCuda
 from meshsolve.sparse.lists_cuda import MASK, exclusive_scan, total
 
 K = device.kernels("patches/query.cu")
@@ -16,7 +17,7 @@ TRANSPOSED = {"VE": 0, "VV": 1, "VF": 2, "EF": 3}           # enum Query in quer
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class Tables(RowsCuda):
     """The arrays of a PatchMesh that kernels read, on the GPU; the fields are those of `View` in patches.hpp."""
 
     vertex_ptr: object

@@ -94,7 +94,9 @@ def answer(mesh, name):
     EV = incidence(np.repeat(np.arange(e), 2), mesh.edges.ravel(), (e, n))
     FV = incidence(np.repeat(np.arange(m), 3), mesh.faces.ravel(), (m, n))
     FE = incidence(np.repeat(np.arange(m), 3), mesh.side_edges.ravel(), (m, e))
-    S = sp.csr_array({"VV": EV.T @ EV, "VE": EV.T, "VF": FV.T, "EF": FE.T, "FF": FE @ FE.T}[name])
+    products = {"VV": lambda: EV.T @ EV, "VE": lambda: EV.T, "VF": lambda: FV.T, "EF": lambda: FE.T, "FF": lambda: FE @ FE.T,
+                "EE": lambda: EV @ EV.T}
+    S = sp.csr_array(products[name]())
     if name[0] == name[1]:
         S = sp.coo_array(S)
         off = S.row != S.col

@@ -11,7 +11,8 @@ from kernel_harness import Harness
 from patch_shapes import MESHES, NON_MANIFOLD, book, fan, incidence, make_mesh, shuffled, soup, torus, union
 
 from meshsolve import device
-from meshsolve.patches import QUERIES, PatchMesh, query_cuda
+from meshsolve.patches import PatchMesh, query_cuda
+from meshsolve.patches.rows import WITHIN_PATCHES
 
 OF_PATTERN = ("VV", "VE", "EV")
 
@@ -44,7 +45,7 @@ def check_quotient(P):
         assert np.array_equal(host(getattr(got, name)), getattr(expected, name)), name
 
 
-def check(subject, names=QUERIES, **options):
+def check(subject, names=WITHIN_PATCHES, **options):
     P = PatchMesh(subject, device="cpu", **options)
     check_same_patches(P, PatchMesh(subject, device="cuda", **options))
     check_queries(P, names)
@@ -130,7 +131,7 @@ def test_a_dense_pattern_is_halved_to_fit_16_bits(cuda):
 @pytest.mark.parametrize("capacity", [0, 200])
 def test_rows_that_do_not_fit_into_shared_memory(cuda, capacity, monkeypatch):
     monkeypatch.setattr(query_cuda, "CAPACITY", capacity)
-    check_queries(PatchMesh(MESHES["everything"], patch_size=100), QUERIES)
+    check_queries(PatchMesh(MESHES["everything"], patch_size=100), WITHIN_PATCHES)
 
 
 @pytest.mark.parametrize("name", ["everything", "components"])
