@@ -44,7 +44,7 @@ def test_dense_integer_and_int64_index_input():
 
 
 @given(n=st.integers(1, 40), seed=st.integers(0, 500), twice=st.booleans())
-def test_unsorted_and_duplicated_entries_are_put_in_order(n, seed, twice):
+def test_entries_are_sorted_and_summed(n, seed, twice):
     rng = np.random.default_rng(seed)
     T = sp.random_array((n, n), density=0.2, rng=rng).tocoo()
     order = rng.permutation(T.nnz)
@@ -64,7 +64,7 @@ def test_unsorted_and_duplicated_entries_are_put_in_order(n, seed, twice):
 
 @pytest.mark.parametrize("n, at", [(10_000, at) for at in (0, 1, 2, 4094, 4095, 4096, 4097, 8191, 8192, 9998)]
                          + [(600_000, at) for at in (0, 262_142, 262_143, 262_144, 262_145, 524_287, 524_288, 599_998)])
-def test_what_is_wrong_is_seen_wherever_it_lies(n, at):
+def test_errors_are_found_anywhere(n, at):
     """Whichever of several threads reads that row."""
     def check(indptr, indices):
         found = _core.check_csr(indptr, indices, n, 1)
@@ -88,7 +88,7 @@ def test_what_is_wrong_is_seen_wherever_it_lies(n, at):
 
 @pytest.mark.parametrize("size", [0, 1, 1024, 600_000])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_the_first_number_that_is_not_finite_is_found_on_any_number_of_threads(size, value):
+def test_threads_find_the_same_first_nan(size, value):
     x = np.random.default_rng(size).standard_normal(size)
     for at in sorted({0, size // 3, size // 2, size - 1} & set(range(size)), reverse=True):
         x[at] = value
@@ -140,7 +140,7 @@ def test_symmetry_is_measured_right(n, density, seed):
     assert np.array_equal(sp.csr_array((low.data, low.indices, low.indptr), shape=(n, n)).toarray(), np.tril(D) + np.tril(D, -1).T)
 
 
-def test_the_same_numbers_at_other_positions_are_not_symmetric():
+def test_equal_values_at_other_positions_are_not_symmetric():
     A = sp.csr_array(np.array([[4.0, 1, 2, 0], [2, 4, 0, 1], [1, 0, 4, 0], [0, 2, 0, 4]]))
     with pytest.raises(ms.NotSymmetricError):
         matrix.as_symmetric(A)
@@ -149,7 +149,7 @@ def test_the_same_numbers_at_other_positions_are_not_symmetric():
 
 
 @pytest.mark.parametrize("penalty", [1e10, 1e30])
-def test_large_entries_elsewhere_do_not_hide_an_unsymmetric_pair(penalty):
+def test_large_entries_do_not_hide_an_unsymmetric_pair(penalty):
     """Dirichlet conditions by a penalty on a convection-diffusion chain: only the first and the last row are large."""
     T = sp.lil_array(sp.diags_array([-1.3, 2.0, -0.7], offsets=[-1, 0, 1], shape=(40, 40)))
     T[0, 0] = T[39, 39] = penalty
@@ -165,7 +165,7 @@ def test_large_entries_elsewhere_do_not_hide_an_unsymmetric_pair(penalty):
     assert matrix.as_symmetric(S).nnz == S.nnz
 
 
-def test_values_that_hash_to_nothing_are_seen():
+def test_values_of_zero_hash_are_compared():
     """The bits of -4.1e85 equal a former factor of the hash, for which its entries did not count."""
     value = np.uint64(0xD1B54A32D192ED03).view(np.float64)
     with pytest.raises(ms.NotSymmetricError):
@@ -173,7 +173,7 @@ def test_values_that_hash_to_nothing_are_seen():
 
 
 @pytest.mark.parametrize("form", ["coo", "csr", "csc", "bsr"])
-def test_duplicates_of_small_integers_are_summed_without_overflow(form):
+def test_duplicates_of_small_integers_do_not_overflow(form):
     twice = sp.coo_array((np.full(4, 100, np.int8), ([0, 0, 1, 1], [0, 0, 1, 1])), shape=(2, 2))
     if form != "coo":                                                  # scipy would sum on the way to these
         indices = np.array([0, 0, 1, 1])
@@ -183,13 +183,13 @@ def test_duplicates_of_small_integers_are_summed_without_overflow(form):
     assert matrix.as_csr(twice).data.tolist() == [200, 200]
 
 
-def test_a_size_that_no_memory_holds_is_refused_before_anything_is_made():
+def test_sizes_beyond_memory_are_refused_first():
     huge = sp.coo_array(([2.0], ([0], [0])), shape=(3_000_000_000, 3_000_000_000))
     with pytest.raises(ms.InvalidInputError, match="3,000,000,000 rows; at most"):
         ms.solve(huge, np.ones(1))
 
 
-def test_nearly_symmetric_passes_and_one_sided_dust_is_shared():
+def test_nearly_symmetric_matrices_are_averaged():
     A = random_spd(30, 0.1, 0)
     top = abs(A).max()
     B = sp.lil_array(A)
@@ -233,7 +233,7 @@ def test_threads_of_the_environment(monkeypatch):
 
 @pytest.mark.parametrize("threads", [1, 2])
 @given(seed=st.integers(0, 10_000))
-def test_swapped_values_are_seen(threads, seed):
+def test_swapped_values_are_found(threads, seed):
     """Few different values, so that sums over the halves could cancel; many rows, so that several threads take part."""
     rng = np.random.default_rng(seed)
     n = 40_000
@@ -263,14 +263,14 @@ def test_embed_and_unite(n, seed):
 @pytest.mark.parametrize("thing, said", [
     (ms.datasets.icosphere(1), "got Mesh: cotan_laplacian or graph_laplacian makes one of a mesh"), ({0: [1], 1: [0]}, "got dict"),
     (range(4), "got range"), (3.5, "got float"), (iter([[1.0]]), "got list_iterator")])
-def test_what_is_no_matrix_is_named(thing, said):
+def test_objects_that_are_no_matrix(thing, said):
     """numpy makes object arrays, or arrays of a graph's keys, from these."""
     for verb in (ms.cholesky, ms.lu, ms.ildl, ms.analyze):
         with pytest.raises(ms.InvalidInputError, match=said):
             verb(thing)
 
 
-def test_errors_say_what_to_give_instead():
+def test_errors_name_a_remedy():
     A, ones = ms.datasets.grid2d(4, 3, boundary="dirichlet"), np.ones(12)
     for verb in (ms.cholesky, ms.ildl, ms.parac, lambda C: ms.cg(C, ones)):
         with pytest.raises(ms.InvalidInputError, match="A is complex.*lu takes complex ones|L is complex.*lu takes complex ones"):
@@ -300,7 +300,7 @@ def test_arrays_reach_the_core_at_the_first_attempt():
     assert "dltensor_versioned" in repr(np.zeros(3).__dlpack__(max_version=(1, 0)))
 
 
-def test_what_is_written_for_numpy_catches_what_has_no_factor():
+def test_errors_of_factorizations_are_numpy_errors():
     """numpy.linalg.cholesky and solve raise LinAlgError, which Newton loops catch."""
     A = ms.datasets.grid2d(4, 3)
     for factor in (ms.cholesky, ms.lu, lambda L: ms.cholesky(L - 2 * np.eye(12))):
@@ -325,7 +325,7 @@ def test_thread_setting_of_the_environment(monkeypatch):
 
 @pytest.mark.parametrize("value", ["1", b"1", True, np.bool_(True), 1j, None, [1.0], np.ones(1), np.nan, np.inf, np.float16("inf"), 10**400,
                                    np.longdouble("1e4000")], ids=repr)
-def test_what_is_no_number(value):
+def test_values_that_are_not_numbers(value):
     with pytest.raises(ms.InvalidInputError, match="dt must be a finite number, got"):
         options.as_number(value, "dt", -np.inf)
 
@@ -338,7 +338,7 @@ def test_numbers_of_any_real_type_become_floats(value):
         options.as_number(value, "dt", 2, above=True)
 
 
-def test_the_residual_of_a_right_hand_side_in_half_precision():
+def test_the_residual_of_a_half_precision_b():
     """The square of its norm is above what half precision holds."""
     _, info = ms.solve(sp.eye_array(50), np.full(50, 1000, np.float16))
     assert info.converged and info.relative_residual == 0
@@ -354,7 +354,7 @@ def test_lengths_of_columns(columns, order):
 
 
 @pytest.mark.parametrize("columns", [1, 3, 40])
-def test_the_largest_absolute_value_may_be_of_a_negative_number(columns):
+def test_the_largest_absolute_value_of_negative_numbers(columns):
     x = np.random.default_rng(columns).standard_normal((9, columns))
     for block in (x, -x, -abs(x), abs(x), x + 1j * x[::-1], np.asfortranarray(x), x[:0]):
         assert np.array_equal(max_abs(block), abs(block).max(axis=0, initial=0))
@@ -415,7 +415,7 @@ def test_zeros_without_a_mirror_entry_are_kept():
     assert np.abs(F.refactor(P + 0.1 * sp.eye_array(16)).solve(np.ones(16)) - 10).max() < 1e-11
 
 
-def test_counts_have_the_right_form_of_their_noun():
+def test_nouns_have_the_right_plural():
     assert [options.counted(k, "face") for k in (0, 1, 2, 1200)] == ["0 faces", "1 face", "2 faces", "1,200 faces"]
     assert options.counted(1, "vertex") == "1 vertex" and options.counted(3, "vertex") == "3 vertices"
     assert options.counted(2, "entry") == "2 entries" and options.counted(np.int64(1), "patch") == "1 patch" and options.counted(2, "patch") == "2 patches"

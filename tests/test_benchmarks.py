@@ -153,7 +153,7 @@ def test_summary_and_geometric_mean():
         measure.summary([])
 
 
-def test_rounds_during_which_others_had_the_cores_are_run_again(monkeypatch):
+def test_disturbed_rounds_are_repeated(monkeypatch):
     calls, stolen = [], iter([0, 5, 5, 5, 5, 9, 9, 9, 9, 9, 9, 9])          # before and after each: the first and the third are disturbed
     monkeypatch.setattr(measure, "stolen_seconds", lambda: next(stolen))
     _, seconds = measure.interleave({"a": lambda: calls.append(0)}, 3)
@@ -183,7 +183,7 @@ print(memory.grown() if memory.reset else "")
 """
 
 
-def test_peak_memory_sees_what_was_freed():
+def test_peak_memory_includes_freed_memory():
     """In a separate process, as in the benchmarks: the heap of other tests already has space for the block."""
     done = subprocess.run([sys.executable, "-c", PEAK], cwd=ROOT, capture_output=True, text=True, check=True)
     if not done.stdout.strip():
@@ -276,7 +276,7 @@ def test_graphs_and_matrices_are_problems(monkeypatch, tmp_path):
         problems.find("star").mesh()
 
 
-def test_bars_judge_the_worst_mesh(capsys):
+def test_bars_use_the_worst_mesh(capsys):
     rows = [_row("a", 60_000, "meshsolve", 1.0), _row("a", 60_000, "cholespy", 4.0),
             _row("b", 70_000, "meshsolve", 1.0), _row("b", 70_000, "cholespy", 2.0)]
     first = next(b for b in cholesky_bars.verdicts(rows) if b["what"].startswith("first solve") and "cholespy" in b["what"])
@@ -306,7 +306,7 @@ def test_page_and_picture_from_a_result_file(tmp_path):
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_files_every_newest_run_is_taken(tmp_path, monkeypatch):
+def test_the_newest_runs_are_the_default(tmp_path, monkeypatch):
     """One per benchmark and number of threads: a run on two threads does not hide the run on one thread."""
     monkeypatch.setattr(plot, "RESULTS", tmp_path)
     for name, bench, threads, date in (("a", "glu", [1], "2030-01-01"), ("b", "glu", [1, 2], "2030-01-02"), ("c", "glu", [1], "2029-01-01"),
@@ -317,7 +317,7 @@ def test_without_files_every_newest_run_is_taken(tmp_path, monkeypatch):
         plot.main([str(tmp_path / "e.json")])
 
 
-def test_the_tables_of_the_documents_are_made_from_the_result_files(capsys):
+def test_tables_of_documents_match_the_result_files(capsys):
     """Fails if a number was edited by hand, or if a page was not updated to a new result file."""
     if not any(plot.RESULTS.glob("*.json")):
         pytest.skip("a source distribution has no result files")
@@ -327,7 +327,7 @@ def test_the_tables_of_the_documents_are_made_from_the_result_files(capsys):
         assert plot.spliced(text, table) == text, f"{page} is not what benchmarks.plot or benchmarks.summary writes"
 
 
-def test_what_the_documents_say_of_avx2_is_in_its_result_file():
+def test_avx2_speeds_of_documents_match_the_result_file():
     files = list((plot.RESULTS / "avx2").glob("cholesky-2*-1t.json"))
     if not files:
         pytest.skip("a source distribution has no result files")
@@ -393,7 +393,7 @@ def test_table_of_indefinite_systems_by_threads():
     assert "| a | 100 | 3.00 / 6.00 / 4.00 | 1.50 / 3.00 / 1.00 | 2.00 / 2.00 / 4.00 |" in text and "later ones" in text
 
 
-def test_what_two_threads_gain_on_indefinite_systems():
+def test_speedup_of_two_threads_on_indefinite_systems():
     def row(problem, n, threads, factor):
         return {"problem": problem, "n": n, "threads": threads, "solver": "meshsolve-complete", "seconds": {"wall": {
             phase: {"min": factor} for phase in ("factor", "solve")}}}
@@ -440,7 +440,7 @@ def test_failed_and_wrong_runs_make_a_failed_row():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("harness", [True, False], ids=["kernel harness", "no device"])
-def test_gpu_rows_are_measured_or_say_why_not(harness, tmp_path, capsys, monkeypatch):
+def test_gpu_rows_are_measured_or_give_a_reason(harness, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(gpu, "WARM_UP", 2)
     with device.use(Harness()) if harness else contextlib.nullcontext():
         if not harness and device.available():
@@ -459,7 +459,7 @@ def test_gpu_rows_are_measured_or_say_why_not(harness, tmp_path, capsys, monkeyp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("harness", [True, False], ids=["kernel harness", "no device"])
-def test_gpu_factors_are_measured_or_say_why_not(harness, tmp_path, capsys, monkeypatch):
+def test_gpu_factors_are_measured_or_give_a_reason(harness, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(ildl.GENERATED, "saddle", lambda: ms.datasets.kkt(90, 30))
     monkeypatch.setitem(parac.PROBLEMS, "grid", parac.Problem(lambda: ms.datasets.grid2d(9, 9)))
     with device.use(Harness()) if harness else contextlib.nullcontext():
@@ -501,7 +501,7 @@ raise SystemExit(gpu.main(sys.argv[1:]))
 
 
 @pytest.mark.slow
-def test_gpu_rows_go_on_in_a_new_process_where_one_loses_the_device(tmp_path, capfd, monkeypatch):
+def test_gpu_rows_continue_after_a_lost_device(tmp_path, capfd, monkeypatch):
     """In the warm-up, by a crash, and by a kernel that does not end."""
     out = tmp_path / "gpu.json"
     monkeypatch.setenv("HANGS", str(tmp_path / "hangs"))
@@ -542,7 +542,7 @@ def test_gpu_sizes_span_20k_to_4m(monkeypatch, tmp_path):
     assert gpu.default_meshes() == ["scan-0", "scan-1", "igea", "scan-2", "scan-3", "scan-4"]
 
 
-def test_gpu_rows_that_would_not_end_in_time_are_left_out(monkeypatch):
+def test_gpu_rows_beyond_the_time_limit_are_left_out(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(gpu.time, "perf_counter", lambda: now[0])
     budget = gpu.Budget(100)
@@ -561,7 +561,7 @@ def test_gpu_rows_stop_at_the_budget(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_parac_measures_judges_and_writes(tmp_path, monkeypatch, capsys):
+def test_parac_results_are_measured_and_written(tmp_path, monkeypatch, capsys):
     tiny = parac.Problem(lambda: ms.datasets.grid2d(20, 20), (60, 60, 60), multigrid=0.0, nanoseconds=1e9)
     monkeypatch.setattr(parac, "PROBLEMS", {"tiny": tiny})
     monkeypatch.setattr(parac, "SHARED", 1)
@@ -581,7 +581,7 @@ def test_parac_measures_judges_and_writes(tmp_path, monkeypatch, capsys):
         assert bars["tiny, amd: factor, ns per entry of G"] == bound
 
 
-def test_updates_are_measured_beside_cholmod_where_it_is(tmp_path, capsys):
+def test_updates_are_compared_with_cholmod(tmp_path, capsys):
     from benchmarks import updates
 
     out = tmp_path / "updates.json"
@@ -595,7 +595,7 @@ def test_updates_are_measured_beside_cholmod_where_it_is(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_solver_that_takes_too_long_is_stopped_and_said_so(tmp_path):
+def test_a_slow_solver_is_stopped_and_reported(tmp_path):
     import meshsolve as ms
 
     A = ms.datasets.grid2d(150, 150)
@@ -625,7 +625,7 @@ def test_a_stopped_peer_is_a_lower_bound():
     assert judged(4, a={"failed": "no"}) == []
 
 
-def test_lu_on_a_gpu_stands_beside_the_others(capsys):
+def test_lu_on_a_gpu_is_in_the_table(capsys):
     options = glu.parser().parse_args(["--threads", "1", "--repeat", "1", "--device", "cuda"])
     with device.use(Harness()):
         rows = {row["solver"]: row for row in glu.measure("chains-1000k", circuits.circuit("chains", 4), options)}
@@ -663,7 +663,7 @@ def test_circuits_over_time_have_one_solution(tmp_path, capsys):
     assert len({r["newton_steps"] for r in rows if r["problem"] == "diodes-1k" and r["loop"] == "lu"}) == 1
 
 
-def test_the_speed_of_circuits_is_what_its_result_file_says():
+def test_circuit_speeds_match_the_result_file():
     page = (ROOT / "docs" / "circuits.md").read_text(encoding="utf-8")
     named = re.search(r"`benchmarks/(results/ngspice-\S+\.json)`", page)[1]
     assert ngspice.table(json.loads((ROOT / "benchmarks" / named).read_text())["rows"]) in page
@@ -677,7 +677,7 @@ def test_a_deck_in_meshsolve_and_in_ngspice(monkeypatch):
     assert "| divider | 3 | 1,000 |" in ngspice.table([row])
 
 
-def test_the_guide_to_incomplete_factors_is_what_its_result_file_says():
+def test_the_guide_to_ildl_matches_the_result_file():
     page = (ROOT / "docs" / "indefinite.md").read_text()
     named = re.search(r"`benchmarks/(results/ildl_guide-\S+\.json)`", page)[1]
     rows = json.loads((ROOT / "benchmarks" / named).read_text())["rows"]

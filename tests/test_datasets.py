@@ -71,7 +71,7 @@ def test_contrast_grids():
     assert 1 <= weights[weights > 0].min() < 10 and 1e5 < weights.max() <= 1e6
 
 
-def test_graphs_look_like_what_they_are_named_after():
+def test_graphs_have_the_properties_of_their_names():
     delaunay, road = ds.delaunay(2000, 3), ds.road_like(2000, 3)
     assert delaunay.diagonal().mean() == pytest.approx(6, abs=0.1) and 2.2 < road.diagonal().mean() < 2.5
     assert abs(road.multiply(delaunay)).sum() > 0 and (abs(road) > abs(delaunay)).nnz == 0             # every road is an edge
@@ -107,7 +107,7 @@ def test_saddle_points(name):
     assert (np.count_nonzero(values > 0), np.count_nonzero(values < 0)) == (positive, negative)
 
 
-def test_stokes_velocities_see_no_constant_pressure():
+def test_a_constant_pressure_is_in_the_null_space():
     A = ds.stokes(4).toarray()
     velocities = 2 * 4 * 3
     first = -A[:velocities, velocities:].sum(axis=1)              # the gradient of the pinned cell's pressure
@@ -254,6 +254,6 @@ def test_average_degrees_of_roads():
         assert ds.road_like(3000, degree=degree).diagonal().mean() == pytest.approx(average, abs=0.05)
 
 
-def test_scans_are_as_large_as_is_said():
+def test_scans_have_the_documented_sizes():
     for n, most in ((1000, 1.2), (2000, 1.2), (10_000, 1.11)):
         assert n <= len(ds.scan_like(n).vertices) <= most * n

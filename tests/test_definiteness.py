@@ -33,7 +33,7 @@ UNSEEN = {"definite": sp.csr_array(GRID + sp.eye_array(N)), "a Laplacian": GRID,
 
 
 @pytest.mark.parametrize("name", [*SEEN, *UNSEEN])
-def test_what_diagonal_and_sum_tell(name):
+def test_definiteness_from_diagonal_and_sum(name):
     A = (SEEN | UNSEEN)[name]
     M = as_symmetric(A)
     assert is_surely_indefinite(M, *M.row_sums()) == (name in SEEN)
@@ -42,7 +42,7 @@ def test_what_diagonal_and_sum_tell(name):
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_what_is_seen_is_not_tried(monkeypatch, name):
+def test_matrices_seen_to_be_indefinite_are_not_factored(monkeypatch, name):
     def refuse(*args, **options):
         raise AssertionError("a Cholesky factorization was tried")
 
@@ -56,7 +56,7 @@ def test_what_is_seen_is_not_tried(monkeypatch, name):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_what_was_analysed_for_cholesky_serves_ldl(monkeypatch, threads):
+def test_ldl_reuses_the_analysis_of_cholesky(monkeypatch, threads):
     """The matrix is ordered and analyzed once, and the factor uses that ordering."""
     A = late()
     b = A @ np.arange(1.0, N + 1)
@@ -80,7 +80,7 @@ def test_what_was_analysed_for_cholesky_serves_ldl(monkeypatch, threads):
     assert np.allclose(A @ x, b) and np.allclose(A @ F(b), b)
 
 
-def test_the_time_of_an_analysis_is_told_once():
+def test_the_time_of_an_analysis_is_reported_once():
     """Escalation shares the analysis between the incomplete and the complete factor, whose time was counted twice."""
     M = as_symmetric(late())
     sym = analyzed(System(M), "auto", 0, 1)
@@ -90,7 +90,7 @@ def test_the_time_of_an_analysis_is_told_once():
     assert not skipped.report.facts["flops"] and np.array_equal(first.L.data, last.L.data)
 
 
-def test_an_indefinite_matrix_that_does_not_fit_is_refused_whoever_found_it_out(monkeypatch):
+def test_indefinite_matrices_beyond_memory_are_refused(monkeypatch):
     """Refused by the number of rows, before any computation."""
     A = sp.diags_array(np.where(np.arange(400_000) % 2, 1.0, -1.0)).tocsr()
     monkeypatch.setattr(memory, "available_memory", lambda: 100 * A.shape[0])

@@ -18,7 +18,7 @@ LATE = ("scipy.ndimage", "scipy.io", "scipy.spatial", "scipy.optimize", "scipy.s
         "cupyx", "polyscope", "meshio", "nvmath")
 
 
-def test_import_waits_for_nothing_that_it_may_not_need():
+def test_optional_packages_are_imported_lazily():
     """numpy, scipy.sparse and its linalg are needed (90 % of the time); everything else is imported on use."""
     code = f"import sys, meshsolve.cli; print([name for name in {LATE} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -26,7 +26,7 @@ def test_import_waits_for_nothing_that_it_may_not_need():
 
 
 @pytest.mark.parametrize("module", [ms, ms.order, ms.apps, ms.apps.circuit, ms.datasets, ms.torch], ids=lambda m: m.__name__)
-def test_completion_offers_what_is_public_and_nothing_else(module):
+def test_completion_offers_only_public_names(module):
     assert dir(module) == sorted(module.__all__)
     assert all(getattr(module, name) is not None for name in module.__all__)
 

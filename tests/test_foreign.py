@@ -72,7 +72,7 @@ def test_unsymmetric_and_complex_tensors(layout):
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_tensors_that_are_not_read_are_refused_by_name():
+def test_unsupported_tensors_are_refused_by_name():
     torch = pytest.importorskip("torch")
     for T in (tensor(A, "coo").requires_grad_(), tensor(A, "dense").requires_grad_()):
         with pytest.raises(ms.InvalidInputError, match=r"A requires gradients.*meshsolve.torch.solve.*A.detach\(\)"):
@@ -115,7 +115,7 @@ def test_tensors_receive_solutions(name):
         assert np.allclose(F.solve(B.astype(np.float32), out=wide).numpy(), F.solve(B.astype(np.float32)), rtol=1e-5)
 
 
-def test_tensors_receive_what_triangular_systems_and_transposes_give():
+def test_tensors_receive_triangular_and_transposed_solves():
     torch = pytest.importorskip("torch")
     F, G, out = ms.cholesky(A), ms.lu(U), torch.zeros(B.shape, dtype=torch.float64)
     for system in ("A", "L", "Lt"):
@@ -199,7 +199,7 @@ def stand_in(module, **parts):
     (stand_in("graph_tool"), "graph_tool.spectral.adjacency"),
     (stand_in("dask.array.core", shape=(3, 3), __array__=lambda self, *rest: np.eye(3)), r"A.compute\(\)|L.compute\(\)"),
 ], ids=["networkx", "igraph", "graph_tool", "dask"])
-def test_graphs_are_refused_with_what_makes_a_matrix_of_them(name, thing, says):
+def test_the_error_of_a_graph_names_the_conversion(name, thing, says):
     with pytest.raises(ms.InvalidInputError, match=says):
         TAKES_MATRIX[name](thing)
 
@@ -220,13 +220,13 @@ EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]
 @pytest.mark.parametrize("edges", [EDGES, np.array(EDGES), np.array(EDGES).T, [(i, j, 0.5) for i, j in EDGES], set(EDGES), {0: [1], 1: [0]}, iter(EDGES),
                                    [("a", "b"), ("b", "c"), ("c", "a")], (np.arange(5), np.arange(5))],
                          ids=["pairs", "array", "rows", "weighted", "set", "dict", "iterator", "names", "two arrays"])
-def test_lists_of_edges_are_refused_with_what_makes_a_matrix_of_them(edges):
+def test_the_error_of_an_edge_list_names_the_conversion(edges):
     for take in (ms.cholesky, ms.graph_laplacian, ms.order.amd):
         with pytest.raises(ms.InvalidInputError, match=r"coo_array\(\(weights, \(i, j\)\), shape=\(n, n\)\)"):
             take(edges)
 
 
-def test_what_is_no_list_of_edges_is_not_called_one():
+def test_other_lists_are_not_called_edge_lists():
     for other in (np.full((5, 3), 0.5), np.ones((5, 4)), sp.csr_array((5, 2))):
         with pytest.raises(ms.InvalidInputError, match="square, got 5 x [2-4]$"):
             ms.cholesky(other)
@@ -238,7 +238,7 @@ def test_arrays_of_pydata():
         assert all(np.array_equal(solved(take(M)), solved(take(A))) for take in TAKES_MATRIX.values())
 
 
-def test_what_pydata_and_pandas_offer():
+def test_conversions_of_pydata_and_pandas():
     """Stand-ins for libraries that are not installed, with the attributes that are read."""
     like = {"ndim": 2, "shape": A.shape, "fill_value": 0.0}
     F, coo = ms.cholesky(A), stand_in("sparse.coo", to_scipy_sparse=lambda self: A, **like)

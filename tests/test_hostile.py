@@ -124,7 +124,7 @@ def test_a_write_that_fails_midway_leaves_the_old_file(suffix, tmp_path, monkeyp
 
 
 @pytest.mark.slow
-def test_a_picture_that_fails_midway_leaves_nothing(tmp_path, monkeypatch):
+def test_a_picture_that_fails_midway_leaves_no_file(tmp_path, monkeypatch):
     def broken(part, panels, captions, title, scale):
         part.write_bytes(b"half")
         raise KeyboardInterrupt

@@ -26,7 +26,7 @@ B = np.random.default_rng(0).standard_normal((N, 3))
 
 
 @pytest.mark.parametrize("A, method", [(SPD, "cholesky"), (INDEFINITE, "ldl"), (UNSYMMETRIC, "lu"), (COMPLEX, "lu")])
-def test_factorized_stands_in_for_scipys(A, method):
+def test_factorized_replaces_that_of_scipy(A, method):
     solve = ms.factorized(A)
     assert solve.report.facts["method"] == solve.report.as_dict()["method"] == method
     reference = spla.factorized(A.tocsc())
@@ -37,7 +37,7 @@ def test_factorized_stands_in_for_scipys(A, method):
 
 
 @given(st.integers(1, 12), st.integers(0, 10**6), st.sampled_from(["symmetric", "positive", "any", "complex"]))
-def test_factorized_solves_whatever_is_regular(n, seed, kind):
+def test_factorized_solves_any_regular_matrix(n, seed, kind):
     rng = np.random.default_rng(seed)
     A = np.where(rng.random((n, n)) < 0.5, rng.standard_normal((n, n)), 0)
     A = A + A.T if kind == "symmetric" else A @ A.T + np.eye(n) if kind == "positive" else A + 1j * A.T if kind == "complex" else A
@@ -53,7 +53,7 @@ def test_factorized_solves_whatever_is_regular(n, seed, kind):
         assert kind != "positive" or solve.report.facts["method"] == "cholesky"
 
 
-def test_factorized_refuses_what_is_singular():
+def test_factorized_refuses_singular_matrices():
     with pytest.raises(ms.SingularMatrixError, match="zero pivot.*pin=True") as caught:
         ms.factorized(LAPLACIAN)
     assert caught.value.index in range(40)
@@ -176,7 +176,7 @@ def test_meshes_of_meshio(make):
         ms.Mesh.from_meshio(make(SQUARE, [("tetra", np.array([[0, 1, 2, 4]]))]))
 
 
-def test_there_and_back_through_meshio():
+def test_round_trip_through_meshio():
     pytest.importorskip("meshio")
     mesh = ms.datasets.icosphere(1)
     again = ms.Mesh.from_meshio(mesh.to_meshio())
@@ -208,7 +208,7 @@ def right_hand_side(name, n):
 
 @pytest.mark.parametrize("name", FACTORS)
 @pytest.mark.parametrize("through", [lambda F: pickle.loads(pickle.dumps(F)), copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
-def test_factors_travel(name, through):
+def test_factors_are_pickled(name, through):
     make, A = FACTORS[name]
     F = make(A)
     b = right_hand_side(name, F.shape[0])
@@ -243,7 +243,7 @@ def test_a_copy_refactors_for_itself(name, through):
     assert np.array_equal(G.solve(b, **given), y)
 
 
-def test_a_factor_with_new_pivots_travels():
+def test_a_factor_with_new_pivots_is_pickled():
     A = sp.csr_array(UNSYMMETRIC - sp.diags_array(UNSYMMETRIC.diagonal()) + 1e-17 * sp.eye_array(N))
     F = ms.lu(UNSYMMETRIC).refactor(A)
     assert F.report.facts["repivoted"]
@@ -251,7 +251,7 @@ def test_a_factor_with_new_pivots_travels():
     assert np.array_equal(G.solve(B), F.solve(B)) and np.array_equal(G.row_perm, F.row_perm)
 
 
-def test_factors_on_the_gpu_travel(cuda):
+def test_factors_on_the_gpu_are_pickled(cuda):
     A, b = ms.datasets.grid2d(12, 12, boundary="dirichlet"), np.arange(144.0)
     for F in (ms.cholesky(A, device="cuda"), ms.cholesky(A, fixed=[5, 17], device="cuda"), ms.parac(A, device="cuda"),
               ms.lu(A, engine="fronts", device="cuda"), ms.lu(A, engine="columns", device="cuda"),
@@ -270,7 +270,7 @@ def test_factors_go_to_other_processes():
         assert np.array_equal(pool.apply(solved, (F, B)), F.solve(B))
 
 
-def test_orderings_and_analyses_travel():
+def test_orderings_and_analyses_are_pickled():
     A = ms.datasets.grid2d(30, 30, boundary="dirichlet")
     for name in ("nested_dissection", "amd", "rcm"):
         o = getattr(ms.order, name)(A)

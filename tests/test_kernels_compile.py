@@ -39,7 +39,7 @@ def test_no_kernel_spills():
                 assert numbers["spill_stores"] == numbers["spill_loads"] == 0, (kernel, numbers)
 
 
-def test_kernels_that_ask_for_all_shared_memory_leave_room_for_their_own():
+def test_dynamic_shared_memory_leaves_space_for_static():
     """The limit per block is for dynamic and static shared memory together."""
     beside = {"factor/lu/fronts/fronts.cu": 0, "factor/ldlt/complete.cu": STATIC}
     for file, room in beside.items():
@@ -47,7 +47,7 @@ def test_kernels_that_ask_for_all_shared_memory_leave_room_for_their_own():
         assert panels and all(numbers["shared"] <= room for machines in panels.values() for numbers in machines.values())
 
 
-def test_limits_are_of_kernels_that_exist():
+def test_limits_name_existing_kernels():
     assert {file for file in limits()} == {file.relative_to(nvrtc.PACKAGE).as_posix() for file in nvrtc.sources()}
 
 
@@ -62,7 +62,7 @@ def test_the_report_is_read_as_ptxas_writes_it():
 @pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("name", ["parac/ordered", "parac/rounds", "ildl/rows"])
-def test_factors_that_are_the_cpus_to_the_bit_add_as_it_does(name):
+def test_bitwise_equal_factors_do_not_contract_products(name):
     """A fused multiply-add in sums or samples would change bits, and then samples or pivots, compared with the CPU."""
     ptx = nvrtc.run(nvrtc.PACKAGE / f"factor/{name}.cu", 90, "-DMESHSOLVE_UNFUSED")[1]
     assert "div.rn.f64" in ptx and "fma.rn.f64" not in ptx

@@ -56,7 +56,7 @@ def test_least_of_all(machine, line, folders, left):
     assert memory.available_memory() == left
 
 
-def test_nobody_says(machine, tmp_path):
+def test_unknown_memory(machine, tmp_path):
     (tmp_path / "meminfo").unlink()
     assert memory.available_memory() is None
     memory.ensure_memory(2**60, "a factor")
@@ -65,21 +65,21 @@ def test_nobody_says(machine, tmp_path):
 @pytest.mark.parametrize("call", [
     ms.analyze, ms.cholesky, ms.lu, ms.ildl, ms.parac, ms.order.amd, lambda A: ms.solve(A, np.ones(3)),
     lambda A: ms.solve(A, np.ones(3), method="parac"), lambda A: ms.solve(A, np.ones(3), method="ildl")])
-def test_rows_without_entries_are_counted_before_they_are_laid_out(machine, call):
+def test_empty_rows_are_counted_before_allocation(machine, call):
     """Two billion rows and one entry: the arrays of an analysis would exhaust the memory of the machine."""
     machine("0::/a", {"a": second(4 * GIB, GIB)})
     with pytest.raises(ms.OutOfMemoryError, match="2,000,000,000 rows takes .* 3.00 GiB are available"):
         call(sp.coo_array(([1.0], ([0], [0])), shape=(2 * 10**9, 2 * 10**9)))
 
 
-def test_a_file_of_few_entries_and_many_rows_is_not_laid_out(machine, tmp_path):
+def test_a_file_of_many_empty_rows_is_refused(machine, tmp_path):
     machine("0::/a", {"a": second(4 * GIB, GIB)})
     (tmp_path / "a.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2000000000 2000000000 1\n1 1 1.0\n")
     with pytest.raises(ms.OutOfMemoryError, match="a.mtx with its 2,000,000,000 rows"):
         ms.datasets.load_matrix(tmp_path / "a.mtx")
 
 
-def test_a_refactorization_takes_nothing_for_a_row(machine, monkeypatch):
+def test_a_refactorization_needs_no_memory_for_rows(machine, monkeypatch):
     """Without memory for an analysis it iterates."""
     A = ms.datasets.grid2d(30, 30) + sp.eye_array(900)
     factors = [ms.cholesky(A), ms.lu(A), ms.ildl(A, fill_level=None)]
@@ -129,7 +129,7 @@ except MemoryError as e:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and fixed places of Linux")
-def test_a_buffer_that_was_never_made_gives_nothing_back():
+def test_an_unallocated_buffer_frees_nothing():
     """Unmapping address 0 could unmap the interpreter itself, if it is not relocatable."""
     done = subprocess.run([sys.executable, "-c", NO_ROOM], capture_output=True, text=True)
     if done.returncode == 77:
@@ -158,7 +158,7 @@ _core.keep_free_memory(10**7, 2)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc and limits of Linux")
-def test_room_for_phases_is_made_once_and_no_more_than_is_used():
+def test_phases_share_one_workspace():
     """32 bytes per entry, from 8 MB to 32 MB in total, in huge pages at the end of the heap. Failure to reserve them is no error."""
     done = subprocess.run([sys.executable, "-c", ROOM_FOR_PHASES], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -60,5 +60,5 @@ def test_a_run_without_faults_is_one_process(run):
 
 
 @pytest.mark.slow
-def test_where_no_test_begins_it_ends(run, tmp_path):
+def test_a_run_without_tests_ends(run, tmp_path):
     assert on_gpu.main([str(tmp_path / "nowhere")]) == 4 and on_gpu.main(["-k", "nothing", str(pathlib.Path(__file__))]) == 5

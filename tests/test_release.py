@@ -20,7 +20,7 @@ def test_one_version():
     assert ms.__version__ in (VERSION, "0.0.0+source")
 
 
-def test_wheels_are_built_for_every_python_that_is_supported():
+def test_wheels_cover_every_supported_python():
     oldest = PROJECT["project"]["requires-python"].removeprefix(">=").replace(".", "")
     built = {tag.removesuffix("-*") for tag in PROJECT["tool"]["cibuildwheel"]["build"]}
     abi3 = PROJECT["tool"]["scikit-build"]["wheel.py-api"] if "wheel.py-api" in PROJECT["tool"]["scikit-build"] else PROJECT["tool"]["scikit-build"]["wheel"]["py-api"]
@@ -31,7 +31,7 @@ def test_wheels_are_built_for_every_python_that_is_supported():
 
 
 @pytest.mark.parametrize("file", ["native/memory/buffer.cpp", "native/threads/parallel.cpp", "native/dense/dense.cpp"])
-def test_what_one_system_alone_has_is_guarded(file):
+def test_system_headers_are_guarded(file):
     """Headers of POSIX, glibc and x86 are included under a condition, and only in these files."""
     text, depth = (ROOT / "meshsolve" / file).read_text(), 0
     for line in text.splitlines():
@@ -39,7 +39,7 @@ def test_what_one_system_alone_has_is_guarded(file):
         assert depth or not re.match(r"#include <(pthread|malloc|sys/|cpuid|unistd)", line), line
 
 
-def test_no_other_file_includes_what_one_system_alone_has():
+def test_no_other_file_includes_system_headers():
     guarded = {"buffer.cpp", "parallel.cpp", "dense.cpp"}
     for path in [*(ROOT / "meshsolve").rglob("*.cpp"), *(ROOT / "meshsolve").rglob("*.hpp")]:
         found = re.search(r"#include <(pthread|malloc|sys/|cpuid|unistd|dlfcn|windows)[^>]*>|std::(atomic_ref|aligned_alloc)\b|__builtin_cpu", path.read_text())
@@ -64,7 +64,7 @@ def commands(name):
 WORKFLOWS = ["test", "sanitize", "wheels", "docs"]
 
 
-def test_every_workflow_is_looked_at():
+def test_every_workflow_is_checked():
     assert sorted(path.stem for path in (ROOT / ".github" / "workflows").iterdir()) == sorted(WORKFLOWS)
 
 
@@ -107,7 +107,7 @@ def test_only_a_tag_is_published():
     assert [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})] == ["publish"]
 
 
-def test_the_readmes_command_is_what_the_workflow_runs():
+def test_the_workflow_runs_the_command_of_the_readme():
     assert "bash .ci/run" in commands("test") and "bash scripts/test.sh" in (ROOT / ".ci" / "run").read_text()
     pythons = {case["python"] for case in workflow("test")["jobs"]["test"]["strategy"]["matrix"]["include"]}
     assert PROJECT["project"]["requires-python"].removeprefix(">=") in pythons

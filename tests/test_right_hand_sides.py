@@ -65,7 +65,7 @@ ANSWERS = {"f": "f", "d": "d", "F": "F", "D": "D", "g": "d", "e": "d", "b": "d"}
 
 
 @pytest.mark.parametrize("name", FACTORS)
-def test_answers_of_factors_have_the_precision_of_the_right_hand_side(name):
+def test_solutions_of_factors_have_the_precision_of_b(name):
     F, rng = FACTORS[name](), np.random.default_rng(0)
     for kind, answer in ANSWERS.items():
         if name == "lu of complex A" and kind != "F":
@@ -82,7 +82,7 @@ def test_answers_of_factors_have_the_precision_of_the_right_hand_side(name):
                 F.solve(b, out=np.empty(shape, "d" if x.dtype.kind == "c" else "D"))
 
 
-def test_verbs_that_look_at_residuals_answer_in_double_precision():
+def test_calls_that_measure_residuals_return_float64():
     b = np.ones(N, np.complex64)
     for given in (b, b.real):
         answer = complex if given.dtype.kind == "c" else float
@@ -114,7 +114,7 @@ def test_any_right_hand_side(name, kind):
 
 @pytest.mark.parametrize("factor", [lambda: ms.cholesky(SPD), lambda: ms.lu(UNSYMMETRIC), lambda: ms.lu(UNSYMMETRIC, engine="columns"),
                                     lambda: ms.ildl(INDEFINITE), lambda: ms.parac(LAPLACIAN)])
-def test_a_float32_right_hand_side_takes_out_in_either_precision(factor):
+def test_out_of_either_precision_for_a_float32_b(factor):
     F, b = factor(), np.zeros((N, 2), np.float32)
     b[[2, 7]] = 1, -1
     for given in (b, b[:, 0]):
@@ -147,14 +147,14 @@ def test_no_columns_and_lists_on_the_gpu(cuda, name):
 
 
 @pytest.mark.parametrize("A", [SPD, LAPLACIAN, INDEFINITE, UNSYMMETRIC], ids=["definite", "singular", "indefinite", "unsymmetric"])
-def test_solve_is_not_judged_by_what_float32_rounds_away(A):
+def test_solve_ignores_the_rounding_of_float32(A):
     b = (A @ np.linspace(-1, 1, N)).astype(np.float32)
     b -= b.mean() if A is LAPLACIAN else 0
     x, info = ms.solve(A, b, rtol=1e-6 if A is LAPLACIAN else 1e-12)
     assert info.converged and x.dtype == np.float64
 
 
-def test_solve_warns_where_rounding_keeps_the_residual_large():
+def test_solve_warns_if_rounding_keeps_the_residual_large():
     A = np.diag([1e-12, 1.0]) + 1e-7 * np.array([[0, 1.0], [1.0, 0]])       # the pivot of row 0 cancels almost completely
     A[0, 0] = 1e-14 * (1 + 1e-9)
     with pytest.warns(ms.ConvergenceWarning, match="above rtol = 1e-10: A is singular, badly scaled"):
@@ -164,7 +164,7 @@ def test_solve_warns_where_rounding_keeps_the_residual_large():
 
 @pytest.mark.parametrize("method", ["auto", "parac"])
 @pytest.mark.parametrize("kind", ["a vector", "one column", "complex", "no columns", "int8"])
-def test_the_residual_of_a_singular_system_tells_of_means_that_are_taken_out(method, kind):
+def test_residuals_of_singular_systems_include_means(method, kind):
     b = np.zeros((N, 2))
     b[[2, 4]] = 1
     b = KINDS[kind](b)
@@ -182,7 +182,7 @@ def test_the_residual_of_a_singular_system_tells_of_means_that_are_taken_out(met
 
 
 @pytest.mark.parametrize("method", ["cholesky", "lu", "ildl", "parac"])
-def test_solve_tells_plain_numbers_of_a_block(method):
+def test_solve_reports_plain_numbers_for_a_block(method):
     info = ms.solve(SPD, np.ones((N, 3)), method)[1]
     assert type(info.iterations) is int and type(info.relative_residual) is float and type(info.converged) is bool
 
@@ -195,7 +195,7 @@ def obtuse(seed, stretch):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_laplacian_with_negative_weights_is_solved_with_mean_zero(seed):
+def test_negative_weights_give_solutions_of_mean_zero(seed):
     L = sp.csr_array(ms.cotan_laplacian(obtuse(seed, 4.0)))
     both = sp.csr_array(sp.block_diag([L, 1e-3 * L @ L]))
     n = L.shape[0]
@@ -245,7 +245,7 @@ def test_any_unit_of_measure(scale):
             ms.cholesky(scale * SPD, precision=precision)
 
 
-def test_a_right_hand_side_that_does_not_fit_is_refused_before_anything_is_factored(monkeypatch):
+def test_wrong_sizes_of_b_are_refused_first(monkeypatch):
     solving = sys.modules["meshsolve.api.solving"]
     monkeypatch.setattr(solving, "lu", None)
     monkeypatch.setattr(solving.Problem, "analysis", None)
@@ -264,7 +264,7 @@ DIRECT = {
 
 
 @pytest.mark.parametrize("name", DIRECT)
-def test_a_column_has_the_same_bits_alone_and_among_any_others(name):
+def test_a_column_has_the_same_bits_in_any_block(name):
     solve, B = DIRECT[name](), np.random.default_rng(0).standard_normal((GRID.shape[0], 17))
     alone = np.stack([solve(b) for b in B.T], axis=1)
     assert abs(GRID @ alone - B).max() < (1e-2 if name == "single" else 1e-10)

@@ -38,7 +38,7 @@ def run(clone, script, *arguments, cwd):
     return done, notes.read_text().splitlines() if notes.exists() else []
 
 
-def test_the_demo_takes_the_users_mesh_from_where_the_user_stands(clone, tmp_path):
+def test_the_demo_finds_meshes_in_the_working_directory(clone, tmp_path):
     (tmp_path / "meshes").mkdir()
     mesh = tmp_path / "meshes" / "my scan.ply"
     mesh.write_text("ply")
@@ -49,14 +49,14 @@ def test_the_demo_takes_the_users_mesh_from_where_the_user_stands(clone, tmp_pat
         assert notes[-1].startswith("meshsolve mcf " + str(mesh).replace(" ", "\\ ") + " -o ")
 
 
-def test_the_demo_makes_a_mesh_where_none_is_given(clone, tmp_path):
+def test_the_demo_makes_a_mesh_if_no_file_is_given(clone, tmp_path):
     done, notes = run(clone, "demo.sh", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert notes[-2].startswith("python -P data/make_data.py -o data/scan.ply")
     assert notes[-1].startswith("meshsolve mcf data/scan.ply ")
 
 
-def test_the_demo_says_that_a_file_is_not_there_before_it_installs(clone, tmp_path):
+def test_the_demo_checks_for_the_file_before_installing(clone, tmp_path):
     done, notes = run(clone, "demo.sh", "none.obj", cwd=tmp_path)
     assert done.returncode == 1 and "none.obj" in done.stderr
     assert notes == []

@@ -38,7 +38,7 @@ SYSTEMS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [None, 3])
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_the_solution_of_the_host_on_the_side_of_b(gpu, name, columns):
+def test_the_solution_of_the_host_on_the_device_of_b(gpu, name, columns):
     A, method, asked = SYSTEMS[name]
     b = A @ np.random.default_rng(0).standard_normal((A.shape[0],) if columns is None else (A.shape[0], columns))
     expected, _ = ms.solve(A, b, asked, device="cpu")
@@ -52,7 +52,7 @@ def test_the_solution_of_the_host_on_the_side_of_b(gpu, name, columns):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_device_cpu_returns_x_on_the_side_of_b(gpu, name):
+def test_device_cpu_returns_x_on_the_device_of_b(gpu, name):
     A, method, asked = SYSTEMS[name]
     b = A @ np.arange(A.shape[0])
     expected, _ = ms.solve(A, b, asked, device="cpu")
@@ -60,7 +60,7 @@ def test_device_cpu_returns_x_on_the_side_of_b(gpu, name):
     assert device.holds(x) and np.array_equal(device.to_host(x), expected) and info.method == method
 
 
-def test_iterations_with_the_diagonal_and_with_a_factor_share_the_matrix(gpu, monkeypatch):
+def test_jacobi_and_factor_iterations_share_the_matrix(gpu, monkeypatch):
     """It is uploaded once."""
     A = SYSTEMS["parac asked for"][0]
     b, sizes, to_device = A @ np.arange(A.shape[0]), [], device.backend().to_device
@@ -96,7 +96,7 @@ def count_as_large(monkeypatch, iteration):
 
 
 @pytest.mark.parametrize("columns", [None, 3, 5])
-def test_definite_matrices_of_no_graph_are_tried_with_the_diagonal(gpu, monkeypatch, columns):
+def test_other_definite_matrices_are_tried_with_the_diagonal(gpu, monkeypatch, columns):
     A = spd(grid(15, 12))
     b = np.random.default_rng(0).standard_normal((180,) if columns is None else (180, columns))
     for iteration, method in ((1e-6, "jacobi"), (1e9, "cholesky")):
@@ -155,7 +155,7 @@ def test_a_factor_lies_on_the_requested_device(gpu, monkeypatch, name):
 
 @pytest.mark.parametrize("power", [-900, 900])
 @pytest.mark.parametrize("method", ["cholesky", "lu", "parac"])
-def test_right_hand_sides_whose_squares_leave_the_range(gpu, method, power):
+def test_right_hand_sides_whose_squares_overflow_or_underflow(gpu, method, power):
     A = spd(grid(9, 8))
     b = A @ np.arange(72.0) * 2.0**power
     x, info = ms.solve(A, b, method, device="cuda")
@@ -192,7 +192,7 @@ def test_methods_without_gpu_are_refused_and_auto_uses_the_host(gpu):
         ms.solve(K, np.ones(42), device="gpu")
 
 
-def test_arrays_are_cupys(gpu):
+def test_arrays_are_those_of_cupy(gpu):
     A = spd(grid(9, 8))
     x, _ = ms.solve(there(A), there(np.ones(72)))
     assert isinstance(x, Array if device.backend().name == "harness" else device.xp().ndarray)

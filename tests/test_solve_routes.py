@@ -78,7 +78,7 @@ def test_the_tolerance_is_that_of_the_caller(rtol):
     assert info.method == "jacobi" and 0.01 * rtol < relative(EASY, x, b) <= 1.01 * rtol
 
 
-def test_a_tolerance_that_no_iteration_reaches_takes_the_factor():
+def test_an_unreachable_tolerance_takes_the_factor():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ms.ConvergenceWarning)
         info = ms.solve(EASY, rhs(EASY), rtol=1e-17)[1]
@@ -174,14 +174,14 @@ def test_no_memory_and_no_better_answer_is_a_warning(monkeypatch):
     assert not info.converged and info.relative_residual == pytest.approx(relative(EASY, x, rhs(EASY)), rel=0.2) and info.relative_residual < 1e-14
 
 
-def test_a_matrix_whose_rows_do_not_fit_into_memory_is_refused(monkeypatch):
+def test_a_matrix_of_too_many_rows_for_memory_is_refused(monkeypatch):
     from meshsolve import memory
     monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(ms.OutOfMemoryError, match="rows"):
         ms.solve(sp.eye_array(2_000_000), np.ones(2_000_000))
 
 
-def test_negative_curvature_spares_the_cholesky_factorization(no_factor, eager):
+def test_negative_curvature_avoids_the_cholesky_attempt(no_factor, eager):
     """Conjugate gradients find out that a matrix with a positive diagonal and a positive sum is indefinite."""
     A = sp.lil_array(ms.datasets.grid2d(12, 9) + sp.eye_array(108))
     A[0, 107] = A[107, 0] = 40.0

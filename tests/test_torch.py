@@ -72,7 +72,7 @@ def test_sparse_tensors(layout):
     assert torch.allclose(A.grad.to_dense()[tuple(indices)], expected) and torch.allclose(b.grad, y)
 
 
-def test_duplicates_are_summed_and_each_has_its_gradient():
+def test_duplicates_are_summed_and_have_gradients():
     indices = torch.tensor([[0, 0, 1], [0, 0, 1]])
     values = torch.tensor([1.0, 1.0, 4.0], dtype=torch.float64, requires_grad=True)
     x = ms.torch.solve((indices, values), torch.tensor([2.0, 4.0], dtype=torch.float64))
@@ -81,7 +81,7 @@ def test_duplicates_are_summed_and_each_has_its_gradient():
     assert torch.allclose(values.grad, torch.tensor([-0.5, -0.5, -0.25], dtype=torch.float64))
 
 
-def test_single_precision_comes_back_as_it_went_in():
+def test_single_precision_is_kept():
     indices, values, b = problem("real")
     x = ms.torch.solve((indices, values.detach().float()), b.detach().float())
     assert x.dtype == torch.float32 and torch.allclose(x.double(), ms.torch.solve((indices, values), b), atol=1e-5)
@@ -123,7 +123,7 @@ def test_a_late_backward_factors_its_own_matrix_again():
     assert torch.allclose(after, alone, rtol=1e-12)
 
 
-def test_the_caller_may_write_to_the_values_between_solve_and_step():
+def test_values_may_change_between_solve_and_step():
     indices, values, b = problem("real")
     solver = ms.torch.Solver()
     for _ in range(3):
@@ -147,7 +147,7 @@ def test_another_kind_of_matrix_gets_another_factor():
     assert seen[:2] == ["cholesky", "lu"] and solver.analyses <= 3
 
 
-def test_a_singular_matrix_is_refused_also_after_a_regular_one():
+def test_a_singular_matrix_after_a_regular_one_is_refused():
     solver, indices = ms.torch.Solver("auto"), torch.tensor([[0, 1, 0, 1], [0, 1, 1, 0]])
     b = torch.ones(2, dtype=torch.float64)
     solver((indices, torch.tensor([1.0, -1, 0, 0], dtype=torch.float64)), b)
@@ -167,7 +167,7 @@ EYE, ONES = (torch.tensor([[0, 1], [0, 1]]), torch.ones(2)), torch.ones(2)
     (torch.eye(3).to_sparse(), ONES, "(3,) or (3, k)"), ((EYE[0], ONES.half()), ONES.half(), "got torch.float16"),
     ((EYE[0], ONES.bfloat16()), ONES.bfloat16(), "got torch.bfloat16"), ((EYE[0], ONES.int()), ONES.int(), "got torch.int32"),
 ])
-def test_what_does_not_fit_is_said(A, b, says):
+def test_wrong_shapes_are_refused(A, b, says):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(ms.InvalidInputError) as caught:
@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_said(A, b, says):
     assert says in str(caught.value)
 
 
-def test_without_pytorch_it_is_said(monkeypatch):
+def test_the_error_without_pytorch(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(ms.InvalidInputError, match="pip install torch"):
         ms.torch.solve(EYE, ONES)
@@ -233,7 +233,7 @@ def test_the_gradient_of_logdet_is_no_constant():
         (g.sum() + diagonal.sum()).backward()
 
 
-def test_logdet_leads_gradients_to_stored_zeros_and_duplicates():
+def test_logdet_has_gradients_at_stored_zeros():
     i = torch.tensor([[0, 1, 2, 0, 1, 1, 2, 0, 2, 1, 0, 2], [0, 1, 2, 1, 0, 2, 1, 2, 0, 1, 2, 0]])
     v = torch.tensor([3.0, 2.0, 4.0, -1.0, -1.0, -1.0, -1.0, 0.0, 0.5, 1.0, 0.0, -0.5], dtype=torch.float64, requires_grad=True)
     ms.torch.logdet((i, v)).backward()
@@ -241,7 +241,7 @@ def test_logdet_leads_gradients_to_stored_zeros_and_duplicates():
     np.testing.assert_allclose(v.grad.numpy(), inverse[tuple(i.numpy())], rtol=1e-13)
 
 
-def test_a_determinant_outlives_other_matrices_of_its_solver():
+def test_a_determinant_survives_later_matrices():
     indices, w, diagonal = definite()
     solver, values = ms.torch.Solver("cholesky"), torch.cat([-w, -w, diagonal]).detach().requires_grad_()
     larger = torch.cat([indices, torch.tensor([[20], [20]])], 1), torch.cat([2 * values.detach(), torch.ones(1, dtype=torch.float64)])
@@ -252,7 +252,7 @@ def test_a_determinant_outlives_other_matrices_of_its_solver():
     assert torch.allclose(values.grad, 3 * torch.linalg.inv(full)[tuple(indices)], rtol=1e-10)
 
 
-def test_logdet_refuses_what_is_not_definite():
+def test_logdet_refuses_indefinite_matrices():
     i = torch.tensor([[0, 1], [0, 1]])
     with pytest.raises(ms.NotPositiveDefiniteError):
         ms.torch.logdet((i, torch.tensor([1.0, -1.0])))
@@ -344,7 +344,7 @@ def test_transforms_of_determinants():
             hessian(ours)(POINT)
 
 
-def test_what_no_transform_does_is_refused():
+def test_unsupported_transforms_are_refused():
     with pytest.raises(ms.InvalidInputError, match="forward-mode derivative of a forward-mode"):
         func.jacfwd(func.jacfwd(energy(mine)))(POINT)
     with pytest.raises(ms.InvalidInputError, match="forward-mode derivative of a forward-mode"):
@@ -399,7 +399,7 @@ def test_derivatives_of_any_order_go_through_sparse_tensors(name):
     (lambda v: torch.sparse_csr_tensor(torch.tensor([0, 2, 3, 4]), torch.tensor([0, 1, 1, 2]), torch.stack([v[0] + v[4], v[3], v[1], v[2]]), (3, 3)), "SparseCompressed"),
     (lambda v: torch.sparse.mm(made(v), ONE), "Matmul"),
 ], ids=["csr of values", "product"])
-def test_second_derivatives_that_pytorch_loses_are_refused(make, node):
+def test_second_derivatives_lost_by_pytorch_are_refused(make, node):
     functional = torch.autograd.functional
     try:
         gradient = functional.jacobian(lambda v: energy(lambda v, b: ms.torch.solve(make(v), b))(v), POINT)

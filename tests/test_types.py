@@ -68,7 +68,7 @@ reveal_type(info.report.seconds)
 
 
 @pytest.mark.slow
-def test_users_see_types_and_wrong_words(tmp_path):
+def test_type_checkers_see_types_and_wrong_names(tmp_path):
     assert (ROOT / "meshsolve" / "py.typed").exists() and ms.__all__
     file = tmp_path / "user.py"
     file.write_text(USER)

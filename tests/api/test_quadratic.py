@@ -74,7 +74,7 @@ def test_a_bilaplacian_in_any_unit():
         check(Q, np.zeros(162), x, info, 0, 1, fixed=(0, 9))
 
 
-def test_one_analysis_serves_many_problems():
+def test_many_problems_share_one_analysis():
     Q = ms.Quadratic(A)
     first = Q.minimize(B, lower=-0.05)[0]
     Q.minimize(-B, upper=0.3)
@@ -90,7 +90,7 @@ def test_bad_input(make, ask, error):
         ms.Quadratic(A, **make).minimize(**{"b": B} | ask)
 
 
-def test_what_has_no_minimum_or_no_point():
+def test_unbounded_and_infeasible_problems():
     with pytest.raises(ms.NotPositiveDefiniteError):
         ms.Quadratic(-A).minimize(B)
     with pytest.warns(ms.ConvergenceWarning, match="no point"):

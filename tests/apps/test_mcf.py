@@ -42,7 +42,7 @@ def sphericity(mesh):
 
 
 @pytest.mark.parametrize("radius, dt, steps", [(1.0, 1e-3, 20), (10.0, 0.5, 10)])
-def test_a_sphere_shrinks_as_known(radius, dt, steps):
+def test_the_radius_of_a_shrinking_sphere(radius, dt, steps):
     sphere = datasets.icosphere(3)
     out, report = mcf(sphere.with_vertices(radius * sphere.vertices + 7), steps=steps, dt=dt)
     r = np.linalg.norm(out.vertices - 7, axis=1)
@@ -65,7 +65,7 @@ def test_one_step_solves_the_stated_system():
     assert np.abs(mcf(mesh, dt=dt)[0].vertices - expected).max() < 1e-12
 
 
-def test_conformalized_steps_keep_the_first_stiffness_and_the_area():
+def test_conformalized_steps_keep_stiffness_and_area():
     """Each step scales its result about the centroid."""
     mesh = bumpy_sphere(2)
     L, dt, at, area = cotan_laplacian(mesh), 0.05, mesh, face_areas(mesh).sum()
@@ -115,7 +115,7 @@ def dumbbell(neck, length):
     return sphere.with_vertices(sphere.vertices * np.stack([length + 0 * x, neck + x ** 2, neck + x ** 2], axis=1))
 
 
-def test_conformalized_flow_opens_the_neck_that_the_plain_one_pinches():
+def test_conformalized_flow_does_not_pinch_a_neck():
     mesh = dumbbell(0.4, 1.5)
     area = face_areas(mesh).sum()
     pinched, _ = mcf(mesh, steps=10, dt=1e-3 * area)
@@ -164,14 +164,14 @@ def test_report_and_callback(conformal):
     assert facts["vertices"] == 162 and facts["faces"] == 320 and facts["steps"] == 3 and "assemble" in str(report)
 
 
-def test_the_mesh_given_is_not_changed():
+def test_the_input_mesh_is_not_changed():
     mesh = bumpy_sphere(2)
     x = mesh.vertices.copy()
     out, _ = mcf(mesh, 2)
     assert np.array_equal(mesh.vertices, x) and not np.allclose(out.vertices, x) and out.faces is mesh.faces
 
 
-def test_a_trimesh_is_taken():
+def test_a_trimesh_is_accepted():
     mesh = bumpy_sphere(2)
     assert np.array_equal(mcf(mesh.to_trimesh())[0].vertices, mcf(mesh)[0].vertices)
 
@@ -179,7 +179,7 @@ def test_a_trimesh_is_taken():
 # ---- smoothing
 
 
-def test_a_hub_fills_the_squared_laplacian():
+def test_the_squared_laplacian_of_a_fan_needs_too_much_memory():
     """Memory is checked before the squared Laplacian is made."""
     n = 300_000
     angle = np.linspace(0, 2 * np.pi, n, endpoint=False)
@@ -190,7 +190,7 @@ def test_a_hub_fills_the_squared_laplacian():
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_smoothing_takes_noise_and_keeps_shape(order):
+def test_smoothing_removes_noise_and_keeps_shape(order):
     sphere = datasets.icosphere(4)
     edge = sphere.edge_lengths.mean()
     noise = 0.2 * edge * np.random.default_rng(0).standard_normal(len(sphere.vertices))
@@ -260,7 +260,7 @@ def test_a_surface_that_vanishes_ends_with_a_warning():
 
 @pytest.mark.parametrize("method, mesh, dt", [("mean curvature", datasets.icosphere(2), 1.0), ("conformalized", dumbbell(0.15, 3), 0.3)],
                          ids=["vanishes", "runs away"])
-def test_after_its_last_step_a_flow_is_where_it_was(method, mesh, dt):
+def test_a_step_that_ends_the_flow_keeps_the_mesh(method, mesh, dt):
     flow, going = Flow(mesh, method), True
     while going:
         before = flow.mesh().vertices, flow.system.area
@@ -338,7 +338,7 @@ def noisy_sphere(level=3, size=0.02):
 
 @pytest.mark.parametrize("keep", ["volume", "area"])
 @pytest.mark.parametrize("fixed", [None, [3, 4, 5]])
-def test_smoothing_keeps_what_is_asked_for(keep, fixed):
+def test_smoothing_keeps_area_or_volume(keep, fixed):
     mesh = noisy_sphere()
     out, report = ms.apps.smooth(mesh, 10.0, keep=keep, fixed=fixed)
     assert np.isclose(report.facts[f"{keep}_after"], report.facts[f"{keep}_before"], rtol=1e-8)

@@ -94,7 +94,7 @@ def test_hostile_meshes_fail_as_on_the_cpu(any_backend):
         mcf(noisy(1), steps=3, dt=1e30, device="cuda")
 
 
-def test_without_a_gpu_the_error_says_what_to_install():
+def test_the_error_without_a_gpu_names_packages():
     if device.available():
         pytest.skip("there is a GPU")
     for call in (mcf, smooth):

@@ -95,7 +95,7 @@ def test_odd_meshes_are_drawn_without_a_warning(tmp_path, mesh):
     lambda p: render(p / "a.png", TRIANGLE, TRIANGLE, values=np.ones((3, 3))),
     lambda p: render(p / "a.png", TRIANGLE, values=np.ones(3), colormap="plain"),
     lambda p: render(p / "a.png", TRIANGLE, values=np.ones(3), lines=-1)], ids=range(13))
-def test_refuses_and_leaves_nothing(tmp_path, call):
+def test_bad_input_writes_no_file(tmp_path, call):
     with pytest.raises(InvalidInputError):
         call(tmp_path)
     assert os.listdir(tmp_path) == []
@@ -108,7 +108,7 @@ def hues(path):
 
 
 @pytest.mark.slow
-def test_values_are_shown_where_they_are(tmp_path):
+def test_values_are_shown_at_their_vertices(tmp_path):
     """Blue to red along an axis, with a scale on the right; without a number the mesh keeps its color."""
     sphere = datasets.icosphere(4)
     along = sphere.vertices[:, 1]
@@ -151,7 +151,7 @@ def band(n, twist=2.0):
     return Mesh(np.concatenate(ends), np.concatenate([np.stack([i, j, n + i], 1), np.stack([n + i, j, n + j], 1)]))
 
 
-def test_thin_triangles_cost_what_they_cover(monkeypatch):
+def test_the_cost_of_thin_triangles_is_their_area(monkeypatch):
     """Their bounding boxes hold a hundred times as many samples as they cover."""
     counts, candidates = [], drawing._candidates
     monkeypatch.setattr(drawing, "_candidates", lambda *given: counts.append(int(given[3].sum())) or candidates(*given))

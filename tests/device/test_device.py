@@ -58,7 +58,7 @@ def test_a_small_problem_starts_no_device():
         assert device.choose("auto", device.AUTO_SIZE - 1, np.ones(3)) == "cpu"
 
 
-def test_a_changed_header_changes_the_source_that_cupy_knows_kernels_by(tmp_path):
+def test_a_changed_header_changes_the_kernel_cache_key(tmp_path):
     (tmp_path / "a.cu").write_text('#include "b/b.cuh"\nkernel\n')
     (tmp_path / "b").mkdir()
     (tmp_path / "b/b.cuh").write_text('#pragma once\n# include "c.hpp"\n#include "b/b.cuh"\n')
@@ -74,7 +74,7 @@ def test_every_header_of_a_kernel_is_in_the_package(file):
     assert source(file).startswith(file.read_text())
 
 
-def test_auto_takes_a_device_for_large_input_or_what_lies_there():
+def test_auto_takes_the_device_for_large_or_device_input():
     with device.use(Harness()):
         assert device.choose("auto", device.AUTO_SIZE - 1) == "cpu"
         assert device.choose("auto", device.AUTO_SIZE) == device.choose("auto", 1, np.zeros(1), OnDevice()) == "cuda"
@@ -91,13 +91,13 @@ def test_unknown_devices(given):
 
 @pytest.mark.parametrize("call", [ms.analyze, ms.cholesky, ms.lu, ms.ildl, ms.parac, ms.factorized,
                                   lambda A, **options: ms.solve(A, np.ones(4), **options)])
-def test_every_factorization_refuses_what_is_no_name(call):
+def test_every_factorization_checks_device(call):
     for wrong in ({"device": np.array(["cpu", "cpu"])}, {"device": None}):
         with pytest.raises(InvalidInputError, match="device (must|has to) be one of"):
             call(np.eye(4), **wrong)
 
 
-def test_what_runs_on_the_cpu_only():
+def test_calls_that_run_on_the_cpu_only():
     device.on_cpu("cpu", "this runs")
     with pytest.raises(DeviceUnavailableError, match="this runs on the CPU only"):
         device.on_cpu("cuda", "this runs")
@@ -162,7 +162,7 @@ def test_out_of_memory_and_a_lost_device_are_exceptions():
             assert device.scalar(device.to_device(np.array([7]))) == 7
 
 
-def test_what_is_too_large_is_said_once():
+def test_out_of_memory_is_not_wrapped_twice():
     with device.use(Failing()), pytest.raises(OutOfMemoryError, match="^the table is too large$"), device.errors("the factor"):
         raise OutOfMemoryError("the table is too large")
 
@@ -263,14 +263,14 @@ def test_reductions_are_clean():
         reductions_are_numpys(600)
 
 
-def test_a_reduction_of_nothing(cuda):
+def test_a_reduction_of_an_empty_array(cuda):
     assert not is_any(device.to_device(np.zeros(0, bool)))
 
 
 # ---- CuPy as it is ----------------------------------------------------------------------------------------------------
 
 
-def test_options_that_cupy_adds_are_not_given_twice():
+def test_options_of_cupy_are_not_repeated():
     from meshsolve.device.cuda import OPTIONS
 
     assert not {"--device-as-default-execution-space", "-default-device", "-ftz=true"} & set(OPTIONS)
@@ -287,7 +287,7 @@ def pretended():
         yield CuPy(), current, asked
 
 
-def test_a_number_that_is_read_later_waits_for_what_made_it_alone(pretended):
+def test_a_deferred_read_waits_for_its_own_event(pretended):
     owner = pretended[0]
     event, owner.xp.cuda.Stream.return_value = owner.xp.cuda.Event.return_value, mock.MagicMock()
     read = owner.to_host_later(mock.sentinel.array)
@@ -296,14 +296,14 @@ def test_a_number_that_is_read_later_waits_for_what_made_it_alone(pretended):
     assert event.synchronize.call_count == 1 and owner.xp.cuda.Stream.call_args.kwargs == {"non_blocking": True}
 
 
-def test_the_driver_is_asked_for_the_attributes_of_a_device_once(pretended):
+def test_device_attributes_are_queried_once(pretended):
     owner, current, asked = pretended
     assert [(owner.shared_limit, owner.multiprocessors) for _ in range(3)] == [(232448, 132)] * 3 and asked.call_count == 1
     current.id, asked.return_value = 4, {"MaxSharedMemoryPerBlockOptin": 166912}
     assert owner.shared_limit == 166912 and asked.call_count == 2
 
 
-def test_a_sort_of_cupys_that_finds_no_memory(pretended):
+def test_a_sort_of_cupy_without_memory(pretended):
     """Thrust throws std::bad_alloc, which is no OutOfMemoryError of CuPy's."""
     with device.use(pretended[0]), pytest.raises(OutOfMemoryError, match="patches: not enough GPU memory"), device.errors("patches"):
         raise MemoryError("std::bad_alloc")
@@ -311,7 +311,7 @@ def test_a_sort_of_cupys_that_finds_no_memory(pretended):
 
 @pytest.mark.parametrize("static, dynamic, asks", [(0, 48 << 10, False), (0, (48 << 10) + 8, True), (640, 48512, False),
                                                    (640, 48640, True), (48 << 10, 0, False)])
-def test_more_shared_memory_is_asked_for_where_static_and_dynamic_need_it(pretended, static, dynamic, asks):
+def test_large_launches_raise_the_shared_memory_limit(pretended, static, dynamic, asks):
     """A driver refuses a launch whose blocks take more than 48 kB in all, unless the kernel has been allowed to: always all that
     there is, or a thread would lower what another has just asked for."""
     function = mock.Mock(spec=("__call__", "shared_size_bytes", "max_dynamic_shared_size_bytes"), shared_size_bytes=static,
@@ -330,7 +330,7 @@ def test_the_configuration_names_a_broken_driver():
         assert config()["gpu"] == "none"
 
 
-def test_arrays_on_a_gpu_are_known_by_dlpack():
+def test_dlpack_identifies_gpu_arrays():
     class Foreign:
         def __init__(self, kind):
             self.kind = kind
@@ -341,7 +341,7 @@ def test_arrays_on_a_gpu_are_known_by_dlpack():
     assert device.holds(Foreign(2)) and not device.holds(Foreign(1)) and not device.holds(np.ones(1))
 
 
-def test_the_strict_stand_in_knows_what_cupy_has():
+def test_strict_arrays_have_only_names_of_cupy():
     cupy = pytest.importorskip("cupy")
     missing = [name for name in FUNCTIONS if not hasattr(cupy.linalg if "." in name else cupy, name.split(".")[-1])]
     assert not missing and all(hasattr(cupy.ndarray, name) for name in METHODS)
@@ -356,14 +356,14 @@ def test_labels_are_counted(cuda, labels, count):
 
 @pytest.mark.parametrize("wrong", [lambda xp: xp.bincount(xp.zeros(0, int)), lambda xp: xp.bincount(xp.zeros(9, int), minlength=257),
                                    lambda xp: xp.bincount(xp.arange(257))])
-def test_the_strict_stand_in_refuses_a_histogram_that_takes_gigabytes_or_fails(wrong):
+def test_strict_refuses_large_histograms(wrong):
     xp = Strict.xp
     assert xp.bincount(xp.arange(256)).get().tolist() == 256 * [1]
     with pytest.raises(ValueError, match="bincount"):
         wrong(xp)
 
 
-def test_an_entry_of_the_strict_stand_in_is_no_index():
+def test_strict_entries_are_no_indices():
     """CuPy's arrays have no __index__; a slice takes them all the same."""
     a = Strict.xp.arange(5)
     assert a[a[1]:a[3]].get().tolist() == [1, 2]
@@ -372,7 +372,7 @@ def test_an_entry_of_the_strict_stand_in_is_no_index():
             wrong()
 
 
-def test_the_strict_stand_in_uploads_by_rows_what_is_not_contiguous():
+def test_strict_uploads_strided_arrays_by_rows():
     front = np.asfortranarray(np.zeros((6, 5)))
     uploaded = [Strict().to_device(a).flags for a in (front, front[:, 1:3], front[:4], front.T)]
     assert [flags.f_contiguous for flags in uploaded] == [True, True, False, False]
@@ -383,18 +383,18 @@ def test_the_strict_stand_in_uploads_by_rows_what_is_not_contiguous():
                                    lambda a, xp: np.asarray(a), lambda a, xp: a[np.arange(2)], lambda a, xp: list(a),
                                    lambda a, xp: xp.lexsort((a, a)), lambda a, xp: xp.interp(a, a, a), lambda a, xp: a.searchsorted(a),
                                    lambda a, xp: a.max(initial=0), lambda a, xp: xp.sum(a, where=a > 1), lambda a, xp: xp.argsort(a, kind="quicksort")])
-def test_the_strict_stand_in_refuses_what_cupy_does(wrong):
+def test_strict_refuses_the_same_as_cupy(wrong):
     with device.use(Strict()) as strict, pytest.raises((TypeError, AttributeError, NotImplementedError)):
         wrong(strict.to_device(np.arange(3.0)), strict.xp)
 
 
-def test_fresh_arrays_of_the_strict_stand_in_hold_garbage():
+def test_new_strict_arrays_hold_garbage():
     xp = Strict.xp
     assert np.isnan(xp.empty(3).get()).all() and np.isnan(xp.empty_like(xp.zeros((2, 2), np.float32)).get()).all()
     assert all((xp.empty(3, dtype).get() != 0).all() for dtype in (np.int8, np.int32, np.uint64, bool))
 
 
-def test_several_values_for_one_place_are_refused():
+def test_strict_refuses_several_values_for_one_entry():
     xp = Strict.xp
     a, twice = xp.zeros(4), xp.asarray([1, 1])
     a[twice] = 3.0
@@ -404,14 +404,14 @@ def test_several_values_for_one_place_are_refused():
         a[twice] = xp.ones(2)
 
 
-def test_only_an_array_made_without_entries_is_a_null_pointer():
+def test_only_arrays_made_empty_are_null_pointers():
     """A kernel that asks for null would take an empty part of another array for one with entries; so on a GPU."""
     made, part = np.empty(0, np.int32), np.zeros(4, np.int32)[2:2]
     assert _argument("k", 0, "*i4", made).value is None and _argument("k", 0, "*i4", made.reshape(0, 3)[:, 1]).value is None
     assert _argument("k", 0, "*i4", part).value is not None and _argument("k", 0, "*i4", part[:0]).value is not None
 
 
-def test_the_strict_stand_in_computes_by_rows():
+def test_strict_computes_by_rows():
     a, xp = Array(np.asfortranarray(np.arange(6.0).reshape(2, 3))), Strict.xp
     for made in (a + 1, -a, 2 - a, a > 1, a[xp.asarray([1, 0])], a[:, xp.asarray([1, 0])], xp.maximum(a, a.T[0, 0]), xp.stack([a, a])):
         assert made.flags.c_contiguous

@@ -148,7 +148,7 @@ def test_thousands_of_steps_leave_memory_flat(name):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("make", [lambda: ms.parac(L).solve(B), lambda: ms.cholesky(A).solve(B), lambda: ms.lu(U).solve(B), lambda: ms.ildl(K).solve(B),
                                   lambda: pickle.loads(pickle.dumps(ms.cholesky(A)))], ids=["parac", "cholesky", "lu", "ildl", "pickle"])
-def test_factors_that_are_dropped_give_their_memory_back(make):
+def test_deleted_factors_free_their_memory(make):
     def steps(count):
         for _ in range(count):
             make()

@@ -226,7 +226,7 @@ def test_the_files_are_good_before(suffix, tmp_path):
 
 @pytest.mark.parametrize("change, says", [((b"6 6 3", b"6 6 3\0\0x"), r"A.mtx:\d+: each line must have 3 numbers"),
                                           ((b"\n10 7 -1", b"\n10 3.5"), r"A.mtx:\d+: each line must have 3 numbers")])
-def test_what_scipys_reader_died_of(change, says, tmp_path):
+def test_files_that_crash_the_reader_of_scipy(change, says, tmp_path):
     """Found by the long run: scipy's reader goes past its memory."""
     path = tmp_path / "A.mtx"
     whole = matrix_market(ms.datasets.grid2d(4, 3))

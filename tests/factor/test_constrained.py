@@ -92,7 +92,7 @@ def test_ildl_with_fixed_rows(options):
     assert near(K.solve(RHS, fixed_values=VALUES), condensed(B, RHS, VALUES))
 
 
-def test_masks_single_rows_and_orders_of_all_rows():
+def test_forms_of_fixed_and_orderings():
     A, mask = unsymmetric(), np.isin(np.arange(N), FIXED)
     perm = np.random.default_rng(1).permutation(N)
     F = ms.lu(A, perm, fixed=FIXED)
@@ -118,7 +118,7 @@ def test_forms_of_b():
 
 
 @pytest.mark.parametrize("make", [ms.lu, ms.ildl])
-def test_a_refactorization_that_fails_leaves_factor_and_coupling(make):
+def test_a_failed_refactorization_keeps_factor_and_coupling(make):
     A = spd(grid(9, 8), 1)
     F = make(A, fixed=FIXED)
     want = F.solve(RHS, fixed_values=VALUES)
@@ -191,7 +191,7 @@ def test_lu_pins_each_component_of_an_unsymmetric_matrix(kind, trans):
     assert near(F.refactor(3.0 * A).solve(b, trans), x / 3)
 
 
-def test_a_pin_needs_columns_that_sum_to_0_and_components_that_stay():
+def test_pin_needs_zero_column_sums_and_equal_components():
     A = circulation().tolil()
     A[0, 2] += 1.0
     A[0, 0] -= 1.0

@@ -68,7 +68,7 @@ def test_columns_are_solved_in_blocks(monkeypatch):
     assert np.allclose(ms.schur_complement(R, ROWS).matrix, reference, rtol=1e-12)
 
 
-def test_symmetric_matrices_go_the_way_they_went():
+def test_symmetric_matrices_give_a_cholesky_complement():
     L = ms.datasets.grid2d(8, 5)
     assert type(ms.schur_complement(L, ROWS)) is ms.SchurComplement
     with pytest.raises(ms.NotSymmetricError):
@@ -98,7 +98,7 @@ def test_errors_name_rows_of_a():
             call()
 
 
-def test_a_block_that_is_nearly_singular_is_warned_of():
+def test_a_nearly_singular_block_gives_a_warning():
     A = np.random.default_rng(1).integers(-9, 9, (60, 60)).astype(float)
     A[59, 1:] = A[1:59, 1:].sum(axis=0)
     with pytest.warns(ms.MeshsolveWarning, match="singular to working precision"):

@@ -30,7 +30,7 @@ FACTORS = {
 @pytest.mark.parametrize("name", FACTORS)
 @pytest.mark.parametrize("index_type", [np.int32, np.int64])
 @pytest.mark.filterwarnings("ignore:b is not in the range")
-def test_the_callers_arrays_may_change_when_a_factor_is_made(name, index_type):
+def test_the_callers_arrays_may_change_later(name, index_type):
     A, make = FACTORS[name]
     given = sp.csr_array(A, copy=True)
     given.indices, given.indptr = given.indices.astype(index_type), given.indptr.astype(index_type)
@@ -46,7 +46,7 @@ def test_the_callers_arrays_may_change_when_a_factor_is_made(name, index_type):
 
 
 @pytest.mark.parametrize("name", FACTORS)
-def test_what_a_factor_holds_cannot_be_written_to(name):
+def test_arrays_of_a_factor_are_read_only(name):
     """A scaling that was written to changed later solutions."""
     F, seen = FACTORS[name][1](FACTORS[name][0]), 0
     for G in (F, copy.copy(F), pickle.loads(pickle.dumps(F))):

@@ -169,7 +169,7 @@ def test_calls_that_end_in_errors_leave_the_factor_free(case, ends):
     assert np.array_equal(F.refactor(M).solve(b), x)
 
 
-def test_a_progress_callable_does_not_use_what_it_is_told_of(case):
+def test_a_progress_callable_must_not_use_the_factor(case):
     M, F, x = case
     used = []
 
@@ -183,12 +183,12 @@ def test_a_progress_callable_does_not_use_what_it_is_told_of(case):
     assert used and np.array_equal(F.solve(b), x)
 
 
-def test_the_error_is_a_runtime_error_and_meshsolves():
+def test_the_error_is_a_runtime_and_a_meshsolve_error():
     assert issubclass(FactorInUseError, RuntimeError) and issubclass(FactorInUseError, ms.MeshsolveError)
 
 
 @pytest.mark.native
-def test_threads_that_do_not_agree(case):
+def test_concurrent_solves_and_refactorizations(case):
     """Solves and refactorizations of one factor until there were some of both: each gives one of the two right answers, or is
     refused."""
     M, F, x = case
@@ -273,7 +273,7 @@ def test_interrupts_at_any_moment_leave_the_factor_free():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning", "ignore:.*fork.*:RuntimeWarning")
-def test_a_child_does_not_wait_for_the_threads_of_its_parent():
+def test_a_forked_child_does_not_wait_for_its_parent():
     F, G = ms.cholesky(A, device="cpu", threads=1), ms.lu(U, device="cpu", threads=1)
     x = F.solve(b)
     with meanwhile(F.solve, Slow(b)), meanwhile(G.solve, Slow(b)), G._sharing.turn():

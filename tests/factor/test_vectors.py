@@ -57,13 +57,13 @@ def test_the_same_errors(factor, bad, message):
     assert abs(A @ factor.solve(np.ones(n)) - 1).max() < 1e-12
 
 
-def test_the_report_tells_the_time(factor):
+def test_the_report_counts_the_time(factor):
     before = factor.report.seconds["solve"]
     factor.solve(np.ones(n))
     assert factor.report.seconds["solve"] > before
 
 
-def test_lu_that_needs_refinement_does_not_take_it(monkeypatch):
+def test_refined_lu_solves_do_not_use_the_fast_path(monkeypatch):
     F = ms.lu(A, precision="mixed", device="cpu")
     C = ms.cholesky(A, precision="mixed", device="cpu")
     for factor in (F, F, C):

@@ -35,7 +35,7 @@ def test_a_spin_without_progress_ends():
     assert arrived[0] == 4
 
 
-def test_patience_ends_and_says_so():
+def test_a_timeout_is_reported():
     arrived, stalled = np.zeros(1, np.int32), np.zeros(1, np.int32)
     run("k_patient_barrier", 4, 32, [arrived, stalled], resident=2)
     assert stalled[0] == 1 and arrived[0] == 4
@@ -50,7 +50,7 @@ def test_shared_memory_begins_as_garbage():
     assert out[0] != 32
 
 
-def test_a_failure_leaves_the_harness_usable():
+def test_the_harness_is_usable_after_a_failure():
     for _ in range(3):
         with pytest.raises(KernelError):
             run("k_divergent_barrier", 8, 64, [np.zeros(64, np.int32)], resident=4)
@@ -75,7 +75,7 @@ def test_wrong_arguments_are_refused(args, says):
     ('extern "C" __global__ void k_a() { __activemask(); }', "2: __activemask"),
     ("__global__ void k_a() {}", '2: write: extern "C"'),
 ])
-def test_what_gcc_would_take_in_another_sense_is_refused(tmp_path, source, says):
+def test_code_of_another_meaning_in_gcc_is_refused(tmp_path, source, says):
     file = tmp_path / "refused.cu"
     file.write_text(f"// a line\n{source}\n")
     with pytest.raises(SyntaxError, match=says):

@@ -26,7 +26,7 @@ def ints(*shape):
     return np.zeros(shape, np.int32)
 
 
-def test_warp_words(run):
+def test_warp_functions(run):
     v = np.random.default_rng(0).integers(0, 50, 128).astype(np.int32)
     up, down, other, ballot, match, reduced = ints(128), ints(128), ints(128), np.zeros(128, np.uint32), np.zeros(128, np.uint32), ints(128, 4)
     run("k_warp_words", 2, 64, v, up, down, other, ballot, match, reduced)
@@ -42,7 +42,7 @@ def test_warp_words(run):
 
 
 @pytest.mark.parametrize("block", [32, 96, 1024])
-def test_block_words(run, block):
+def test_block_functions(run, block):
     v = np.random.default_rng(1).integers(-9, 50, 2 * block).astype(np.int32)
     before, total, largest, odd = (ints(2 * block) for _ in range(4))
     run("k_block_words", 2, block, v, before, total, largest, odd)
@@ -53,7 +53,7 @@ def test_block_words(run, block):
 
 
 @pytest.mark.parametrize("n", [0, 1, 31, 64, 333])
-def test_running_sums_and_sorts(run, n):
+def test_scans_and_sorts(run, n):
     v = np.random.default_rng(n).integers(-99, 99, n + 1).astype(np.int32)
     row, total = v.copy(), ints(1)
     run("k_running_sums", 1, 64, row, np.int32(n), total)
@@ -64,7 +64,7 @@ def test_running_sums_and_sorts(run, n):
     assert np.array_equal(by_block, expected) and np.array_equal(by_thread, expected)
 
 
-def test_quotients_are_those_of_a_division(run):
+def test_quotients_equal_those_of_ieee_division(run):
     """Mantissas at random and next to powers of two, where reciprocals are hardest; numbers from all over the range."""
     rng, n = np.random.default_rng(4), 40_000
     ends = rng.integers(0, 64, (2, n))

@@ -96,7 +96,7 @@ def test_threads_change_no_bit():
 
 @pytest.mark.parametrize("k", [None, 1, 2, 3, 8, 13])
 @pytest.mark.parametrize("ordering", ["amd", "rounds", "nnz_sort"])
-def test_in_the_numbering_of_the_factor_it_is_the_same(monkeypatch, k, ordering):
+def test_the_numbering_of_the_factor_changes_nothing(monkeypatch, k, ordering):
     two = sp.block_diag([L, 3 * L, ms.datasets.grid2d(9, 7, boundary="dirichlet")]).tocsr()
     n = two.shape[0]
     shuffled = np.random.default_rng(1).permutation(n)
@@ -119,7 +119,7 @@ def test_in_the_numbering_of_the_factor_it_is_the_same(monkeypatch, k, ordering)
     assert np.sort(np.abs(of))[:2].max() < 1e-9 * np.abs(y).max()          # means of the two components without a ground
 
 
-def test_one_bit_on_all_threads_in_the_numbering_of_the_factor(monkeypatch):
+def test_renumbered_iterations_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr(cg_host, "RENUMBERED", 1)
     monkeypatch.setattr(cg_host, "NEAR", 0)
     M = ms.datasets.grid3d(32)
@@ -128,7 +128,7 @@ def test_one_bit_on_all_threads_in_the_numbering_of_the_factor(monkeypatch):
     assert np.array_equal(ms.cg(M, b, M=ms.parac(M, ordering="amd", threads=2), threads=3)[0], one)
 
 
-def test_systems_whose_neighbours_are_near_keep_their_numbering(monkeypatch):
+def test_systems_of_near_neighbors_keep_their_numbering(monkeypatch):
     monkeypatch.setattr(cg_host, "RENUMBERED", 1)
     monkeypatch.setattr(cg_host, "NEAR", 500)
     grid = ms.datasets.grid2d(60, 60)
@@ -155,7 +155,7 @@ def test_the_reported_residual_is_that_of_the_solution(x0):
         assert np.abs(X.mean(axis=0)).max() < 1e-12 * np.abs(X).max()
 
 
-def test_the_solution_of_a_laplacian_has_mean_zero_on_each_component():
+def test_laplacian_solutions_have_mean_zero_on_each_component():
     two = sp.block_diag([L, 3 * L]).tocsr()
     b = two @ np.random.default_rng(0).standard_normal(2 * N)
     for M in (None, ms.parac(two), spla.aslinearoperator(sp.eye_array(2 * N))):
@@ -163,7 +163,7 @@ def test_the_solution_of_a_laplacian_has_mean_zero_on_each_component():
         assert info.converged and abs(x[:N].mean()) < 1e-10 and abs(x[N:].mean()) < 1e-10
 
 
-def test_a_component_with_a_ground_keeps_its_mean_beside_one_without():
+def test_grounded_components_keep_their_mean():
     two, truth = sp.csr_array(sp.block_diag([L, A])), np.random.default_rng(0).standard_normal(2 * N) + 3
     for M in (None, ms.parac(two)):
         with pytest.warns(ms.ConvergenceWarning, match="not in the range") if M is not None else contextlib.nullcontext():
@@ -172,7 +172,7 @@ def test_a_component_with_a_ground_keeps_its_mean_beside_one_without():
 
 
 @pytest.mark.parametrize("integer", [np.int32, np.int64])
-def test_stored_zeros_couple_nothing_and_stay(integer):
+def test_stored_zeros_join_no_components(integer):
     """A cotangent Laplacian stores a zero for the diagonal of each square."""
     squares = ms.Mesh([[x, y, 0.0] for y in range(6) for x in range(5)],
                       [[v + a, v + b, v + c] for v in range(24) if v % 5 < 4 for a, b, c in ((0, 1, 6), (0, 6, 5))])
@@ -199,7 +199,7 @@ def test_an_inconsistent_b_is_projected_with_a_warning(with_factor):
     assert np.isclose(info.residuals[0], 1) and np.isclose(info.residuals[-1], truth, rtol=1e-6)
 
 
-def test_a_mean_is_told_whatever_the_other_columns_and_components_are():
+def test_means_are_reported_for_each_column_and_component():
     two = sp.csr_array(sp.block_diag([L, L]))
     b = two @ np.random.default_rng(0).standard_normal(2 * N)
     for wrong in (np.stack([1e12 * b, b + 0.5], 1), b * np.repeat([1e6, 1], N) + np.repeat([0, 0.5], N)):
@@ -218,7 +218,7 @@ def test_a_start_that_is_a_solution_is_made_mean_free(M):
     assert info.converged and info.iterations == 0 and np.allclose(x, truth - truth.mean())
 
 
-def test_singularity_depends_on_the_matrix_not_the_preconditioner():
+def test_singularity_depends_on_the_matrix_alone():
     grounded = L + 0.01 * sp.eye_array(N)
     truth = np.random.default_rng(0).standard_normal(N)
     x, info = ms.cg(L, L @ truth, M=ms.parac(grounded))
@@ -243,7 +243,7 @@ def test_rounding_is_distinguished_from_indefinite_matrices():
         ms.cg(A, rng.standard_normal(N), M=-sp.eye_array(N))
 
 
-def test_scipys_cg_takes_the_factor_and_ours_takes_scipys_operators():
+def test_factors_and_operators_work_with_scipy():
     b, P = consistent(), ms.parac(L)
     assert spla.cg(L, b, M=P, rtol=1e-8, maxiter=100)[1] == 0
     jacobi = sp.diags_array(1 / L.diagonal())
@@ -306,7 +306,7 @@ def test_iterates_are_those_of_the_textbook(n, seed, weighted):
 
 
 @pytest.mark.parametrize("k", [None, 3])
-def test_without_a_preconditioner_an_iteration_takes_its_products_once(monkeypatch, k):
+def test_products_are_computed_once_per_iteration(monkeypatch, k):
     """R . R is computed by the step that updates R, and not again."""
     counts = dict.fromkeys(("krylov_dot", "multiply_dot", "krylov_step", "krylov_direction"), 0)
 
@@ -373,7 +373,7 @@ def test_stagnation_returns_the_best_iterate():
 
 
 @pytest.mark.parametrize("maxiter", [1, 3, 10, 40])
-def test_a_failed_iteration_returns_no_larger_residual_than_its_start(maxiter):
+def test_a_failed_iteration_does_not_increase_the_residual(maxiter):
     """The residual rises before it falls if the diagonal spans many decades."""
     with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
         x, info = ms.cg(sp.diags_array(10.0 ** np.linspace(0, 8, 60)), np.ones(60), maxiter=maxiter)
@@ -416,12 +416,12 @@ def test_refuses(change, says):
         ms.cg(**({"A": A, "b": np.ones(N)} | change))
 
 
-def test_lists_are_taken():
+def test_lists_are_accepted():
     x, info = ms.cg([[2.0, 1.0], [1.0, 3.0]], [4.0, 7.0], M=[[0.5, 0.0], [0.0, 0.3]], x0=[1.0, 1.0])
     assert info.converged and np.allclose(x, [1, 2])
 
 
-def test_the_callers_arrays_stay():
+def test_the_callers_arrays_are_not_changed():
     b, x0 = consistent(), np.ones(N)
     kept = b.copy(), x0.copy(), L.data.copy()
     with warnings.catch_warnings():

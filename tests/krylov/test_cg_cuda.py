@@ -119,7 +119,7 @@ def test_complex_start_and_callback(cuda):
 
 
 @pytest.mark.slow
-def test_what_does_not_converge_is_said(cuda):
+def test_failed_iterations_give_warnings(cuda):
     b = GRID @ np.random.default_rng(3).standard_normal(343)
     P = ms.parac(GRID, device="cuda")
     with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
@@ -152,7 +152,7 @@ def test_many_components(cuda):
 
 
 @pytest.mark.parametrize("power", [-1040, -700, 600, 1000])
-def test_right_hand_sides_whose_squares_leave_the_range(cuda, power):
+def test_right_hand_sides_whose_squares_overflow_or_underflow(cuda, power):
     """Without scaling their norm would be infinite or 0, and x = 0 the solution. Other columns keep their bits."""
     b = np.stack([GROUNDED @ np.ones(256), np.arange(256.0), np.zeros(256)], axis=1)
     large = b * [2.0**power, 1.0, 1.0]
@@ -172,7 +172,7 @@ def test_a_solution_out_of_range_has_not_converged(cuda):
     assert info.reason.tolist() == ["the solution leaves the range of float64", "converged"] and np.isfinite(y[:, 1]).all()
 
 
-def test_starts_of_either_side(cuda):
+def test_starts_on_the_host_and_the_gpu(cuda):
     P, b = ms.parac(GROUNDED, device="cuda"), GROUNDED @ np.arange(256.0)
     for rhs in (b, to_cuda(b)):
         for x0 in (np.arange(256.0), to_cuda(np.arange(256.0))):
@@ -181,7 +181,7 @@ def test_starts_of_either_side(cuda):
 
 
 @pytest.mark.parametrize("A", [GROUNDED, GRID, ISLANDS], ids=["grounded", "grid", "islands"])
-def test_a_matrix_on_the_gpu_stays_there(cuda, monkeypatch, A):
+def test_a_matrix_on_the_gpu_is_not_copied(cuda, monkeypatch, A):
     """No call copies it to the host, with the null space of M and with that of the matrix alone."""
     b, P, there_A = A @ np.arange(float(A.shape[0])), ms.parac(A, device="cuda"), Sparse(A)
     for M in (P, None):
@@ -250,7 +250,7 @@ def test_refusals(cuda):
         ms.cg(GRID, to_cuda(bad), M=P)
 
 
-def test_no_scheduling_shows(varied):
+def test_the_schedule_changes_no_bit(varied):
     b = GRID @ np.arange(343.0)
     P = ms.parac(GRID, device="cuda")
     with warnings.catch_warnings():

@@ -106,7 +106,7 @@ def test_errors_of_operators_reach_the_caller():
 
 @pytest.mark.parametrize("take", [ms.cholesky, ms.lu, ms.ildl, ms.parac, ms.factorized, lambda A: ms.solve(A, B), ms.analyze, ms.order.amd,
                                   lambda A: ms.schur_complement(A, [0])])
-def test_what_needs_entries_says_so(take):
+def test_calls_that_need_the_entries_refuse_operators(take):
     with pytest.raises(ms.InvalidInputError, match="a matrix with its entries, got .*cg and sqmr take an operator"):
         take(aslinearoperator(A))
 

@@ -15,7 +15,7 @@ from meshsolve import _core
 from meshsolve.krylov.sqmr import iterate
 
 
-def test_it_solves_indefinite_systems_without_help():
+def test_indefinite_systems_without_a_preconditioner():
     A = ms.datasets.helmholtz(12, 6)
     b = np.random.default_rng(0).standard_normal(144)
     x, info = ms.sqmr(A, b, rtol=1e-10, maxiter=1000)
@@ -185,7 +185,7 @@ def test_an_affordable_complete_factor_is_next(monkeypatch, failure):
     assert failure or info.converged and np.linalg.norm(A @ x - b) <= 1e-10 * np.linalg.norm(b)
 
 
-def test_a_first_factor_without_memory_is_an_error_a_later_one_is_not(monkeypatch):
+def test_only_a_first_factor_without_memory_is_an_error(monkeypatch):
     from meshsolve.api import escalation
 
     def starved(*args, fill_level="auto", **options):

@@ -61,7 +61,7 @@ def test_columns_stop_on_their_own(cuda):
 
 
 @pytest.mark.parametrize("power", [-700, 600, 900])
-def test_right_hand_sides_whose_squares_leave_the_range(cuda, power):
+def test_right_hand_sides_whose_squares_overflow_or_underflow(cuda, power):
     """Without scaling their norm would be infinite or 0, and x = 0 the solution."""
     scale, seen = np.array([2.0**power, 1.0]), []
     (x, info), (y, other) = both(KKT, B[:, :2] * scale, callback=seen.append)
@@ -78,7 +78,7 @@ def test_a_solution_out_of_range_has_not_converged(cuda):
     assert info.reason.tolist() == ["the solution leaves the range of float64", "converged"] and np.isfinite(y[:, 1]).all()
 
 
-def test_a_matrix_on_the_gpu_stays_there(cuda, monkeypatch):
+def test_a_matrix_on_the_gpu_is_not_copied(cuda, monkeypatch):
     """No call copies it to the host."""
     M, b, A = ms.ildl(KKT, fill_level=1, device="cuda"), to_cuda(B[:, 0].copy()), Sparse(KKT)
     x, info = ms.sqmr(KKT, b, M=M)
@@ -144,7 +144,7 @@ def test_singular_but_consistent(cuda):
     assert other.converged and info.iterations == other.iterations
 
 
-def test_arrays_on_the_gpu_stay_there(cuda):
+def test_results_stay_on_the_gpu(cuda):
     if cuda is None:
         pytest.skip("the GPU has arrays of its own")
     b = to_cuda(B)
@@ -191,7 +191,7 @@ def test_each_breakdown_is_detected(cuda):
     assert standing.tolist() == [BROKEN, BROKEN, RUNNING, RUNNING] and moves.tolist() == [0, 0, 1, 1]
 
 
-def test_a_column_has_arrived_at_its_bound(cuda):
+def test_a_column_stops_at_its_tolerance(cuda):
     """theta = 1 halves the square of the quasi-residual; the step that reaches the bound is still taken."""
     _, standing, moves = decide(sqmr_cuda.RESIDUAL, [1, 1], LOOK=[np.sqrt(0.5), np.nextafter(np.sqrt(0.5), 0)])
     assert standing.tolist() == [ARRIVED, RUNNING] and moves.tolist() == [1, 1]
@@ -220,7 +220,7 @@ def test_two_iterations(cuda):
     assert np.allclose(x, y, atol=1e-9)
 
 
-def test_no_scheduling_shows(varied):
+def test_the_schedule_changes_no_bit(varied):
     A = ms.datasets.kkt(40, 15, seed=2)
     b = A @ np.arange(110.0).reshape(55, 2)
     M = ms.ildl(A, fill_level=1, device="cuda")

@@ -143,7 +143,7 @@ def test_buffers_in_files_of_their_own(tmp_path):
     assert "buffer 1 announces 24 bytes but has 5: it may be truncated" in refused(g, tmp_path)
 
 
-def test_a_binary_container_whatever_it_is_called(tmp_path):
+def test_a_binary_container_of_any_suffix(tmp_path):
     g, data = tetrahedron(), TETRAHEDRON.tobytes()
     g["buffers"][0] = {"byteLength": len(data)}
     for name in ("a.glb", "a.gltf"):
@@ -176,7 +176,7 @@ def test_required_unsupported_extensions_are_named(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["KHR_materials_unlit", "KHR_texture_transform", "KHR_texture_basisu", "EXT_texture_webp", "KHR_lights_punctual"])
-def test_required_extensions_of_materials_change_no_geometry(tmp_path, name):
+def test_extensions_of_materials_change_no_geometry(tmp_path, name):
     assert volume(load_mesh(save(tetrahedron(extensionsRequired=[name]), tmp_path))) == pytest.approx(1 / 6)
 
 
@@ -222,7 +222,7 @@ def test_node_transforms(tmp_path):
         assert np.allclose(load_mesh(save(tetrahedron(nodes=nodes), tmp_path)).vertices, a.vertices)
 
 
-def test_mirrored_nodes_keep_the_outside_outside(tmp_path):
+def test_mirrored_nodes_keep_the_orientation(tmp_path):
     for mirror in ({"scale": [-1, 1, 1]}, {"scale": [-1, -1, -1]}, {"matrix": [0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]}):
         assert volume(load_mesh(save(tetrahedron(nodes=[{"mesh": 0, **mirror}]), tmp_path))) == pytest.approx(1 / 6)
 
@@ -255,12 +255,12 @@ def test_a_cube_with_sharp_edges_is_closed(tmp_path, parts):
     assert len(apps.smooth(mesh, 1)[0].boundary_edges) == 0
 
 
-def test_nodes_are_not_merged_with_each_other_and_unreferenced_vertices_stay(tmp_path):
+def test_nodes_and_unreferenced_vertices_are_kept(tmp_path):
     g = document((np.vstack([SQUARE, SQUARE[:3] + 5]), np.array([0, 1, 2], "u2"), 4), nodes=[{"mesh": 0}, {"mesh": 0}], scenes=[{"nodes": [0, 1]}])
     assert len(load_mesh(save(g, tmp_path)).vertices) == 18
 
 
-def test_copies_with_other_skinning_or_displacements_stay(tmp_path):
+def test_copies_with_other_skins_or_targets_are_kept(tmp_path):
     g = cube()
     attributes = g["meshes"][0]["primitives"][0]["attributes"]
     weights = np.zeros((24, 4), "f4")
@@ -346,7 +346,7 @@ def test_scenes_of_trimesh(tmp_path):
     assert np.allclose(np.sort(mesh.vertices, axis=0), np.sort(other.vertices, axis=0), atol=1e-5)
 
 
-def test_a_scene_object_is_refused_with_what_to_do():
+def test_the_error_of_a_scene_object_names_a_remedy():
     trimesh = pytest.importorskip("trimesh")
     import meshsolve as ms
     scene = trimesh.Scene([datasets.icosphere(1).to_trimesh()])

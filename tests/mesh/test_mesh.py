@@ -65,7 +65,7 @@ def test_refuses(vertices, faces, words):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64, ">i4"])
-def test_takes_every_integer_type(dtype):
+def test_accepts_every_integer_type(dtype):
     mesh = Mesh(CORNERS.astype(np.float32), np.asfortranarray(np.array(TETRAHEDRON, dtype)))
     assert mesh.vertices.dtype == np.float64 and mesh.vertices.flags.c_contiguous
     assert mesh.faces.dtype == np.int32 and mesh.faces.flags.c_contiguous and mesh.faces.tolist() == TETRAHEDRON
@@ -87,7 +87,7 @@ def test_repeated_corners_are_dropped_and_counted():
     assert mesh.faces.tolist() == [[0, 1, 2]] and caught[0].filename == __file__
 
 
-def test_takes_a_mesh_of_any_kind():
+def test_accepts_meshes_of_other_libraries():
     trimesh = pytest.importorskip("trimesh")
     meshio = pytest.importorskip("meshio")
     box = trimesh.creation.box()
@@ -117,7 +117,7 @@ def test_a_copy_has_positions_of_its_own():
     assert np.isnan(mesh.copy().vertices[1]).all() and np.array_equal(same.vertices[1], CORNERS[1])          # as it is: nothing is checked
 
 
-def test_takes_buffers_and_dlpack():
+def test_accepts_buffers_and_dlpack():
     class Tensor:
         def __init__(self, a):
             self.__dlpack__, self.__dlpack_device__ = a.__dlpack__, a.__dlpack_device__
@@ -183,7 +183,7 @@ def test_pattern_of_takes_matrices_and_patterns():
 # ---- changes
 
 
-def test_what_is_assigned_to_a_mesh_is_checked():
+def test_assigned_arrays_are_checked():
     """With inconsistent arrays the C++ core would read out of bounds."""
     mesh = datasets.icosphere(1)
     before, faces = mesh.vertices.copy(), mesh.faces
@@ -202,7 +202,7 @@ def test_what_is_assigned_to_a_mesh_is_checked():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1e71])
-def test_what_was_changed_in_place_is_checked_where_it_is_used(bad, tmp_path):
+def test_vertices_changed_in_place_are_checked_when_used(bad, tmp_path):
     mesh = datasets.icosphere(2)
     area = mass_matrix(mesh).sum()
     mesh.vertices[:] *= 2                                               # as one does with trimesh and libigl

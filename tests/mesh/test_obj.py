@@ -104,7 +104,7 @@ def test_obj_keeps_every_bit(points):
 @pytest.mark.native
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200) | st.text(alphabet="vf 0123.-/\\\n\r#e+nta", max_size=120))
-def test_obj_reader_never_does_anything_but_read_or_refuse(content):
+def test_the_obj_reader_either_reads_or_refuses(content):
     import tempfile
 
     content = content if isinstance(content, bytes) else content.encode()

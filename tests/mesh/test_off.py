@@ -62,7 +62,7 @@ def test_rows_of_an_off_beyond_its_header_are_warned_about(tmp_path):
         assert read(tmp_path, pyramid() + "3 0 1 2\n").faces.tolist() == FACES
 
 
-def test_points_and_edges_among_the_faces_of_an_off_are_counted(tmp_path):
+def test_points_and_edges_in_an_off_are_counted(tmp_path):
     with pytest.warns(MeshsolveWarning, match="a.off: dropped 2 faces with fewer than three corners"):
         assert read(tmp_path, pyramid("OFF\n5 7 8\n") + "2 0 1\n1 3\n").faces.tolist() == FACES
 

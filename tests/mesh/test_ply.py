@@ -49,7 +49,7 @@ def test_texture_coordinates_of_corners_split_no_vertex(tmp_path, how, seam):
 @pytest.mark.native
 @pytest.mark.parametrize("how", PLY_FORMATS)
 @pytest.mark.parametrize("count, item", [("uchar", "int"), ("int", "uint"), ("char", "int16")])
-def test_polygons_of_a_ply_are_fanned_in_the_order_of_the_file(tmp_path, how, count, item):
+def test_polygons_of_a_ply_are_fanned_in_file_order(tmp_path, how, count, item):
     points = ("vertex", POINTS[1], [(0, 0, 0), (2, 0, 0), (3, 2, 0), (1, 3, 0), (-1, 2, 0)])           # a convex pentagon
     rows = [(7, (0, 1, 2)), (7, (1, 2, 3, 0)), (7, (0, 1, 3)), (7, (4, 3, 2, 1, 0))]
     edges = ("edge", ["int vertex1", "int vertex2"], [(0, 1)])
@@ -57,7 +57,7 @@ def test_polygons_of_a_ply_are_fanned_in_the_order_of_the_file(tmp_path, how, co
     assert load_mesh(path).faces.tolist() == [[0, 1, 2], [1, 2, 3], [1, 3, 0], [0, 1, 3], [4, 3, 2], [4, 2, 1], [4, 1, 0]]
 
 
-def test_the_axes_of_a_ply_may_stand_in_any_order(tmp_path):
+def test_the_axes_of_a_ply_may_be_in_any_order(tmp_path):
     points = [(3, (7,), 1, 0, 2), (6, (), 4, 0, 5), (9, (1, 2), 7, 0, 8)]
     axes = ["float z", "list uchar int seen_by", "double x", "uchar red", "float y"]
     mesh = load_mesh(ply(tmp_path, "binary_big_endian", ("vertex", axes, points), ("face", [CORNER_LIST], [((0, 1, 2),)])))
@@ -182,7 +182,7 @@ def test_a_trimesh_ply_cut_off_is_refused(tmp_path, kind, share):
 @pytest.mark.native
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PLY_FORMATS), st.binary(max_size=120) | st.text(alphabet="0123.-\n e+nta", max_size=120))
-def test_ply_reader_never_does_anything_but_read_or_refuse(how, body):
+def test_the_ply_reader_either_reads_or_refuses(how, body):
     import pathlib
     import tempfile
 

@@ -56,7 +56,7 @@ def check_inside(places, rotation=None, shift=0.0):
     ([[0, 0], [4, 0], [4, 2], [3, 2], [3, 1], [2, 1], [2, 2], [1, 2], [1, 1], [0, 1]], 6), ([[0, 0], [1, 0], [1, 1], [2, 1], [2, 2], [1, 2], [1, 1], [0, 1]], 2),
     ([[0, 0], [0, 0], [1, 0], [0, 1]], 0.5),
 ])
-def test_polygons_that_do_not_cross_themselves(places, area):
+def test_simple_polygons(places, area):
     places = np.array(places, float)
     for k in range(len(places)):
         for seed in range(4):
@@ -68,7 +68,7 @@ def test_polygons_that_do_not_cross_themselves(places, area):
 @pytest.mark.parametrize("places", [
     [[0, 0], [1, 1], [1, 0], [0, 1]], [[0, 0], [2, 2], [2, 0], [0, 3]], [[np.cos(4 * np.pi * k / 5), np.sin(4 * np.pi * k / 5)] for k in range(5)],
     [[0, 0], [2, 2], [2, 0], [1, 1], [0, 2]], [[0, 0], [4, 0], [4, 4], [1, 4], [1, -1], [0, -1]]], ids=["bow", "uneven bow", "star", "through a corner", "loop"])
-def test_polygons_that_cross_themselves_are_found(places):
+def test_self_intersecting_polygons_are_found(places):
     places = np.array(places, float)
     for k in range(len(places)):
         for seed in range(4):
@@ -84,7 +84,7 @@ def spiral(n, turns, width):
 
 
 @pytest.mark.parametrize("n", [30, 80, 150, 1000])
-def test_a_strip_that_comes_around_over_itself_crosses(n):
+def test_a_spiral_strip_that_overlaps_itself(n):
     """All ears are valid, and only the test of its sides finds the intersection; above 200 corners by a sweep."""
     check_inside(spiral(n, 0.95, 1), turned(1))
     for turns in (1.03, 1.37, 2.21):
@@ -93,7 +93,7 @@ def test_a_strip_that_comes_around_over_itself_crosses(n):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(4, 300), st.integers(0, 10**6), st.booleans())
-def test_star_shaped_polygons_and_crossings_put_into_them(n, seed, crossing):
+def test_star_shaped_polygons_with_and_without_crossings(n, seed, crossing):
     rng = np.random.default_rng(seed)
     angle = 2 * np.pi * (np.arange(n) + rng.uniform(-0.4, 0.4, n)) / n
     places = rng.uniform(0.5, 1.5, n)[:, None] * np.c_[np.cos(angle), np.sin(angle)]
@@ -105,7 +105,7 @@ def test_star_shaped_polygons_and_crossings_put_into_them(n, seed, crossing):
 
 
 @pytest.mark.parametrize("k", [3, 4, 5, 8, 100, 1000])
-def test_convex_polygons_are_fanned_around_their_first_corner(k):
+def test_convex_polygons_are_fanned_at_the_first_corner(k):
     angle = 2 * np.pi * np.arange(k) / k
     faces, _ = cut(np.c_[np.cos(angle), 2 * np.sin(angle)], turned(k), shift=3.0)
     assert faces.tolist() == [[0, i, i + 1] for i in range(1, k - 1)]
@@ -117,14 +117,14 @@ def test_polygons_of_any_size(size):
     assert sizes.min() > 0 and np.isclose(sizes.sum(), 5)
 
 
-def test_polygons_without_an_area_or_with_nan_keep_their_corners():
+def test_degenerate_polygons_keep_their_corners():
     for places in ([[0, 0]] * 5, [[0, 0], [1, 1], [2, 2], [3, 3]], [[0, 0], [1, 0], [2, 0], [1, 0]], [[0, 0], [1, 0], [np.nan, 1], [0, 1]], [[0, 0], [np.inf, 0], [1, 1], [0, 1]],
                    [[-1e308, 0], [1e308, 0], [0, 1e308], [0, 1]]):
         faces, crossing = cut(np.array(places, float))
         assert faces.tolist() == [[0, i, i + 1] for i in range(1, len(places) - 1)] and crossing == 0
 
 
-def test_a_folded_quadrilateral_is_cut_along_the_diagonal_inside_it():
+def test_a_folded_quadrilateral_is_cut_along_its_inner_diagonal():
     """Corner 3 is inside the triangle of the others, so the fan around corner 0 would fold over."""
     space = np.array([[0, 0, 0], [2, 0, 1], [0, 2, 0], [0.5, 0.5, 0.25]])
     for k in range(4):
@@ -175,7 +175,7 @@ def test_a_prism_of_concave_polygons(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["obj", "ply", "off"])
-def test_polygons_that_cross_themselves_are_counted_in_a_warning(tmp_path, kind):
+def test_self_intersecting_polygons_give_a_warning(tmp_path, kind):
     bows = [[0, 1, 3, 2]] * 2                   # of a square 0 1 2 3
     path = written(tmp_path, kind, [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], [[0, 1, 2, 3], *bows])
     with pytest.warns(MeshsolveWarning, match=f"a.{kind}: 2 polygons intersect themselves: their triangles overlap or lie outside"):

@@ -26,7 +26,7 @@ def test_an_stl_text_of_several_solids_cut_off_is_refused(tmp_path, cut):
 
 
 @pytest.mark.parametrize("left", [0, 83, 84, 133, -50, -1])
-def test_a_binary_stl_that_is_cut_off_is_refused_by_its_length(tmp_path, left):
+def test_a_truncated_binary_stl_is_refused(tmp_path, left):
     path = tmp_path / "a.stl"
     datasets.icosphere(2).save(path)
     path.write_bytes(path.read_bytes()[:left])
@@ -34,7 +34,7 @@ def test_a_binary_stl_that_is_cut_off_is_refused_by_its_length(tmp_path, left):
         load_mesh(path)
 
 
-def test_bytes_after_the_triangles_of_a_binary_stl_are_ignored(tmp_path):
+def test_trailing_bytes_of_a_binary_stl_are_ignored(tmp_path):
     mesh = datasets.icosphere(2)
     mesh.save(tmp_path / "a.stl")
     (tmp_path / "b.stl").write_bytes((tmp_path / "a.stl").read_bytes() + b"\0 made by a scanner \xff")

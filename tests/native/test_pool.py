@@ -71,7 +71,7 @@ def test_a_forked_child_has_a_pool_of_its_own():
 
 @pytest.mark.slow
 @needs_fork
-def test_a_child_forked_while_another_thread_puts_its_factor_back_shows_progress():
+def test_progress_in_a_child_forked_during_a_restore():
     """That thread is not to be disturbed; the child is not that thread."""
     A = datasets.grid3d(SLOW, boundary="dirichlet")
     F, S = ms.cholesky(A, threads=1), ms.analyze(A, "nd")
@@ -120,7 +120,7 @@ print(abs(A @ ms.lu(A, engine="fronts", threads=2).solve(np.ones(900)) - 1).max(
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="sets the size with a call of glibc")
-def test_dense_kernels_need_no_more_stack_than_workers_have():
+def test_dense_kernels_fit_the_stack_of_a_worker():
     """512 KiB are what a thread has on macOS."""
     assert python(SMALL_STACKS).split() == ["True"]
 
@@ -153,7 +153,7 @@ for threads in (300, 2, 300):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_fewer_threads_than_asked_for_do_the_same_work():
+def test_fewer_threads_than_requested_do_the_same_work():
     """Where the system grants no more threads, those that are there do it; one lost and still waited for would never end."""
     assert python(CROWDED).split() == ["True"] * 3
 
@@ -283,7 +283,7 @@ def interrupted(call, after):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_during_refactor_leaves_the_earlier_factor(threads):
+def test_ctrl_c_during_refactor_keeps_the_earlier_factor(threads):
     A = datasets.grid3d(32, boundary="dirichlet")
     b = np.arange(A.shape[0], dtype=float)
     F = ms.cholesky(A, threads=threads)
@@ -320,7 +320,7 @@ def expander(n, degree=4):
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_heard_while_the_caller_waits_for_a_worker():
+def test_ctrl_c_while_the_caller_waits_for_a_worker():
     """The small graph is soon done, and most often the caller has that one; the large one takes seconds."""
     A = sp.block_diag([expander(200_000), expander(10_000)], format="csr")
     start, worked = time.perf_counter(), time.process_time()
@@ -367,7 +367,7 @@ def steps():
 @pytest.mark.parametrize("name", ["rotations of a large front", "the inverse of a large front", "the rows of U above its blocks", "rows of similar patterns", "a left-looking factorization",
                                   "the backward error of many columns", "an incomplete factor applied to many columns",
                                   "a sampled factor applied to many columns"])
-def test_ctrl_c_is_heard_within_a_long_step(steps, name):
+def test_ctrl_c_within_a_long_step(steps, name):
     start = time.perf_counter()
     steps[name]()
     took = time.perf_counter() - start
@@ -382,7 +382,7 @@ def test_ctrl_c_is_heard_within_a_long_step(steps, name):
 # ---- progress -----------------------------------------------------------------------------------------------------------
 
 
-def test_progress_tells_phases_and_counts_that_grow():
+def test_progress_reports_phases_and_growing_counts():
     seen = []
     A = datasets.grid3d(SLOW, boundary="dirichlet")
     with ms.showing_progress(lambda *told: seen.append(told)):
@@ -404,7 +404,7 @@ def test_progress_tells_phases_and_counts_that_grow():
 
 
 @pytest.mark.slow
-def test_an_exception_of_the_progress_callable_stops_the_work():
+def test_an_exception_of_progress_stops_the_work():
     def tell(phase, done, total):
         if total:
             raise LookupError("enough")
@@ -460,7 +460,7 @@ def test_progress_of_one_large_front_on_one_thread():
     assert any(total for _, _, total in told)
 
 
-def test_nothing_stops_the_earlier_factor_from_coming_back():
+def test_a_raising_callable_does_not_stop_the_restore():
     """-A fails at its first pivot: what the callable raises could only meet the restoring of the earlier factor."""
     def tell(phase, done, total):
         if total:

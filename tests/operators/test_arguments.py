@@ -14,7 +14,7 @@ FUNCTIONS = {"cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matri
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_vertices_and_faces_stand_for_a_mesh(name):
+def test_vertices_and_faces_are_a_mesh(name):
     function = FUNCTIONS[name]
     expected = function(BALL).toarray()
     for result in (function(V, F), function((V, F)), function(V.tolist(), F.tolist()), function((V.tolist(), F.tolist())), function(mesh=(V, F))):
@@ -32,7 +32,7 @@ def test_other_arguments_keep_their_positions():
 
 
 @pytest.mark.filterwarnings("ignore:the surface has collapsed")          # a coarse one
-def test_a_tuple_stands_for_a_mesh_everywhere():
+def test_a_tuple_is_a_mesh_everywhere():
     L = ms.cotan_laplacian(BALL) + ms.mass_matrix(BALL)
     for take in (ms.graph_laplacian, lambda m: ms.graph_laplacian(m, weights=np.ones(len(BALL.edges))), lambda m: ms.PatchMesh(m).query("FV")[1],
                  lambda m: ms.order.amd(m).perm, lambda m: ms.order.nested_dissection(m).perm, lambda m: ms.cholesky(L, mesh=m).perm,
@@ -42,13 +42,13 @@ def test_a_tuple_stands_for_a_mesh_everywhere():
     assert ms.graph_laplacian(((2, 1), (1, 2))).shape == (2, 2)          # a matrix as rows is no mesh
 
 
-def test_functions_with_other_arguments_name_what_makes_a_mesh():
+def test_the_error_of_arrays_as_mesh_names_mesh():
     for call in (lambda: ms.apps.smooth(V, 1.0), lambda: ms.apps.mcf(V), lambda: ms.apps.smooth(V.tolist())):
         with pytest.raises(ms.InvalidInputError, match=r"make one with Mesh\(vertices, faces\)"):
             call()
 
 
-def test_directed_graphs_are_warned_of():
+def test_directed_graphs_give_a_warning():
     A = sp.csr_array(([1.0, 1.0, 1.0, 4.0, 1.0], ([0, 1, 1, 1, 2], [1, 0, 2, 1, 0])), shape=(3, 3))
     for given in (A, A.toarray(), A.tocoo()):
         with pytest.warns(ms.MeshsolveWarning, match=r"not symmetric: 2 entries without a mirror entry, the first at row 2, column 0.*A \+ A.T"):

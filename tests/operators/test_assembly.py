@@ -15,7 +15,7 @@ pytestmark = pytest.mark.native
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 200), st.integers(0, 10**6), st.booleans())
-def test_assembly_is_what_scipy_sums(m, n, k, seed, is_complex):
+def test_assembly_equals_sums_of_scipy(m, n, k, seed, is_complex):
     rng = np.random.default_rng(seed)
     rows, columns = rng.integers(0, m, k), rng.integers(0, n, k).astype(np.int32)
     plans = [Assembly(rows, columns, (m, n), threads) for threads in (1, 2)]
@@ -34,7 +34,7 @@ def elements(n=12):
     return (3 * ends[:, :, None] + np.arange(3)).reshape(len(ends), 6), 3 * n * n
 
 
-def test_elements_are_factored_and_factored_again():
+def test_assembled_matrices_are_factored_and_refactored():
     dofs, n = elements()
     plan, rng = Assembly.of_elements(dofs, n), np.random.default_rng(0)
     F = None
@@ -51,7 +51,7 @@ def test_elements_are_factored_and_factored_again():
         assert np.abs(plan(K + np.eye(6)) @ F.solve(b) - b).max() < 1e-11
 
 
-def test_what_is_returned_belongs_to_the_caller_but_for_its_pattern():
+def test_results_share_only_the_pattern():
     plan = Assembly([0, 1], [1, 0], 2)
     A, B = plan([1.0, 2.0]), plan([3.0, 4.0])
     A.data[:] = 7
@@ -90,7 +90,7 @@ def test_normal_equations_are_the_product(m, n, density, seed, form):
     assert B.nnz == A.nnz and np.array_equal(B.toarray(), fewer.toarray().T @ np.diag(weights) @ fewer.toarray())
 
 
-def test_products_are_symmetric_to_the_bit_on_any_number_of_threads():
+def test_products_are_exactly_symmetric_on_any_threads():
     J = sp.random_array((3000, 700), density=0.01, rng=np.random.default_rng(1)).tocsr()
     w = np.random.default_rng(2).random(3000)
     A, B = (NormalEquations(J, threads=threads)(J, w) for threads in (1, 3))

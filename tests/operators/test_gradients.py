@@ -98,7 +98,7 @@ def test_divergence_of_the_position_in_the_plane_is_two():
     assert np.abs(D @ constant)[inner].max() < 1e-13 and abs((D @ constant).sum()) < 1e-12
 
 
-def test_poisson_gives_a_function_back():
+def test_poisson_inverts_the_gradient():
     mesh = bumpy(3)
     u = RNG.standard_normal(len(mesh.vertices))
     u -= u.mean()
@@ -144,7 +144,7 @@ def test_normals_and_frames_agree_in_every_block(integrated):
     assert (error <= 1e-15 / parts.THIN * size).all() and 1000 < len(same) < len(area) / 2
 
 
-def test_the_matrices_have_short_indices_and_memory_of_their_own():
+def test_matrices_have_short_indices_and_own_memory():
     mesh = bumpy()
     G, D = gradient(mesh), divergence(mesh)
     for A in (G, D):
@@ -183,11 +183,11 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_degenerate_triangles_have_the_energy_of_the_laplacian(case):
+def test_degenerate_triangles_have_the_laplacian_energy(case):
     check(Mesh(*BAD[case]))
 
 
-def test_a_point_has_no_gradient_and_a_line_none_of_what_is_linear_on_it():
+def test_gradients_on_points_and_lines_are_zero():
     G = gradient(Mesh(*BAD["a point"]))
     assert not G[[0, 2, 4]].toarray().any()
     mesh = Mesh(*BAD["a slanted line"])
@@ -214,7 +214,7 @@ def test_any_triangles(x, t):
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e-140, 1e-150, 1e-155, 1e-160, 1e-170])
-def test_what_is_too_small_for_squares_stays_finite(scale):
+def test_triangles_whose_squares_underflow_stay_finite(scale):
     mesh = bumpy(1)
     mesh = mesh.with_vertices(scale * mesh.vertices)
     G, D = gradient(mesh), divergence(mesh)
@@ -231,7 +231,7 @@ def test_agrees_with_libigl(data_dir):
         assert abs(G - igl.grad(mesh.vertices, mesh.faces.astype(np.int64))).max() <= 1e-9 * abs(G).max()
 
 
-def test_takes_meshes_of_other_libraries_and_leaves_them_as_they_are():
+def test_meshes_of_other_libraries_are_not_changed():
     mesh = bumpy()
     before = mesh.vertices.copy()
     assert abs(gradient(mesh.to_trimesh()) - gradient(mesh)).max() == 0 and abs(divergence(mesh.to_trimesh()) - divergence(mesh)).max() == 0

@@ -143,13 +143,13 @@ def test_unit_weights_are_those_of_ones():
         assert np.array_equal(same.data, L.data) and np.array_equal(same.indices, L.indices)
 
 
-def test_zero_weights_are_edges_also_where_one_side_is_stored():
+def test_one_sided_zero_weights_are_edges():
     W = sp.csr_array(([0.0, 3, 3, 7], ([0, 1, 2, 1], [1, 2, 1, 1])), shape=(3, 3))
     L = graph_laplacian(W, weights="values")
     assert L.nnz == 7 and L.toarray().tolist() == [[0, 0, 0], [0, 3, -3], [0, -3, 3]]
 
 
-def test_what_rounding_makes_unsymmetric_is_averaged():
+def test_rounding_asymmetry_is_averaged():
     W = np.array([[0, 1.0, 1], [1 + 4e-12, 0, 1e-12], [1, 0, 0]])
     L = graph_laplacian(W, weights="values")
     check_laplacian(L, 3)
@@ -268,7 +268,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_degenerate_triangles_keep_it_finite_and_semidefinite(case):
+def test_degenerate_triangles_are_finite_and_semidefinite(case):
     mesh = Mesh(*BAD[case])
     n = len(mesh.vertices)
     L = cotan_laplacian(mesh)
@@ -337,7 +337,7 @@ def test_intrinsic_delaunay_flips_the_long_diagonal():
     assert np.abs((L - short).toarray()).max() < 1e-12
 
 
-def test_intrinsic_delaunay_of_closed_meshes_has_no_negative_weights():
+def test_intrinsic_delaunay_of_closed_meshes_is_nonnegative():
     sphere = datasets.icosphere(2)
     x = sphere.vertices * np.array([1, 0.05, 0.3])
     L = cotan_laplacian(sphere.with_vertices(x), intrinsic_delaunay=True)
@@ -346,7 +346,7 @@ def test_intrinsic_delaunay_of_closed_meshes_has_no_negative_weights():
     assert np.linalg.eigvalsh(L.toarray()).min() > -1e-9
 
 
-def test_intrinsic_delaunay_of_a_delaunay_mesh_is_the_extrinsic_one():
+def test_intrinsic_delaunay_of_delaunay_meshes_is_extrinsic():
     mesh = datasets.icosphere(3)
     assert abs(cotan_laplacian(mesh, intrinsic_delaunay=True) - cotan_laplacian(mesh)).max() < 1e-10
 
@@ -410,7 +410,7 @@ def test_intrinsic_delaunay_of_any_sphere(x):
     check_delaunay(datasets.icosphere(0).with_vertices(x))
 
 
-def test_intrinsic_delaunay_does_not_see_the_orientation():
+def test_intrinsic_delaunay_ignores_the_orientation():
     sphere = datasets.icosphere(2)
     x = sphere.vertices * np.array([1, 0.05, 0.3]) + 0.02 * np.random.default_rng(5).standard_normal(sphere.vertices.shape)
     turned = np.random.default_rng(6).random(len(sphere.faces)) < 0.5
@@ -434,7 +434,7 @@ def test_intrinsic_delaunay_of_a_moebius_strip():
     assert abs(L - cotan_laplacian(mesh)).max() > 0.1
 
 
-def test_intrinsic_delaunay_may_need_quadratically_many_flips():
+def test_intrinsic_delaunay_with_quadratically_many_flips():
     k = 500                                             # two rows of points, all joined to one end of the other
     i, x = np.arange(k - 1), np.arange(k, dtype=float)
     points = np.concatenate([np.stack([x, 0 * x, 0 * x], 1), np.stack([x + 0.5, 0 * x + 1, 0 * x], 1)])

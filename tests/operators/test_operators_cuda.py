@@ -153,7 +153,7 @@ def test_the_square_is_the_product(any_backend, name):
     assert np.array_equal(values[diagonal], found.diagonal())
 
 
-def test_matrices_that_lie_on_the_device(any_backend):
+def test_matrices_on_the_device(any_backend):
     mesh = noisy(2)
     for make in (ms.cotan_laplacian, ms.mass_matrix):
         there = make(mesh, device="cuda")
@@ -161,7 +161,7 @@ def test_matrices_that_lie_on_the_device(any_backend):
         assert abs(found - make(mesh)).max() <= 1e-13 * abs(found).max()
 
 
-def test_what_the_gpu_does_not_make(any_backend):
+def test_operators_without_gpu_support(any_backend):
     mesh = noisy(1)
     for call in (lambda: ms.cotan_laplacian(mesh, intrinsic_delaunay=True, device="cuda"),
                  lambda: ms.mass_matrix(mesh, "voronoi", device="cuda"), lambda: ms.mass_matrix(mesh, "consistent", device="cuda")):
@@ -171,7 +171,7 @@ def test_what_the_gpu_does_not_make(any_backend):
         ms.cotan_laplacian(mesh, device="gpu")
 
 
-def test_products_beyond_all_room_are_refused(monkeypatch):
+def test_products_beyond_memory_are_refused(monkeypatch):
     from meshsolve.operators import cuda
 
     monkeypatch.setattr(cuda, "MOST_PRODUCTS", 100)

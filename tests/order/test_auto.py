@@ -86,7 +86,7 @@ def test_the_operations_are_bounded_from_above(A):
 
 @pytest.mark.parametrize("A", [triangulated(150, 150), grid(26, 26, 26), grid(60, 60, 4), random_graph(6000, 4, 1), preferential(6000, 3, 2),
                                triangulated(2000, 12)])
-def test_too_many_operations_are_foreseen_with_care(A):
+def test_estimates_of_too_many_operations_are_cautious(A):
     """What is given up would have taken more indeed; regular graphs in space that take 2.5 times as much are never ordered in vain."""
     pattern = symmetric_pattern(A)
     flops = ms.analyze(A, ordering="nd").flops / A.shape[0]
@@ -102,7 +102,7 @@ def width(A, levels=20):
 
 
 @pytest.mark.parametrize("A", [random_graph(6000, d, d) for d in (3, 4, 6, 12)])
-def test_graphs_without_separators_are_known_before_they_are_ordered(A, monkeypatch):
+def test_graphs_without_separators_are_detected_first(A, monkeypatch):
     """A tenth of the cube of the width that a search of a millisecond finds is less than what they take indeed, and not by far."""
     flops = ms.analyze(A).flops
     assert 0.1 < width(A) ** 3 / flops / CUBE < 1.05
@@ -118,14 +118,14 @@ def test_the_dimension_of_a_graph(A, dimension):
     assert estimated_dimension(pattern, np.inf) == pytest.approx(dimension, abs=0.3)
 
 
-def test_grids_in_space_are_known_before_minimum_degree(monkeypatch):
+def test_grids_in_space_are_detected_before_minimum_degree(monkeypatch):
     A = grid(26, 26, 26)
     monkeypatch.delattr(_core, "amd")
     with pytest.raises(TooManyOperations):
         auto_within(symmetric_pattern(A), 0, 1, "fast", most=0.4 * ms.analyze(A, ordering="nd").flops / A.shape[0])
 
 
-def test_what_makes_levels_wide_and_costs_nothing_does_not_count():
+def test_cheap_vertices_of_wide_levels_do_not_count():
     """A search ends after some levels, or at half of the graph; hubs are not gone through, nor are leaves of a tree counted."""
     mesh, n = triangulated(100, 100), 10_000
     assert width(mesh, 3) < width(mesh, 10) < 100 and width(mesh) <= 20 * 8

@@ -23,7 +23,7 @@ def random(n, per_row, seed):
     return sp.csr_array(sp.random_array((n, n), density=per_row / n, rng=rng) + 4 * sp.csr_array(sp.eye_array(n))[rng.permutation(n)])
 
 
-def test_it_is_minimum_degree_of_a_transposed_a_where_rows_are_short():
+def test_short_rows_give_minimum_degree_of_ata():
     """On rows with one vertex in common that A^T A joins, and A + A^T does not: the order of the graph, formed densely."""
     A = random(300, 2, 1)
     dense = A.toarray() != 0
@@ -59,6 +59,6 @@ def test_long_rows_cost_no_more_than_their_entries(monkeypatch, length):
     assert F.nnz < 5 * A.nnz
 
 
-def test_it_is_for_lu_only():
+def test_only_lu_accepts_it():
     with pytest.raises(ms.InvalidInputError, match="'column_amd' is for ms.lu only"):
         ms.cholesky(ms.datasets.grid2d(4, 4, boundary="dirichlet"), ordering="column_amd")

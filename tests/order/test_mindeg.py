@@ -70,7 +70,7 @@ def test_tree_and_counts_are_those_of_the_order(n, density, diagonal, seed):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(300, 900), st.integers(1, 12), st.integers(0, 3), st.integers(0, 2**20))
-def test_tree_and_counts_beside_hubs(n, hubs, degree, seed):
+def test_tree_and_counts_with_dense_rows(n, hubs, degree, seed):
     """The long list of a hub is not read for each of its neighbours; it stands for what they have become. Hubs next to each other,
     vertices adjacent only to dense rows, indistinguishable nodes, a path among the others."""
     rng = np.random.default_rng(seed)
@@ -93,7 +93,7 @@ def hubs_with_leaves(hubs, leaves):
     return from_edges(hubs * (leaves + 1), np.concatenate([each, (each + 1) % hubs]), np.concatenate([leaf, leaf]))
 
 
-def test_elements_absorbed_by_pivots_outside_their_lists_go_where_they_belong():
+def test_elements_absorbed_by_unrelated_pivots():
     """Vertex 0 is adjacent only to a and b, which are adjacent to all others. The last pivot eliminates both and may be a third."""
     for a, b in itertools.permutations(range(1, 7), 2):
         A = np.zeros((7, 7))
@@ -105,7 +105,7 @@ def test_elements_absorbed_by_pivots_outside_their_lists_go_where_they_belong():
         assert np.array_equal(o.elimination.parent, etree(Q)) and np.array_equal(o.elimination.colcount, colcount(Q))
 
 
-def test_a_given_ordering_does_not_bring_the_tree_of_another_pattern():
+def test_an_ordering_of_another_pattern_has_no_tree():
     A, B = grid(12, 12), random_graph(144, 5, 3)
     o = order.amd(A)
     given = ms.analyze(B, ordering=o)
@@ -174,7 +174,7 @@ LEAVES = [(grid(7, 7), 30), (triangulated(6, 8), 41), (grid(5, 5, 4), 70), (rand
 @pytest.mark.slow
 @ENGINES
 @pytest.mark.parametrize("A, own", LEAVES)
-def test_a_leaf_fills_little_more_than_by_exact_minimum_degree(A, own, bits):
+def test_a_leaf_has_nearly_the_fill_of_exact_minimum_degree(A, own, bits):
     exact = minimum_degree(A, own)
     assert leaf_fill(A, own, leaf_order(A, own, bits)) <= 1.08 * leaf_fill(A, own, exact)
 

@@ -106,14 +106,14 @@ METIS = {
 
 
 @pytest.mark.parametrize("name", METIS)
-def test_fill_beside_metis(name):
+def test_fill_compared_with_metis(name):
     make, (nnz, flops) = METIS[name]
     A = make()
     ours = np.mean([fill(A, order.nested_dissection(A, seed=s).perm) for s in range(4)], axis=0)
     assert ours[0] <= 1.10 * nnz and ours[1] <= 1.25 * flops
 
 
-def test_fill_beside_minimum_degree():
+def test_fill_compared_with_minimum_degree():
     A = sphere(5)
     assert fill(A, order.nested_dissection(A).perm)[1] < 0.9 * fill(A, order.amd(A).perm)[1]
 
@@ -190,7 +190,7 @@ def test_report_and_pickle():
     assert again.method == "nd" and again.num_patches == o.num_patches
 
 
-def test_input_stays_as_it_is_and_may_be_checked_already():
+def test_input_is_not_changed_and_may_be_checked_already():
     A = triangulated(90, 80)
     before = A.copy()
     pattern = symmetric_pattern(A)

@@ -68,7 +68,7 @@ def test_the_order_does_not_depend_on_threads_and_blocks(varied, make):
 
 
 @pytest.mark.parametrize("limit", [0, 12 << 10, 227 << 10], ids=["nothing", "all but its rows", "all"])
-def test_the_order_does_not_depend_on_what_of_a_flow_lies_in_shared_memory(limit):
+def test_the_order_does_not_depend_on_shared_memory(limit):
     A = triangulated(75, 70)
     orders = []
     for most in (48 << 10, limit):
@@ -183,7 +183,7 @@ def test_mesh_patches_of_scattered_vertices(cuda):
         check_tree(o, A)
 
 
-def test_mesh_patches_where_rows_are_merged_or_numbered_last(cuda):
+def test_mesh_patches_with_merged_and_dense_rows(cuda):
     A = triangulated(90, 70)
     pairs = sp.csr_array(sp.kron(A, np.ones((2, 2))))
     A = sp.csr_array(sp.block_array([[pairs, np.ones((12600, 1))], [np.ones((1, 12600)), np.ones((1, 1))]]))
@@ -309,7 +309,7 @@ def test_wide_blocks_order_a_leaf_as_a_warp_does(cuda, monkeypatch):
 
 
 @pytest.mark.sanitize
-def test_a_symmetric_pattern_on_the_device_is_taken_as_it_is(cuda):
+def test_a_symmetric_device_pattern_is_used_unchanged(cuda):
     """k_check_symmetric and k_strip; not where something is missing, out of order or out of range."""
     A = sp.csr_array(triangulated(13, 11))
     A.setdiag(1)
@@ -343,7 +343,7 @@ def test_an_index_out_of_range_on_the_device(cuda):
         prepass_cuda.symmetrized(3, device.to_device(np.array([0, 1, 1, 1])), device.to_device(np.array([3], np.int32)))
 
 
-def test_indistinguishable_nodes_and_dense_rows_are_those_of_the_definition(cuda):
+def test_indistinguishable_nodes_and_dense_rows(cuda):
     A = sp.csr_array(sp.kron(triangulated(40, 30), np.ones((3, 3))))
     A = sp.csr_array(sp.block_array([[A, np.ones((3600, 1))], [np.ones((1, 3600)), np.ones((1, 1))]]))
     R = prepass_cuda.reduce(on_device(A))
@@ -363,7 +363,7 @@ def test_mesh_matrix_and_pattern_give_the_same_order(cuda):
 
 @pytest.mark.parametrize("where", ["auto", "cuda", "cpu"])
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
-def test_a_matrix_that_lies_on_the_device(monkeypatch, where, kind):
+def test_a_matrix_on_the_device(monkeypatch, where, kind):
     A = triangulated(80, 70)
     with device.use(Harness(block=64)):
         expected = order.nested_dissection(A, device="cpu" if where == "cpu" else "cuda")

@@ -43,7 +43,7 @@ def test_random_and_natural():
     assert np.array_equal(o.perm, order.random(A, seed=4).perm) and not np.array_equal(o.perm, order.random(A, seed=5).perm)
 
 
-def test_the_table_of_orderings_is_documented_and_fills_docstrings():
+def test_the_table_of_orderings_is_in_the_docstrings():
     text = "".join(page.read_text() for page in (pathlib.Path(__file__).parents[2] / "docs").glob("*.md"))
     assert not [name for name in METHODS if f'`"{name}"`' not in text]
     for function, factor in ((ms.analyze, "cholesky"), (ms.lu, "lu"), (ms.ildl, "ildl"), (ms.parac, "parac"), (ms.schur_complement, "cholesky")):
@@ -52,7 +52,7 @@ def test_the_table_of_orderings_is_documented_and_fills_docstrings():
     assert "multicolour" in names("ildl") and "multicolour" not in names("cholesky") + names("lu") + names()
 
 
-def test_a_name_of_another_factorization_is_refused_and_says_whose_it_is():
+def test_the_error_of_a_misplaced_name_names_its_factorization():
     with pytest.raises(ms.InvalidInputError, match="'multicolour' is for ms.ildl only"):
         ms.cholesky(SPD, ordering="multicolour")
 
@@ -67,7 +67,7 @@ def backwards(A):
 @pytest.mark.parametrize("factor", [ms.cholesky, ms.lu, ms.parac, ms.analyze, lambda A, ordering: ms.ildl(A, None, ordering=ordering),
                                     lambda A, ordering: ms.schur_complement(A, [3, 7], ordering=ordering)],
                          ids=["cholesky", "lu", "parac", "analyze", "ildl", "schur"])
-def test_a_callable_orders_what_is_factored(factor):
+def test_a_callable_gets_the_factored_matrix(factor):
     """As the permutation that it returns does; it may write to what it gets."""
     seen, A = [], SPD.copy()
 
@@ -88,14 +88,14 @@ def test_a_callable_orders_what_is_factored(factor):
     assert n == 130 or ((M != 0) != (SPD != 0)).nnz == 0
 
 
-def test_a_callable_gets_free_rows_and_may_return_an_ordering():
+def test_a_callable_gets_the_free_rows():
     sizes = []
     F = ms.cholesky(SPD, ordering=lambda A: sizes.append(A.shape[0]) or order.amd(A), fixed=[0, 5])
     assert sizes == [130] and F.report.facts["ordering"] == "amd"
     assert np.array_equal(F.perm, ms.cholesky(SPD, ordering="amd", fixed=[0, 5]).perm)
 
 
-def test_lu_calls_a_function_once_with_matched_rows_and_can_be_pickled():
+def test_lu_calls_a_callable_once_with_matched_rows():
     """With a full diagonal, and no entry between the two blocks."""
     n, seen = 40, []
     A = sp.csr_array(sp.block_array([[grid(4, 5) + 3 * sp.eye_array(20), sp.eye_array(20)], [None, grid(4, 5) + 3 * sp.eye_array(20)]]))
@@ -112,7 +112,7 @@ def test_lu_calls_a_function_once_with_matched_rows_and_can_be_pickled():
 
 
 @pytest.mark.parametrize("made", [None, np.zeros(132, int), np.arange(131), "nd", ms.order.natural(sp.eye_array(3)).perm])
-def test_what_a_callable_returns_is_checked(made):
+def test_results_of_a_callable_are_checked(made):
     def mine(A):
         return made
 
@@ -141,7 +141,7 @@ def test_resolve_an_ordering_or_a_permutation():
     assert given.method == "given" and np.array_equal(given.perm, o.perm[::-1]) and given.perm.dtype == np.int32
 
 
-def test_an_ordering_is_an_array_that_cannot_be_written_to():
+def test_an_ordering_is_a_read_only_array():
     A = grid(5, 5)
     o = order.amd(A)
     assert np.array_equal(np.asarray(o), o.perm) and np.asarray(o, np.int64).dtype == np.int64

@@ -32,7 +32,7 @@ def test_any_new_edges(count, seed, near):
     assert after.report.as_dict()["ordering"] == "nd"
 
 
-def test_what_did_not_change_stays():
+def test_unchanged_parts_keep_their_order():
     A = triangulated(100, 100)
     before = order.nested_dissection(A)
     assert order.update(before, A) is before
@@ -63,7 +63,7 @@ def test_fill_stays_near_that_of_a_new_ordering():
     assert fill(B, o.perm)[0] <= 1.1 * fill(B, order.nested_dissection(B).perm)[0]
 
 
-def test_joined_components_are_ordered_anew():
+def test_joined_components_are_ordered_again():
     A = sp.block_diag([triangulated(80, 80), triangulated(80, 80)], format="csr")
     B = with_edges(A, [3], [9000])
     o = order.update(order.nested_dissection(A), B)
@@ -78,7 +78,7 @@ def test_same_for_any_number_of_threads():
     assert np.array_equal(order.update(o, B, threads=1).perm, order.update(o, B, threads=2).perm)
 
 
-def test_the_seed_is_that_of_the_parts_done_anew():
+def test_the_seed_applies_to_parts_ordered_again():
     A = triangulated(120, 110)
     o, B = order.nested_dissection(A), with_edges(A, [0], [13_000])
     one, other = (order.update(o, B, seed=seed) for seed in (0, 1))
@@ -119,7 +119,7 @@ def test_a_damaged_tree_is_refused(damage, says):
         order.update(broken, A)
 
 
-def test_an_ordering_that_lies_on_the_gpu(cuda):
+def test_an_ordering_on_the_gpu(cuda):
     A = triangulated(90, 70)
     here = order.nested_dissection(A)
     there = order.Ordering(device.to_device(here.perm), "nd", here.tree)

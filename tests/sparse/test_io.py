@@ -27,7 +27,7 @@ def dense(A):
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 10**6), st.booleans(),
        st.sampled_from(["float64", "int64", "complex128"]), st.sampled_from(["general", "symmetric", "skew-symmetric", "hermitian"]))
-def test_it_reads_what_scipy_writes(m, n, seed, sparse, dtype, symmetry):
+def test_files_written_by_scipy(m, n, seed, sparse, dtype, symmetry):
     rng = np.random.default_rng(seed)
     n = m if symmetry != "general" else n
     A = (rng.integers(-9, 9, (m, n)) * (rng.random((m, n)) < 0.5) * (1 if dtype == "int64" else np.pi)).astype(dtype)
@@ -49,7 +49,7 @@ def test_patterns_comments_blank_lines_and_windows():
     assert dense(parse(b"%%MatrixMarket matrix coordinate real general\n2 1 1\n2 1 1e999", "A"))[1, 0] == np.inf
 
 
-def test_exponents_of_fortran_and_a_mark_of_utf8():
+def test_fortran_exponents_and_a_byte_order_mark():
     text = b"%%MatrixMarket matrix array real general\n4 1\n1.5D3\n-2d-1\n1D+2\n3.25\n"
     assert parse(text, "A").ravel().tolist() == parse(b"\xef\xbb\xbf" + text, "A").ravel().tolist() == [1500, -0.2, 100, 3.25]
     for wrong in (b"1.5D", b"D3", b"1DD3", b"1D3x", b"1eD3"):
@@ -76,7 +76,7 @@ def test_spellings_of_one_matrix(text):
     assert dense(parse(text, "A")).tolist() == [[0, 5], [0, 0]]
 
 
-def test_values_of_a_pattern_are_passed_over():
+def test_values_of_a_pattern_are_ignored():
     head = HEAD.replace(b"real", b"pattern")
     assert dense(parse(head + b"2 2 3\n1 1 7\n2 1\n2 2 1.5 -2\n", "A")).tolist() == [[1, 0], [1, 1]]
     with pytest.raises(ms.InvalidInputError, match="A:3: each line must have 2 numbers, got '1 1 x'"):

@@ -40,7 +40,7 @@ def check(A, k, magnitudes=False):
 @pytest.mark.parametrize("magnitudes", [False, True])
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("name", MATRICES)
-def test_it_is_what_is_left_over(cuda, name, k, magnitudes):
+def test_residuals_equal_those_of_numpy(cuda, name, k, magnitudes):
     check(MATRICES[name], k, magnitudes)
 
 
@@ -50,7 +50,7 @@ def test_blocks_of_any_size(varied):
         assert np.array_equal(check(A, 2), check(A, 2))
 
 
-def test_blocks_go_around(short_grids):
+def test_more_rows_than_a_grid_has_blocks(short_grids):
     check(MATRICES["a hub"], 2)
 
 

@@ -19,7 +19,7 @@ def symmetric(n, density, seed):
 
 @pytest.mark.native
 @given(n=st.integers(2, 60), density=st.floats(0, 0.3), seed=st.integers(0, 999), threads=st.integers(1, 3))
-def test_a_matrix_is_split_as_scipy_splits_it(n, density, seed, threads):
+def test_the_split_equals_that_of_scipy(n, density, seed, threads):
     A = symmetric(n, density, seed)
     rng = np.random.default_rng(seed)
     rows = rng.permutation(n)[:rng.integers(1, n)]
@@ -42,7 +42,7 @@ def test_a_large_matrix_is_split_by_several_threads():
 
 @pytest.mark.native
 @given(n=st.integers(1, 80), density=st.floats(0, 0.05), seed=st.integers(0, 999))
-def test_components_are_scipys(n, density, seed):
+def test_components_equal_those_of_scipy(n, density, seed):
     A = symmetric(n, density, seed)
     A.data[np.random.default_rng(seed).random(A.nnz) < 0.3] = 0
     A = sp.csr_array(A.maximum(A.T))
@@ -54,7 +54,7 @@ def test_components_are_scipys(n, density, seed):
 
 @pytest.mark.native
 @given(n=st.integers(1, 9000), k=st.integers(0, 4), count=st.integers(1, 3), seed=st.integers(0, 99))
-def test_means_are_taken_out(n, k, count, seed):
+def test_means_are_subtracted(n, k, count, seed):
     rng = np.random.default_rng(seed)
     component = rng.integers(0, count, n).astype(np.int32)
     size = np.maximum(np.bincount(component, minlength=count), 1).astype(np.float64)

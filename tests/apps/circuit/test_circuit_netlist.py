@@ -50,7 +50,7 @@ def test_numbers(text, value, net):
 
 
 @pytest.mark.parametrize("text", ["abc", "1..2", "1k2", "--1", "1e999", "nan", "inf", "1_000", "0x10", "1,5k2", "$"])
-def test_words_that_are_not_numbers(text, tmp_path):
+def test_invalid_numbers(text, tmp_path):
     assert "bad.sp:2: " in error_of(f"R1 a 0 {text}", tmp_path)
 
 
@@ -134,13 +134,13 @@ def test_windows_line_ends_and_a_byte_order_mark(tmp_path):
     assert n.title == "title" and values(n, "r") == [500] and values(n, "v") == [1]
 
 
-def test_a_packed_deck_and_what_stands_after_the_end(tmp_path):
+def test_a_gzipped_deck_with_text_after_the_end(tmp_path):
     path = tmp_path / "deck.sp.gz"
     path.write_bytes(gzip.compress(b"title\nR1 a 0 1k\n.end\nnonsense after the end\n"))
     assert values(read_netlist(path), "r") == [1000]
 
 
-def test_a_first_line_in_the_form_of_an_element_is_read_with_a_warning(tmp_path):
+def test_a_first_line_like_an_element_gives_a_warning(tmp_path):
     path = tmp_path / "deck.sp"
     path.write_text("R0 a b 3\nR1 a 0 1\nV1 b 0 1\n.end\n")
     with pytest.warns(ms.MeshsolveWarning, match=r"deck\.sp:1: the first line, a title in SPICE, has the form of an element"):
@@ -150,7 +150,7 @@ def test_a_first_line_in_the_form_of_an_element_is_read_with_a_warning(tmp_path)
         assert values(read_netlist(path), "r") == [1]
 
 
-def test_an_element_on_a_continuation_line_is_named_by_its_own_line(tmp_path):
+def test_errors_name_the_continuation_line(tmp_path):
     assert "bad.sp:5: 'oops' is neither" in error_of("R2 a 0 1\nV1 a 0 PULSE(0 1\n* comment\n+ 0 oops)", tmp_path)
 
 
@@ -229,11 +229,11 @@ def test_how_deep_subcircuits_may_be_nested(net, tmp_path):
 
 
 @pytest.mark.parametrize("inner, value", [("a r={r}\n", 2000), ("a r='r*2'\n", 4000), ("a r=r\n", 2000), ("a\n.param r={r*3} q={r}\n", 6000)])
-def test_a_parameter_of_a_subcircuit_may_take_the_one_outside_of_its_name(inner, value, net):
+def test_subcircuit_parameters_refer_to_outer_ones_of_that_name(inner, value, net):
     assert values(net(f".param r=2k\n.subckt s {inner}R1 a 0 {{r}}\n.ends\nX1 n s"), "r") == [value]
 
 
-def test_a_parameter_of_a_subcircuit_that_depends_on_itself(tmp_path):
+def test_a_cyclic_subcircuit_parameter(tmp_path):
     for text in (".subckt s a r={r}\nR1 a 0 {r}\n.ends\nX1 n s", ".subckt s a r={q} q={r}\nR1 a 0 {r}\n.ends\n.param r=1\nX1 n s"):
         assert "bad.sp:2: the parameter 'r' depends on itself (in x1)" in error_of(text, tmp_path)
 
@@ -348,7 +348,7 @@ def test_many_elements(tmp_path):
 
 
 @given(st.integers(1, 12), st.data())
-def test_the_pattern_sums_triplets_in_place(n, data):
+def test_triplets_are_summed_by_pattern(n, data):
     triplets = data.draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=40))
     rows, columns = (np.array([t[k] for t in triplets], np.int32) for k in (0, 1))
     indptr, indices, slot = _core.circuit_pattern(n, rows, columns)

@@ -33,20 +33,20 @@ def test_newton_steps_in_a_time_step(text, step, end, deck):
     assert facts["newton_steps"] < 1.7 * (facts["time_steps"] + facts["rejected_steps"])
 
 
-def test_small_circuits_are_not_refactored_by_the_sparse_code(deck, monkeypatch):
+def test_small_circuits_are_refactored_densely(deck, monkeypatch):
     calls, refactor = [], LUFactor.refactor
     monkeypatch.setattr(LUFactor, "refactor", lambda F, A: (calls.append(1), refactor(F, A))[1])
     facts = deck(decks.RECTIFIER).transient(1e-4, 2e-2).report.facts
     assert not calls and facts["refactorizations"] > 100 and facts["analyses"] == 1      # at rest
 
 
-def test_a_factor_serves_while_conductances_stay_near(deck, monkeypatch):
+def test_a_factor_is_reused_while_conductances_change_little(deck, monkeypatch):
     monkeypatch.setattr(transient, "NATIVE", 0)
     facts = deck(decks.diode_grid(10)).transient(1e-5, 1e-3).report.facts
     assert 0 < facts["refactorizations"] < 0.7 * facts["newton_steps"]
 
 
-def test_a_factor_that_only_comes_near_is_not_used_twice(deck, monkeypatch):
+def test_a_factor_of_slow_convergence_is_not_reused(deck, monkeypatch):
     """With tight tolerances each step with an old factor gains one digit: 344 steps were taken instead of 187."""
     monkeypatch.setattr(jacobian, "SMALL", 0)
     monkeypatch.setattr(newton, "SMALL", 0)
@@ -88,7 +88,7 @@ def test_dense_and_sparse_factors_find_the_same(way, deck, monkeypatch):
 
 
 @pytest.mark.slow
-def test_results_have_the_same_bits_on_any_number_of_threads(tmp_path):
+def test_results_do_not_depend_on_threads(tmp_path):
     """LAPACK uses several threads for large matrices. All matrices that it gets here are small enough for one thread."""
     text = decks.diode_grid(8)                              # 64 + 22 + 1 unknowns
     (tmp_path / "deck.sp").write_text(f"title\n{text}\nR1 a 0 1\nD1 a m0_0 dm\n.end\n")
@@ -123,7 +123,7 @@ def test_dense_solves(n, seed):
     assert not dense.factor((2.0, 0.0), 0 * A[i, j], 0 * extra) and not dense.factor((3.0, 0.0), np.nan * A[i, j], extra)
 
 
-def test_pivots_at_the_level_of_rounding_need_the_sparse_factorization():
+def test_pivots_at_rounding_level_need_the_sparse_factor():
     matrix = Matrix.__new__(Matrix)
     matrix.n, matrix.indices, matrix.indptr = 2, np.array([0, 1, 0, 1]), np.array([0, 2, 4])
     matrix.slots, matrix.which, matrix.sign = np.array([0]), np.array([0]), np.array([1.0])

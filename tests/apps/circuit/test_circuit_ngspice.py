@@ -57,7 +57,7 @@ def test_a_rectifier_sampled_at_half_periods(deck, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ladder", "power grid", "rectifier"])
-def test_backward_euler_comes_close(name, deck, tmp_path):
+def test_backward_euler_is_close(name, deck, tmp_path):
     body, nodes, step, end, error = TRANSIENTS[name]
     expected = ngspice(tmp_path, body, f"tran {step / 4:g} {end:g} 0 {step / 4:g}", [f"v({n})" for n in nodes])
     w = deck(body + "\n.options reltol=1e-4").transient(step, end, method="be")

@@ -37,7 +37,7 @@ def test_resistive_networks(seed, deck):
     assert np.allclose(v.voltages, [v[name] for name in v.nodes])
 
 
-def test_look_up(deck):
+def test_names_of_signals(deck):
     v = deck("V1 In 0 10\nR1 in OUT 1k\nR2 out 0 3k\nL1 out x 1\nR3 x 0 1meg").op()
     assert v["in"] == v["IN"] == v["v(In)"] == pytest.approx(10) and v["0"] == v["gnd"] == 0
     assert v["v(in, out)"] == pytest.approx(10 - v["out"]) and v["i(v1)"] == pytest.approx(-(10 - v["out"]) / 1e3)
@@ -97,7 +97,7 @@ def test_a_diode_and_a_resistor(volt, deck):
 
 @pytest.mark.parametrize("volt", [5, 200, 1000, 1e4])
 @pytest.mark.parametrize("anode, cathode", [("b", "c"), ("c", "b")])
-def test_a_diode_between_nodes_that_stand_high(volt, anode, cathode, deck):
+def test_a_diode_between_nodes_of_high_voltage(volt, anode, cathode, deck):
     """A tolerance relative to the node voltages would double the junction current. Forward, and in breakdown at 3 V."""
     v = deck(f"V1 a 0 {volt}\nR1 a b 1\nD1 {anode} {cathode} dm\nR2 c 0 1\n.model dm d(is=1e-14 bv=3)").op()
     drop = v[anode] - v[cathode]
@@ -162,7 +162,7 @@ def test_values_that_leave_the_range_are_named(text, words, deck):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_waveforms_and_frequencies_that_leave_the_range_are_named(deck):
+def test_waveforms_and_frequencies_out_of_range(deck):
     w = deck("V1 a 0 SIN(0 1 1k 0 -1e9) AC 1\nR1 a b 1\nC1 b 0 1\nD1 0 b dm\n.model dm d")
     for call in (lambda: w.ac("lin", 1, 1e308, 1e308), lambda: deck("V1 a 0 SIN(0 1 1k 0 -1e9)\nR1 a 0 1").transient(1e-6, 1e-3)):
         with pytest.raises(ms.InvalidInputError, match="deck.sp: values are too large or too small"):

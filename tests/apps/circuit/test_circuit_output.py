@@ -72,7 +72,7 @@ def test_options_with_and_without_effect(deck):
     assert (options.reltol, options.chgtol, options.method, options.vntol) == (1e-5, 1e-15, "be", 1e-6)
 
 
-def test_a_sweep_of_an_unknown_source_is_an_error_with_its_line(deck):
+def test_a_sweep_of_an_unknown_source_names_its_line(deck):
     with pytest.raises(ms.InvalidInputError, match="deck.sp:5: there is no source 'r1'"):
         deck(f"{CHARGING}\n.dc R1 0 1 1").run()
 

@@ -102,7 +102,7 @@ def test_up_to_three_similar_names_are_offered(deck):
             v[name]
 
 
-def test_a_membership_does_not_look_for_similar_names(circuit, monkeypatch):
+def test_membership_does_not_search_similar_names(circuit, monkeypatch):
     """The search takes a second among many names."""
     v = circuit.op()
     monkeypatch.setattr("difflib.get_close_matches", lambda *_: pytest.fail("looked for"))

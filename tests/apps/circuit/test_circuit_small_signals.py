@@ -38,7 +38,7 @@ def test_voltages_that_no_frequency_determines_are_named(deck):
 
 
 @pytest.mark.parametrize("text", ["I1 0 a AC 1\nL1 a 0 1m\nC1 a 0 1n", "V1 a 0 AC 1\nL1 a b 1m\nC1 b 0 1n"])
-def test_a_resonance_without_losses_is_named_with_its_frequency(text, deck):
+def test_errors_name_the_frequency_of_a_lossless_resonance(text, deck):
     with pytest.raises(ms.SingularMatrixError, match=r"deck.sp: .* singular at .*; at this frequency, 159154.9431 Hz, a resonance without losses"):
         at(deck, text, 1 / (2 * np.pi * 1e-6))
     assert abs(at(deck, text, 159e3)["a"][0]) > 0
@@ -65,7 +65,7 @@ def test_diodes_in_a_circuit_with_undetermined_voltages(deck):
 @pytest.mark.parametrize("text, words", [
     ("V1 a 0 0.7 AC 1\nC1 a c 1n\nC2 c 0 1n\nE1 e 0 c 0 1\nR1 e f 100\nD1 f 0 dm", "node c has no path for a direct current"),
     ("V1 a 0 0.7 AC 1\nL1 a b 1u\nL2 b 0 1u\nD1 b 0 dm", "l2 and l1 and v1 form a loop")])
-def test_diodes_that_depend_on_an_undetermined_voltage_are_an_error(text, words, deck):
+def test_diodes_at_an_undetermined_voltage_are_an_error(text, words, deck):
     with pytest.raises(ms.SingularMatrixError, match=f"deck.sp:.: {words}.*nonlinear devices depend on it"):
         at(deck, f"{text}\n{DIODE}")
 

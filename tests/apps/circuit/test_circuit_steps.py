@@ -55,7 +55,7 @@ def test_corners_are_not_stepped_over(deck):
     assert np.abs(w["b"] - charged(w.time, 0.7e-3) + charged(w.time, 0.705e-3)).max() < 3e-3 and w.report.facts["time_steps"] < 200
 
 
-def test_results_are_not_closer_than_the_step_except_at_corners(deck):
+def test_results_are_a_step_apart_except_at_corners(deck):
     w = deck(RC.format("PULSE(0 1 100u 1n 1n 1 2)")).transient(5e-7, 1e-3, tmax=5e-5)
     close = np.diff(w.time) < 5e-7 * (1 - 1e-6)
     assert 0 < np.count_nonzero(close) <= 2 and w.report.facts["time_steps"] > len(w.time)      # the two corners, and steps between results
@@ -81,7 +81,7 @@ def test_a_resistive_circuit_takes_the_longest_steps(deck):
     assert w.report.facts["time_steps"] < 50 and np.allclose(w["b"], 0.5 * np.sin(2e3 * np.pi * w.time), atol=1e-12)
 
 
-def test_without_a_longest_step_results_are_multiples_of_tstep(deck):
+def test_default_results_are_at_multiples_of_tstep(deck):
     w = deck(RC.format("1")).transient(1e-7, 1e-5)
     assert np.array_equal(w.time[:-1], 1e-7 * np.arange(100)) and w.time[-1] == 1e-5
     assert len(deck(RC.format("1")).transient(1e-7, 1e-5, tmax=1e-8).time) == 101
@@ -99,7 +99,7 @@ def test_a_rounded_step_adds_no_tiny_one_at_the_end(tstep, tstop, count):
 
 
 @pytest.mark.native
-def test_a_long_run_solves_nothing_in_python(deck):
+def test_a_long_run_solves_in_native_code(deck):
     """A step of three resistors cost 200 microseconds."""
     w = deck("V1 g 0 3\nR1 n 0 1\nR2 g n 2").transient(1e-9, 20e-6)
     assert len(w.time) == 20_001 and np.all(w["n"] == 1) and w.report.counts["solve"] == w.report.counts["steps"] == 1      # one at rest

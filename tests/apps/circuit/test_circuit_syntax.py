@@ -84,7 +84,7 @@ def test_wrong_sections(line, words, library):
         library(line)
 
 
-def test_sections_of_a_file_that_is_read_whole_are_ignored():
+def test_sections_of_a_file_read_whole_are_ignored():
     with pytest.warns(ms.MeshsolveWarning, match="<text>:2: a section of a library is ignored"):
         assert parsed(".lib slow\nR1 n 0 7\n.endl\nR1 n 0 2\nI1 0 n 1").op()["n"] == 2
 
@@ -178,12 +178,12 @@ def test_wrong_elements_and_definitions(body, words):
     assert words in error_of(f"{body}\nR0 n 0 1\nI0 0 n 1")
 
 
-def test_an_unknown_function_is_an_error_only_where_it_is_needed():
+def test_an_unknown_function_is_an_error_where_it_is_used():
     assert parsed(".param s={agauss(1,0.1,3)} t={2*s}\nV1 n 0 1" + R).op()["n"] == 1
     assert "<text>:2: there is no function 'agauss' of 3 arguments" in error_of(".param s={agauss(1,0.1,3)}\nV1 n 0 {s}" + R)
 
 
-def test_capacitors_and_inductors_with_models_and_temperatures():
+def test_capacitor_and_inductor_models():
     """The numbers are those of ngspice 39: the response of a current source at 1 / (2 pi) Hz."""
     for line, farad in (("cm l=20u w=5u\n.model cm c(cj=1m cjsw=2n narrow=1u short=2u)", 1e-3 * 4e-6 * 18e-6 + 2e-9 * 2 * 22e-6), ("cm\n.model cm c(cap=3u)", 3e-6), ("cm 1u\n.model cm c(cap=3u tc1=0.01)", 1.23e-6),
                         ("c='2u' m=3 scale=2", 12e-6), ("1u tc1=0.01 tc2=1e-4 dtemp=-13", 1.11e-6)):

@@ -31,7 +31,7 @@ def test_fixed_steps_converge_with_their_order(method, order, deck):
     assert np.allclose(np.log2(np.divide(errors[:-1], errors[1:])), order, atol=0.3)
 
 
-def test_a_linear_circuit_with_a_constant_step_is_factored_once(deck):
+def test_a_linear_circuit_of_constant_step_is_factored_once(deck):
     w = deck(decks.power_grid(8)).transient(1e-10, 2e-8, fixed_step=True)
     facts = w.report.as_dict()
     assert facts["analyses"] == 1 and facts.get("refactorizations", 0) == 0 and facts["time_steps"] == 200     # the one at rest
@@ -83,7 +83,7 @@ STEP = "V1 in 0 PULSE(0 1 0 1n 1n 1 2)\nR1 in a 10\nL1 a out 1m\nC1 out 0 1u"
 
 @pytest.mark.parametrize("method", ["trap", "be"])
 @pytest.mark.parametrize("tstep", [2e-3, 1e-2, 0.1, 1, 1e9])
-def test_a_step_above_the_length_of_the_run_counts_as_that(tstep, method, deck):
+def test_a_step_longer_than_the_run_is_cut_to_it(tstep, method, deck):
     """Differences below 1e-9 tstep counted as 0: the step became too small from 10 ms on, and 1e9 gave only the state at 0."""
     circuit = deck(STEP)
     w, expected = circuit.transient(tstep, 1e-3, method=method), circuit.transient(1e-3, 1e-3, method=method)
@@ -96,7 +96,7 @@ def test_a_step_above_the_length_of_the_run_counts_as_that(tstep, method, deck):
 
 
 @pytest.mark.parametrize("tstep, volt", [(10e-3, 0.1), (0.1, 0.01), (1, 1e-3)])
-def test_edges_without_a_length_take_the_step_that_was_given(tstep, volt, deck):
+def test_edges_without_a_length_take_tstep(tstep, volt, deck):
     """As in ngspice: tran 1 1m of PULSE(0 1) ends at a thousandth of the rise."""
     assert deck("V1 a 0 PULSE(0 1)\nR1 a 0 1k\nC1 a 0 1p").transient(tstep, 1e-3)["a"][-1] == pytest.approx(volt, rel=1e-9)
 
@@ -118,7 +118,7 @@ def test_a_start_after_the_end_is_an_error(deck):
     assert circuit.transient(1e-5, 1e-3, tstart=1e-3).time.tolist() == [1e-3]
 
 
-def test_the_error_of_a_step_that_became_too_small_names_remedies(deck):
+def test_the_error_of_too_small_steps_names_remedies(deck):
     with pytest.raises(ms.MeshsolveError, match="too small at time .*: .* Decrease tstep, or increase reltol"):
         deck(f"{STEP}\n.options reltol=1e-9 abstol=1e-30 vntol=1e-30").transient(1, 1)
 
@@ -160,7 +160,7 @@ def test_a_junction_at_rest_does_not_ring(model, tolerance, extra, fixed, deck):
     assert np.abs(w["out"][6:] + 5).max() < 1e-2 and w["out"][0] == pytest.approx(0.55, abs=0.05 if "tt" in model else 0.3)
 
 
-def test_oscillating_charging_currents_end_without_an_accurate_damped_step(deck):
+def test_oscillating_charging_currents_are_smoothed(deck):
     """A sine elsewhere keeps the steps too long for backward Euler: the slopes of the charge are smoothed instead."""
     for reltol in (1e-3, 1e-5, 1e-6):
         w = deck(f"C4 0 c 20n\nD4 n1 c d1 2.9\nD2 0 c d0 0.6\nD5 out c d1 off\nI1 out 0 0.5175m\nD3 c 0 d0\nR1 n1 0 17\nR2 0 out 8.7k\nV1 n1 0 4.677\nR3 c n1 13.8\n"
@@ -177,14 +177,14 @@ def test_a_capacitor_that_follows_a_slope_jumps_with_it(source, slope, load, dec
     assert np.abs(w["out"] - 1e-6 * slope(w.time))[1:].max() < 5e-3 and w.report.facts["time_steps"] < 1000
 
 
-def test_initial_states_with_capacitances_that_cancel_the_digits_of_resistors(deck):
+def test_initial_states_with_capacitances_that_hide_conductances(deck):
     """In the very short step from the initial states, a and b were numerically one node without a conductance."""
     w = deck("L1 0 a 1\nR1 a b 42k\nR2 c a 1k\nC1 b a 180n ic=1\nR3 c 0 1g\nI1 0 a 1m").transient(2e-7, 4.5e-5, uic=True)
     assert np.allclose((w["b"] - w["a"])[1:], np.exp(-w.time[1:] / (42e3 * 180e-9)), rtol=1e-4)
     assert np.isfinite(w["a"]).all()
 
 
-def test_voltages_that_grow_beyond_all_numbers_end_in_an_error(deck, recwarn):
+def test_voltages_that_overflow_are_an_error(deck, recwarn):
     with pytest.raises(ms.MeshsolveError, match="deck.sp: "):
         deck("I1 0 a 1\nC1 a 0 1p\nG1 0 a a 0 1\nR1 a 0 1k\nD1 b 0 dm\nR2 a b 1k\n.model dm d(cjo=1p)\n.options reltol=0.5").transient(1e-9, 1e-6, uic=True)
     assert not len(recwarn)

@@ -43,7 +43,7 @@ def test_a_text_that_includes_a_file(tmp_path, monkeypatch):
     assert circuit.parse(text).op()["b"] == pytest.approx(3) and circuit.parse(text, {"R": 1e3}).op()["b"] == pytest.approx(2)
 
 
-def test_a_text_instead_of_a_path_is_an_error_that_names_parse(tmp_path):
+def test_the_error_of_a_text_as_path_names_parse(tmp_path):
     with pytest.raises(ms.InvalidInputError, match=r"the path of a deck must not contain line breaks.*circuit\.parse\(text\)"):
         circuit.read("* t\nR1 a 0 1\n.end\n")
     odd = tmp_path / "two\nlines.sp"
@@ -59,7 +59,7 @@ def test_parameters(params, volt, tmp_path):
         assert made.op()["out"] == pytest.approx(volt, rel=1e-12)
 
 
-def test_parameters_that_others_are_computed_from():
+def test_parameters_used_by_other_parameters():
     text = "title\nV1 a 0 {u}\nR1 a 0 1\n.param u={2*w+1}\n.param w=1\n.end\n"
     assert circuit.parse(text, {"w": 2}).op()["a"] == 5 and circuit.parse(text, {"u": 4}).op()["a"] == 4
 
@@ -84,7 +84,7 @@ def test_how_a_deck_may_write_its_parameters(lines):
             circuit.parse(text, {wrong: 7})
 
 
-def test_lines_keep_their_numbers_where_parameters_are_given():
+def test_given_parameters_change_no_line_numbers():
     text = "title\nV1 a 0 {u}\n.param u=1\nR1 a 0 0\nR2 a b 1\n.end\n"
     v = circuit.parse(text, {"u": 2})
     assert v._netlist.where("r", 0) == "<text>:5"
@@ -144,7 +144,7 @@ def agree(a, b):
 
 
 @pytest.mark.parametrize("names", [*([name] for name in NOMINAL), list(NOMINAL)], ids="-".join)
-def test_other_values_are_those_of_another_deck(names):
+def test_with_values_equals_a_deck_of_these_values(names):
     changed = {name: OTHER[name] for name in names}
     got, expected = written(NOMINAL).with_values(changed), written(NOMINAL | changed)
     assert agree(got.op(), expected.op())
@@ -228,7 +228,7 @@ def test_copies_of_copies_and_pickles():
         assert agree(again.op(), expected) and again.values["c1"] == 2e-6
 
 
-def test_a_resistance_that_becomes_far_smaller_than_the_others():
+def test_a_resistance_that_becomes_tiny():
     """Its current becomes an unknown: the unknowns change, and the copy shares nothing."""
     first = circuit.parse("t\nV1 a 0 1\nR1 a b 1k\nR2 b c 1\nR3 c 0 1k\n.end\n")
     tiny = first.with_values({"r2": 1e-9})

@@ -26,7 +26,7 @@ def test_defaults_of_waveforms_are_tstep_and_tstop():
     assert [sine.at(t)[0] for t in (0, 1, 2, 3)] == pytest.approx([0, 1, 0, -1], abs=1e-12)
 
 
-def test_a_pulse_without_a_period_that_begins_before_the_time_0_comes_again(deck):
+def test_the_default_period_of_a_pulse_is_tstop(deck):
     """As in SPICE, the default period is tstop."""
     w = deck("V1 a 0 PULSE(0 1 -2 1 1 1)\nR1 a 0 1").transient(0.25, 8, tmax=0.25)
     assert np.allclose(w["a"], np.interp(w.time, [0, 1, 6, 7, 8], [1, 0, 0, 1, 1]))

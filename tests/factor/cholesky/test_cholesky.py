@@ -61,7 +61,7 @@ def test_wide_fronts_agree_with_dense_and_with_threads():
 
 
 @pytest.mark.parametrize("hub", [1, 40, 600], ids=["one", "a block", "a wide front"])
-def test_hubs_with_leaves_and_numbers_beside_them(hub):
+def test_stars_and_isolated_rows(hub):
     """Fronts with one row for their parent, and fronts that are a single number."""
     leaves, alone, rng = 3 * hub + 5, 50, np.random.default_rng(hub)
     n = hub + leaves + alone
@@ -146,14 +146,14 @@ print(k, lost)
 
 @pytest.mark.slow
 @starved.available
-def test_a_factor_comes_back_without_fresh_memory_or_says_that_it_is_lost():
+def test_a_factor_is_restored_or_lost_without_memory():
     refused, lost = map(int, starved.python(REFUSED).split())
     assert 0 < lost < refused
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("row", [0, 77, 1499, 2999])
-def test_the_failing_column_is_named_whatever_the_threads(threads, row):
+def test_the_failing_column_does_not_depend_on_threads(threads, row):
     A = sp.lil_array(spd(grid(60, 50)))
     A[row, row] = -3.0
     with pytest.raises(ms.NotPositiveDefiniteError) as e:
@@ -171,7 +171,7 @@ def test_the_failing_column_of_a_wide_front_is_named(row):
         assert e.value.column == row
 
 
-def test_of_several_bad_pivots_every_thread_count_names_the_same():
+def test_threads_name_the_same_of_several_bad_pivots():
     A = sp.lil_array(spd(grid(60, 50)))
     for row in range(5, 3000, 211):
         A[row, row] = -3.0
@@ -257,12 +257,12 @@ def test_precisions(precision, bound):
 
 
 @pytest.mark.parametrize("precision, bound", [("single", 1e-6), ("mixed", 1e-15)])
-def test_single_and_mixed_precision_take_right_hand_sides_of_any_size(precision, bound):
+def test_single_and_mixed_precision_at_any_scale_of_b(precision, bound):
     A, b = spd(grid(9, 9)), np.random.default_rng(0).standard_normal((81, 3)) * [1e200, 1e-60, 1e-290]
     assert backward_error(A, ms.cholesky(A, precision=precision).solve(b), b) < bound
 
 
-def test_mixed_precision_refines_rows_of_very_different_sizes():
+def test_mixed_precision_refines_badly_scaled_rows():
     """Beside the largest rows and unknowns of D A D nothing of the others was seen, and x was as good as float32 is."""
     d = 10 ** np.random.default_rng(0).uniform(-8, 8, 400)
     A, b = spd(grid(20, 20)), np.random.default_rng(1).standard_normal(400)
@@ -271,7 +271,7 @@ def test_mixed_precision_refines_rows_of_very_different_sizes():
     assert abs(d * x - exact).max() < 1e-13 * abs(exact).max()
 
 
-def test_mixed_precision_says_when_it_is_not_enough():
+def test_mixed_precision_warns_if_refinement_fails():
     n, outcomes = 40, []
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -291,7 +291,7 @@ def test_mixed_precision_says_when_it_is_not_enough():
 
 
 @pytest.mark.parametrize("make", [ms.cholesky, ms.lu])
-def test_rcond_is_the_same_at_each_call_and_sees_columns_that_cancel(make):
+def test_rcond_is_deterministic_and_sees_cancelling_columns(make):
     """Signs from numpy's global generator missed the two large columns of this inverse, one the negative of the other, half the time."""
     A = np.eye(8)
     A[3, 6] = A[6, 3] = 1 - 1e-9
@@ -300,7 +300,7 @@ def test_rcond_is_the_same_at_each_call_and_sees_columns_that_cancel(make):
     assert len(set(found)) == 1 and found[0] == pytest.approx(1 / np.linalg.cond(A, 1), rel=1e-6)
 
 
-def test_a_complex_solution_beyond_the_range_is_infinite_in_one_part_alone():
+def test_complex_overflow_affects_one_part_alone():
     x = ms.cholesky([[1e-300]]).solve(np.array([1 + 1e300j]))
     assert x[0].real == pytest.approx(1e300) and x[0].imag == np.inf
 
@@ -319,7 +319,7 @@ def test_lower_triangle_is_enough():
 
 
 @pytest.mark.parametrize("options", [{}, {"fixed": [3, 70]}, {"precision": "mixed"}])
-def test_the_lower_triangle_is_enough_for_later_matrices_as_well(options):
+def test_refactor_reads_the_lower_triangle_alone(options):
     A, B = spd(grid(9, 8), seed=1), spd(grid(9, 8), seed=2)
     b, expected = np.arange(72.0), ms.cholesky(A, **options).refactor(B).solve(np.arange(72.0))
     F = ms.cholesky(sp.tril(A), lower=True, **options)
@@ -344,7 +344,7 @@ def test_given_orderings():
             ms.cholesky(A, ordering=wrong)
 
 
-def test_symbolic_is_used_again():
+def test_symbolic_is_reused():
     A, C = spd(grid(20, 30), seed=1), spd(grid(20, 30), seed=2)
     sym = ms.analyze(A)
     b = np.arange(600.0)
@@ -357,7 +357,7 @@ def test_symbolic_is_used_again():
     assert np.array_equal(again.factor(A).L.data, sym.factor(A).L.data)
 
 
-def test_entries_that_scipy_dropped_are_outside_the_pattern_and_the_error_says_why():
+def test_the_pattern_error_mentions_zeros_that_scipy_dropped():
     P = spd(grid(5, 6))
     slack = sp.csr_array(0.0 * P + sp.eye_array(30))
     assert slack.nnz == 30
@@ -368,7 +368,7 @@ def test_entries_that_scipy_dropped_are_outside_the_pattern_and_the_error_says_w
     assert np.allclose((slack + P) @ ms.analyze(P).factor(slack).refactor(slack + P).solve(np.ones(30)), 1)
 
 
-def test_report_tells_phases_and_sizes():
+def test_report_has_phases_and_sizes():
     A = spd(grid(30, 30))
     F = ms.cholesky(A)
     F.solve(np.ones(900))
@@ -414,7 +414,7 @@ def test_every_instruction_set_solves(isa):
 
 
 @pytest.mark.parametrize("precision", ["single", "mixed"])
-def test_numbers_too_small_for_float32_are_refused_and_leave_the_factor(precision):
+def test_refused_float32_underflow_keeps_the_factor(precision):
     """They have a factor in float32, but their solutions are infinite there."""
     A, b = ms.datasets.grid2d(20, 20, boundary="dirichlet"), np.ones(400)
     F = ms.cholesky(A, precision=precision)

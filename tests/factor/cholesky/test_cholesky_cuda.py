@@ -192,7 +192,7 @@ def test_a_factorization_waits_once(way, monkeypatch):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_failing_column_is_the_hosts(gpu, monkeypatch, way):
+def test_the_failing_column_equals_that_of_the_host(gpu, monkeypatch, way):
     monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
     A = sp.lil_array(spd(grid(24, 20)))
     for row in (5, 216, 300):
@@ -226,7 +226,7 @@ def test_a_pivot_beyond_float32_is_no_pivot(gpu, monkeypatch, way):
                 ms.cholesky(sp.csr_array(A), ordering="nd", precision="single", device=place)
 
 
-def test_a_singular_laplacian_is_told_by_its_rows(gpu):
+def test_a_singular_laplacian_is_detected_by_row_sums(gpu):
     L = sp.csr_array(ms.datasets.grid2d(9, 9))
     both = sp.csr_array(sp.block_diag([L + 0.1 * sp.eye_array(81), L]))
     for A, part in ((L, 0), (both, 1)):
@@ -243,7 +243,7 @@ def test_a_singular_laplacian_is_told_by_its_rows(gpu):
 
 
 @pytest.mark.parametrize("precision", ["double", "single"])
-def test_a_part_that_values_cut_off_is_told_whatever_the_sign_of_its_last_pivot(gpu, precision):
+def test_singular_components_by_values_are_detected(gpu, precision):
     L = sp.csr_array(ms.datasets.grid2d(6, 5))
     whole = sp.csr_array(sp.block_diag([L, L]) + sp.csr_array(([1.0, 1.0, -1.0, -1.0], ([7, 40, 7, 40], [7, 40, 40, 7])), shape=(60, 60)))
     F = ms.cholesky(whole, fixed=[0], precision=precision, device="cuda")

@@ -16,7 +16,7 @@ import meshsolve as ms
 from meshsolve import device
 
 
-def test_arrays_come_back_where_they_came_from(gpu, monkeypatch):
+def test_results_are_on_the_device_of_the_input(gpu, monkeypatch):
     A, b = spd(grid(20, 15)), np.random.default_rng(0).standard_normal((300, 3))
     F = ms.cholesky(Sparse(A))                              # "auto": the matrix lies on the device
     assert F.report.facts["device"] == "cuda"
@@ -39,7 +39,7 @@ def test_arrays_come_back_where_they_came_from(gpu, monkeypatch):
     close(narrow, reference.astype(np.float32), 1e-6)
 
 
-def test_values_on_the_device_stay_there(gpu, monkeypatch):
+def test_values_on_the_device_are_not_copied(gpu, monkeypatch):
     A, C = spd(grid(20, 15), seed=1), spd(grid(20, 15), seed=2)
     F = ms.cholesky(Sparse(A), device="cuda")
     later, b = Sparse(C), to_cuda(np.ones(300))
@@ -64,7 +64,7 @@ def test_matrices_on_the_device_in_any_form(gpu):
 
 @pytest.mark.parametrize("options", [{}, {"fixed": [3, 70]}], ids=str)
 @pytest.mark.parametrize("first", [sp.csr_array, Sparse])
-def test_the_lower_triangle_is_enough_for_later_matrices_as_well(gpu, first, options):
+def test_refactor_reads_the_lower_triangle_alone(gpu, first, options):
     A, B = spd(grid(9, 8), seed=1), spd(grid(9, 8), seed=2)
     b = np.ones(72)
     F = ms.cholesky(first(sp.tril(A)), lower=True, device="cuda", **options)
@@ -133,7 +133,7 @@ def test_bad_input_on_the_device(gpu):
 @pytest.mark.parametrize("options", [{}, {"precision": "single"}, {"precision": "mixed"}, {"fixed": [3]}, {"pin": True}], ids=str)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_no_solution_of_what_is_not_finite(gpu, options, value):
+def test_right_hand_sides_that_are_not_finite(gpu, options, value):
     A = spd(grid(9, 8))
     F = ms.cholesky(ms.graph_laplacian(A) if "pin" in options else A, device="cuda", **options)
     b, out = np.zeros((72, 2)), to_cuda(np.full((72, 2), 7.0))
@@ -147,7 +147,7 @@ def test_no_solution_of_what_is_not_finite(gpu, options, value):
         F.solve(to_cuda(turned))
 
 
-def test_a_solve_is_queued_before_b_is_looked_at(monkeypatch):
+def test_a_solve_is_queued_before_b_is_checked(monkeypatch):
     """The host waited for b, and so for all work before it, at the begin of each solve."""
     A, launched = spd(grid(9, 8)), []
     with device.use(Strict()) as harness:
@@ -161,7 +161,7 @@ def test_a_solve_is_queued_before_b_is_looked_at(monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "mixed"}, {"fixed": [3]}, {"pin": True}], ids=str)
-def test_no_sort_and_no_reduction_of_one_block_sees_a_matrix(monkeypatch, options):
+def test_no_sort_and_no_single_block_reduction_of_a_matrix(monkeypatch, options):
     """CuPy's, without an nvcc, took milliseconds at each refactorization of a million rows; where the triangles differ in a bit, all
     entries were sorted."""
     A = spd(grid(9, 8))
@@ -178,7 +178,7 @@ def test_no_sort_and_no_reduction_of_one_block_sees_a_matrix(monkeypatch, option
 
 
 @pytest.mark.slow
-def test_nothing_but_numbers_comes_back_from_a_mesh_sized_matrix(gpu):
+def test_only_scalars_of_a_large_matrix_are_copied_to_the_host(gpu):
     """Order, analysis and factor of a matrix that is dissected on the device; with fixed rows, pins, and the edges of a mesh."""
     A = spd(grid(72, 71))
     n, rhs = A.shape[0], np.arange(A.shape[0]) - (A.shape[0] - 1) / 2

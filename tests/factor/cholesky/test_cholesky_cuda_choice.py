@@ -33,7 +33,7 @@ def star(n, beams=1):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [sp.csr_array, sp.coo_array, Sparse])
-def test_near_trees_are_the_cpus_unless_the_gpu_is_named(gpu, monkeypatch, given):
+def test_near_trees_are_factored_on_the_cpu_by_default(gpu, monkeypatch, given):
     monkeypatch.setattr(device, "AUTO_SIZE", 100)
     mesh = spd(grid(12, 11))
     for A, place in ((path(100), "cpu"), (star(100), "cpu"), (sp.eye_array(100), "cpu"), (mesh, "cuda"), (mesh.toarray(), "cuda")):
@@ -50,7 +50,7 @@ def test_near_trees_are_the_cpus_unless_the_gpu_is_named(gpu, monkeypatch, given
 @pytest.mark.parametrize("A, ordering, limit", [(path(200) @ path(200), "natural", "DEEPEST"), (star(99, beams=3), "auto", "MOST_CHILDREN")],
                          ids=["a band", "a star of triangles"])
 @pytest.mark.parametrize("given", [sp.csr_array, Sparse])
-def test_trees_that_are_too_deep_or_too_broad_are_the_cpus(gpu, monkeypatch, A, ordering, limit, given):
+def test_deep_and_broad_trees_are_factored_on_the_cpu(gpu, monkeypatch, A, ordering, limit, given):
     monkeypatch.setattr(device, "AUTO_SIZE", 50)
     b, whole = to_cuda(np.ones(A.shape[0])), given(A)
 
@@ -94,7 +94,7 @@ def test_cudss_solves_in_our_ordering(cudss, precision):
     assert not cudss.alive
 
 
-def test_what_cudss_cannot_do_is_said(cudss):
+def test_calls_that_cudss_does_not_support(cudss):
     A = spd(grid(9, 8))
     F = ms.cholesky(A, backend="cudss")
     for call in (lambda: F.solve(np.ones(72), system="L"), lambda: F.L, F.logdet):
@@ -108,6 +108,6 @@ def test_what_cudss_cannot_do_is_said(cudss):
         ms.cholesky(A, device="cpu", backend="cudss")
 
 
-def test_without_cudss_the_message_says_what_to_install():
+def test_the_error_without_cudss_names_the_package():
     with device.use(Harness()), pytest.raises(ms.DeviceUnavailableError, match="nvmath-python"):
         ms.cholesky(spd(grid(4, 4)), backend="cudss")

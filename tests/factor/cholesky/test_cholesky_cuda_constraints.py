@@ -59,7 +59,7 @@ def test_pinned_laplacian(gpu, pattern):
     assert np.array_equal(to_numpy(F.solve(to_cuda(b))), to_numpy(before))
 
 
-def test_pinned_components_that_later_join_are_refused(gpu):
+def test_refactor_refuses_to_join_pinned_components(gpu):
     W = sp.block_diag([grid(5, 4), grid(4, 5)])
     W = sp.csr_array(W + W.T, dtype=float).tolil()
     W[3, 25] = W[25, 3] = 0.5
@@ -78,7 +78,7 @@ def test_pinned_components_that_later_join_are_refused(gpu):
         assert np.array_equal(to_numpy(F.solve(to_cuda(b))), before)
 
 
-def test_a_pattern_that_does_not_fit_leaves_the_constraint_as_it_was(gpu):
+def test_a_refused_pattern_keeps_the_constraint(gpu):
     A = sp.lil_array(spd(grid(9, 8)))
     F = ms.cholesky(Sparse(A), fixed=[3, 40], device="cuda")
     b, values = np.ones(72), np.array([1.0, 2.0])
@@ -93,7 +93,7 @@ def test_a_pattern_that_does_not_fit_leaves_the_constraint_as_it_was(gpu):
 
 
 @pytest.mark.parametrize("most_across", [device.MOST_ACROSS, 2])
-def test_means_over_more_rows_than_a_chunk_and_more_columns_than_a_grid(gpu, monkeypatch, most_across):
+def test_means_of_large_blocks(gpu, monkeypatch, most_across):
     from meshsolve.sparse.rows_cuda import CHUNK, SegmentSums
 
     monkeypatch.setattr(device, "MOST_ACROSS", most_across)

@@ -32,7 +32,7 @@ def check(F, A, expected, tolerance=1e-12, pattern=None):
 
 @pytest.mark.parametrize("name", ZOO)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_entries_are_those_of_the_inverse(name, threads):
+def test_entries_of_the_dense_inverse(name, threads):
     A = ZOO[name]
     check(ms.cholesky(A, threads=threads), A, np.linalg.inv(A.toarray()))
 
@@ -63,7 +63,7 @@ def test_bits_do_not_depend_on_threads():
         assert np.array_equal(G.inverse_diagonal(), diagonal) and np.array_equal(G.selected_inverse().data, Z.data)
 
 
-def test_a_large_factor_beside_single_solves():
+def test_a_large_factor_against_single_solves():
     mesh = ms.datasets.icosphere(6)
     A = sp.csr_array(ms.cotan_laplacian(mesh) + 0.1 * ms.mass_matrix(mesh))
     F = ms.cholesky(A)
@@ -139,7 +139,7 @@ def test_pinned_laplacians_have_their_pseudoinverse(name):
     assert abs(extra).max() <= 1e-12                            # of isolated vertices, which have no entry in L
 
 
-def test_stored_zeros_between_components_are_zeros_of_the_inverse():
+def test_stored_zeros_between_components():
     L = sp.coo_array(sp.block_diag([ms.graph_laplacian(ms.datasets.grid2d(3, 3)), ms.graph_laplacian(ms.datasets.grid2d(2, 2))]))
     data = np.concatenate([L.data, [0.0, 0.0]])
     L = sp.csr_array(sp.coo_array((data, (np.append(L.row, [3, 11]), np.append(L.col, [11, 3]))), shape=L.shape))
@@ -155,12 +155,12 @@ def test_effective_resistances_follow_fosters_theorem():
     assert share.min() > 0 and share.max() <= 1 + 1e-10
 
 
-def test_nothing_but_isolated_vertices():
+def test_isolated_vertices_alone():
     F = ms.cholesky(sp.csr_array((4, 4)), pin=True)
     assert not F.inverse_diagonal().any() and F.selected_inverse().nnz == 0 and F.selected_inverse().shape == (4, 4)
 
 
-def test_memory_is_asked_for_first(monkeypatch):
+def test_memory_is_checked_first(monkeypatch):
     A = sp.csr_array(ms.datasets.grid3d(40) + sp.eye_array(64_000))
     F = ms.cholesky(A)
     monkeypatch.setattr("meshsolve.memory.available_memory", lambda: 2**20)
@@ -173,7 +173,7 @@ def test_memory_is_asked_for_first(monkeypatch):
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer keeps what is freed")
 @pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="asks Linux for the peak")
 @pytest.mark.parametrize("threads", [1, 2])
-def test_no_more_memory_is_taken_than_was_asked_for(threads):
+def test_the_memory_estimate_is_an_upper_bound(threads):
     code = f"""
 import scipy.sparse as sp, meshsolve as ms
 from meshsolve.factor.cholesky import host

@@ -180,7 +180,7 @@ def test_bits_do_not_depend_on_threads():
 
 # ---- constraints ----------------------------------------------------------------------------------------------------------
 
-def test_fixed_rows_take_part_through_their_values():
+def test_fixed_rows_contribute_through_their_values():
     A = ZOO["grid"]
     fixed = [0, 1, 60]
     w = np.zeros(A.shape[0])
@@ -211,7 +211,7 @@ def test_pinned_laplacians_gain_and_lose_edges():
     np.testing.assert_allclose(F.solve(b), expected @ b, atol=1e-11)
 
 
-def test_an_edge_that_is_cut_at_a_pin_keeps_its_place():
+def test_an_edge_cut_at_a_pin_stays_in_the_pattern():
     L = ms.graph_laplacian(ms.datasets.grid2d(4, 4))
     C = np.zeros(16)
     C[[0, 1]] = 1, -1                                           # row 0 is the pin
@@ -223,7 +223,7 @@ def test_an_edge_that_is_cut_at_a_pin_keeps_its_place():
     np.testing.assert_allclose(after.toarray()[[0, 1], [1, 0]], expected[[0, 1], [1, 0]], atol=1e-12)
 
 
-def test_components_with_pins_of_their_own_stay_apart():
+def test_updates_need_zero_sums_on_pinned_components():
     L = sp.csr_array(sp.block_diag([ms.datasets.grid2d(3, 3), ms.datasets.grid2d(2, 2)]))
     F, C = ms.cholesky(L, pin=True), np.zeros(13)
     C[[0, 1, 9, 10]] = 1, -1, 1, -1
@@ -261,7 +261,7 @@ class Late:
 
 @pytest.mark.parametrize("precision", ["double", "mixed"])
 @pytest.mark.parametrize("fixed", [None, [0, 1, 60]])
-def test_ctrl_c_at_the_end_leaves_no_factor_of_two_matrices(precision, fixed):
+def test_ctrl_c_at_the_end_leaves_a_consistent_factor(precision, fixed):
     A, w = ZOO["grid"], np.zeros(ZOO["grid"].shape[0])
     w[[1, 2]] = 2.0, -1.5                                       # row 1 is fixed
     B = sp.csr_array(A + np.outer(w, w))
@@ -279,7 +279,7 @@ def test_ctrl_c_at_the_end_leaves_no_factor_of_two_matrices(precision, fixed):
 
 # ---- refusals ---------------------------------------------------------------------------------------------------------------
 
-def test_what_is_refused_leaves_the_factor():
+def test_refused_input_keeps_the_factor():
     A = ZOO["grid"]
     n, F = A.shape[0], ms.cholesky(A)
     b = np.random.default_rng(0).standard_normal(n)
@@ -307,7 +307,7 @@ def test_what_is_refused_leaves_the_factor():
 
 @pytest.mark.parametrize("others", [1, 50])
 @pytest.mark.parametrize("ordering", ["natural", "random"])
-def test_the_first_pair_outside_is_named(others, ordering):
+def test_the_first_pair_outside_the_pattern_is_named(others, ordering):
     n = 80
     A = np.ones((n, n)) + n * np.eye(n)
     A[5, 70] = A[70, 5] = 0                                     # all but one pair of rows
@@ -320,7 +320,7 @@ def test_the_first_pair_outside_is_named(others, ordering):
         assert {refused.value.row, refused.value.column} == {5, 70} and np.array_equal(F.solve(np.ones(n)), b)
 
 
-def test_a_factor_that_cannot_come_back_says_so():
+def test_a_factor_that_cannot_be_restored_is_lost():
     A, n = sp.csr_array(ms.datasets.grid2d(6, 6) + 0.5 * sp.eye_array(36)), 36
     tie, much = np.zeros(n), np.zeros(n)
     tie[[8, 9]] = 1e9, -1e9                                     # A + tie tie^T is singular in rounding, its factor here is not
@@ -368,7 +368,7 @@ print(refusals, lost)
 
 @starved.available
 @pytest.mark.parametrize("precision", ["double", "mixed"])
-def test_the_factor_survives_where_memory_runs_out(precision):
+def test_the_factor_survives_lack_of_memory(precision):
     refused, lost = map(int, starved.python(STARVED.replace("PRECISION", repr(precision))).split())
     assert refused > 50 and lost < refused                      # lost: where a numeric phase has no memory either
 
@@ -399,7 +399,7 @@ def test_how_little_of_the_determinant_may_be_left(precision, accepted, refused)
         ms.cholesky(two, precision=precision).downdate([np.sqrt(1 - part), np.sqrt(part * (1 - part))])
 
 
-def test_updates_go_on_after_a_refactorization_that_failed():
+def test_updates_after_a_failed_refactorization():
     A = ZOO["random"]
     C = columns_within(A, 2, 5)
     F = ms.cholesky(A).update(C)

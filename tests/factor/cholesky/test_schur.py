@@ -109,7 +109,7 @@ def test_in_two_steps(n, seed, data):
 
 
 @given(st.integers(2, 40), st.integers(0, 10**6), st.integers(1, 39))
-def test_only_what_is_eliminated_has_to_be_definite(n, seed, k):
+def test_only_the_eliminated_block_must_be_definite(n, seed, k):
     rng = np.random.default_rng(seed)
     A, rows = random_spd(n, 0.2, seed).toarray(), rng.permutation(n)[:min(k, n - 1)]
     A[np.ix_(rows, rows)] = sp.csr_array(rng.integers(-2, 3, (len(rows),) * 2)).toarray()
@@ -119,7 +119,7 @@ def test_only_what_is_eliminated_has_to_be_definite(n, seed, k):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 341, 342, 700])
-def test_wide_boundaries_have_the_same_bits_on_any_number_of_threads(k):
+def test_large_interfaces_do_not_depend_on_threads(k):
     """Up to 341 rows are one panel, more are kept in steps; two components of the interior, one of them without a neighbour among rows."""
     A = spd(sp.block_diag([grid(60, 50), grid(9, 7)]), 1)
     rows = np.random.default_rng(k).permutation(3000)[:k]
@@ -135,7 +135,7 @@ def test_wide_boundaries_have_the_same_bits_on_any_number_of_threads(k):
 
 
 @pytest.mark.parametrize("blocks, size, rows", [(1, 230, np.arange(0, 52900, 83)), (70, 28, np.arange(35 * 784, 36 * 784, 2))])
-def test_threads_that_share_the_analysis_change_nothing(blocks, size, rows):
+def test_the_parallel_analysis_changes_nothing(blocks, size, rows):
     """One large tree, and many small ones of which one has all of the rows."""
     A = spd(sp.block_diag([grid(size, size)] * blocks))
     S, T = (ms.schur_complement(A, rows, "nd", threads=threads) for threads in (1, 3))
@@ -147,7 +147,7 @@ def test_threads_that_share_the_analysis_change_nothing(blocks, size, rows):
     assert np.abs(S.matrix[:, some] - (columns - A @ F.solve(columns))[rows]).max() < 1e-12
 
 
-def test_rows_are_one_supernode_whatever_joins_them():
+def test_kept_rows_are_one_supernode():
     """Also where interior columns would join it (a path), and where nothing does (rows of components of their own)."""
     path = spd(sp.diags_array([np.ones(29)], offsets=[1]))
     for A, rows in ((path, [0, 29]), (path, range(1, 30)), (path, [14]), (sp.block_diag([path] * 3).tocsr(), [0, 35, 70]), (sp.eye_array(5).tocsr(), [3, 1])):
@@ -204,7 +204,7 @@ def test_refactor_is_a_fresh_one():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_failed_refactor_leaves_the_earlier_one_bit_for_bit(threads):
+def test_a_failed_refactor_keeps_the_earlier_factor(threads):
     A = spd(grid(60, 50))
     rows = np.arange(0, 3000, 7)
     S = ms.schur_complement(A, rows, threads=threads)
@@ -263,7 +263,7 @@ def test_a_pivot_that_is_not_positive_is_named(value, says):
     check(ms.schur_complement(A, [3, 40]), A.tocsr(), [3, 40], 1e-10)
 
 
-def test_a_block_that_is_singular_in_rounding_is_told():
+def test_a_numerically_singular_block_is_detected():
     """An elastic body of which one joint is held can turn about it."""
     ways = set()
     for m in (5, 8, 12, 20, 31):
@@ -319,7 +319,7 @@ def test_copies_and_pickles():
     assert np.array_equal(S.matrix, ms.schur_complement(A, rows).matrix)
 
 
-def test_a_refactorization_meets_no_other_call():
+def test_a_refactorization_excludes_other_calls():
     A = ms.datasets.grid2d(30, 30, boundary="dirichlet")
     S = ms.schur_complement(A, [0, 10])
     uses = (lambda: S.matrix, lambda: S.reduce(np.ones(900)), lambda: S.expand(np.ones(900), [0, 0]), lambda: S.refactor(A), lambda: pickle.dumps(S))
@@ -331,7 +331,7 @@ def test_a_refactorization_meets_no_other_call():
     check(S, A, [0, 10])
 
 
-def test_what_progress_raises_ends_the_work():
+def test_an_exception_of_progress_ends_the_work():
     A, told = ms.datasets.grid2d(300, 300, boundary="dirichlet"), []
     S = ms.schur_complement(A, range(0, 90000, 100), threads=2)
     before = S.matrix
@@ -345,7 +345,7 @@ def test_what_progress_raises_ends_the_work():
     assert told == ["numeric"] and np.array_equal(S.matrix, before)
 
 
-def test_report_tells_phases_and_sizes():
+def test_report_has_phases_and_sizes():
     A = spd(grid(30, 20))
     S = ms.schur_complement(A, [1, 2, 3], threads=2)
     S.reduce(np.ones(600))
@@ -354,7 +354,7 @@ def test_report_tells_phases_and_sizes():
     assert S.n == 600 and repr(S).startswith("SchurComplement(n=600, rows=3, nnz=")
 
 
-def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):
+def test_memory_is_checked_first(monkeypatch):
     A = spd(grid(30, 20))
     S = ms.schur_complement(A, range(300))
     monkeypatch.setattr(memory, "NEGLIGIBLE", 0)

@@ -26,7 +26,7 @@ def test_laplacian(kind, ordering):
         assert 0 <= told.value.column < L.shape[0]
 
 
-def test_a_laplacian_of_the_other_sign_is_told_by_its_sign():
+def test_a_negated_laplacian_is_detected_by_its_sign():
     """libigl's cotmatrix: neither pins nor fixed rows help, -L does."""
     for L in (ms.cotan_laplacian(ms.datasets.icosphere(2)), ms.datasets.grid2d(9, 9)):
         for given in ({}, {"pin": True}, {"fixed": [0, 7]}):
@@ -72,13 +72,13 @@ def test_a_small_mass_is_enough():
     assert np.isfinite(ms.cholesky(L, fixed=[3], device="cpu").solve(b)).all()
 
 
-def test_rows_without_entries_are_another_matter():
+def test_the_message_of_empty_rows():
     A = sp.csr_array((3, 3))
     with pytest.raises(ms.NotPositiveDefiniteError, match="zero or missing"):
         ms.cholesky(A, device="cpu")
 
 
-def test_what_is_no_laplacian_is_not_taken_for_one():
+def test_other_matrices_are_not_called_laplacians():
     """Where rows do not sum to 0 neither pins nor fixed rows help: a Hessian is indefinite, a body turns. Rounded weights still may be
     those of a Laplacian, and other components do not matter."""
     L = ms.datasets.grid2d(20, 20)
@@ -94,7 +94,7 @@ def test_what_is_no_laplacian_is_not_taken_for_one():
     assert told.value.column >= 400
 
 
-def test_rows_that_are_watched_change():
+def test_the_checked_row_changes_with_the_values():
     """Fixed rows leave most rows with sum 0. The watched row moves to a row with another sum, and the next matrix is read again."""
     from meshsolve.factor.cholesky.singular import ConstantNullSpace
     from meshsolve.sparse.places import HOST
@@ -112,7 +112,7 @@ def test_rows_that_are_watched_change():
         assert null.find(on[missing % 2].tocsr().data) == -1
 
 
-def test_a_pin_that_rounding_cuts_off_is_not_asked_for_again():
+def test_a_pinned_matrix_is_not_advised_to_be_pinned():
     W = np.array([[0.0, 1e-30, 0.0], [1e-30, 0.0, 1.0], [0.0, 1.0, 0.0]])
     with pytest.raises(ms.NotPositiveDefiniteError, match="vanish in rounding") as told:
         ms.cholesky(np.diag(W.sum(axis=1)) - W, pin=True, device="cpu")
@@ -132,7 +132,7 @@ def cut(seed, joint=0.0, n=12):
 
 @pytest.mark.parametrize("precision", ["double", "single", "mixed"])
 @pytest.mark.parametrize("joint", [0.0, 1e-25])
-def test_components_that_the_values_have_and_not_the_pattern(joint, precision):
+def test_components_of_the_values_but_not_of_the_pattern(joint, precision):
     """Rounding gives the last pivot of the second half either sign: both are refused, and the earlier factor stays."""
     mass, b = sp.diags_array(np.repeat([1.0, 0.0], 6)), np.arange(12) - 5.5
     for seed in range(30):
@@ -153,7 +153,7 @@ def test_components_that_the_values_have_and_not_the_pattern(joint, precision):
             ms.cholesky(B, fixed=[0], precision=precision, device="cpu")
 
 
-def test_parts_that_weak_weights_still_join_are_taken():
+def test_components_joined_by_weak_weights_are_accepted():
     """Rows of any size: what is small beside one row alone is no cut."""
     for joint in (1e-3, 1e-9):
         for seed in range(10):
@@ -194,7 +194,7 @@ def told_by(make):
     return str(caught[0].message)
 
 
-def test_a_matrix_that_is_singular_in_rounding_is_told():
+def test_a_numerically_singular_matrix_is_detected():
     """Whatever it takes to 0: here a Laplacian that is scaled from both sides."""
     ways = set()
     for seed in range(20):

@@ -13,7 +13,7 @@ def foreseen(L, threads):
     return 8 * assembly_tree(ms.analyze(L, ordering="amd"), 1).work_scalars(threads)
 
 
-def test_update_matrices_pass_between_tasks_one_after_the_other():
+def test_update_matrices_between_tasks_are_freed_in_turn():
     """A graph with hubs has a long way of large fronts to the root: all at once they would be a hundred times as much."""
     L = ms.datasets.preferential(6000, 3)
     one, two, many = (foreseen(L, threads) for threads in (1, 2, 16))

@@ -50,7 +50,7 @@ def check_schedule(A, threads, use):
 
 @pytest.mark.slow
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 3, 8, 16]), st.sampled_from(["factor", "solve", "solve small subtrees"]))
-def test_each_front_has_its_task(seed, threads, use):
+def test_each_front_is_in_one_task(seed, threads, use):
     check_schedule(tree_of_blocks(seed), threads, use)
 
 

@@ -46,7 +46,7 @@ def made(F):
 @pytest.mark.parametrize("ordering", ["nd", "natural", "random"])
 @pytest.mark.parametrize("diagonal", DIAGONALS)
 @pytest.mark.parametrize("name", PATTERNS)
-def test_the_indices_come_again(name, diagonal, ordering, threads):
+def test_the_indices_are_recomputed(name, diagonal, ordering, threads):
     A = with_diagonal(PATTERNS[name], diagonal)
     found, expected = ms.analyze(A, ordering, threads=threads, device="cpu").matrix_pattern, as_csr(A)
     assert isinstance(found, TreePattern) and "indices" not in vars(found)
@@ -73,7 +73,7 @@ def test_the_indices_of_random_patterns(n, density, seed, diagonal):
 # ---- the fingerprint ----------------------------------------------------------------------------------------------------
 
 
-def test_every_exchange_of_two_indices_has_its_own_fingerprint():
+def test_every_swap_of_two_indices_changes_the_fingerprint():
     x = np.random.default_rng(1).permutation(60).astype(np.int32)
     found = {_core.fingerprint(x)}
     for i in range(60):
@@ -117,7 +117,7 @@ def test_the_same_pattern_needs_no_indices():
     assert not made(F) and not made(fixed) and not made(sym.factor(A, device="cpu")) and F.rcond() > 0 and not made(F)
 
 
-def test_another_pattern_with_the_same_row_pointers_is_seen():
+def test_another_pattern_with_equal_row_pointers_is_detected():
     A, B = ring(21, 1), ring(21, 2)
     assert np.array_equal(A.indptr, B.indptr)
     F = ms.cholesky(A, device="cpu")
@@ -126,7 +126,7 @@ def test_another_pattern_with_the_same_row_pointers_is_seen():
     assert (caught.value.row, caught.value.column) == (0, 2)
 
 
-def test_a_pattern_inside_the_analysed_one():
+def test_a_subset_of_the_analyzed_pattern():
     A = spd(grid(12, 11))
     less = spd(with_less(grid(12, 11)))
     for F in (ms.cholesky(A, device="cpu"), ms.analyze(A, device="cpu").factor(A, device="cpu")):
@@ -176,7 +176,7 @@ def test_the_callers_arrays_may_change(how, pointers, precision):
 
 @pytest.mark.parametrize("precision", ["double", "mixed"])
 @pytest.mark.parametrize("pointers", [np.int32, np.int64])
-def test_nothing_of_the_callers_is_held(pointers, precision):
+def test_no_array_of_the_caller_is_held(pointers, precision):
     A = spd(grid(13, 9))
     A.indptr = A.indptr.astype(pointers)
     arrays = [weakref.ref(part) for part in (A.indptr, A.indices, A.data)]

@@ -54,7 +54,7 @@ def test_levels_of_fill(limit):
     assert np.array_equal((K.L.toarray() != 0), expected.T | np.eye(42, dtype=bool))
 
 
-def test_a_solve_with_an_automatically_chosen_incomplete_factor_warns():
+def test_a_solve_with_an_automatic_incomplete_factor_warns():
     A = ms.datasets.kkt(20_000, 8_000)
     b = A @ np.ones(28_000)
     K = ms.ildl(A)
@@ -84,7 +84,7 @@ def test_dropping_is_relative_to_the_row():
         assert outside.size == 0 or outside.min() >= 0.04 * 0.05       # of a norm of at least 1; rows of a tile's own part stay
 
 
-def test_budget_bounds_fill_and_hands_on_what_is_left():
+def test_budgets_bound_fill_and_pass_on_their_rest():
     A = ms.datasets.kkt(2000, 900, seed=2)
     free, tight = ms.ildl(A, fill_level=6, droptol=1e-6), ms.ildl(A, fill_level=6, droptol=1e-6, max_fill=0.6)
     assert tight.nnz < free.nnz and tight.report.facts["stored"] <= 2 * 0.6 * A.nnz + 2 * tight.report.facts["tiles"]
@@ -107,7 +107,7 @@ def dropped(S, droptol, budget):
 
 
 @pytest.mark.parametrize("droptol, max_fill", [(0.0, None), (0.03, None), (0.1, None), (0.0, 0.3), (0.03, 0.5)])
-def test_what_is_dropped_is_what_the_definition_says(droptol, max_fill):
+def test_dropped_entries_follow_the_definition(droptol, max_fill):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((60, 60)) * np.minimum(np.arange(60), 20) / 20          # small in the first rows and columns
     A = A + A.T + 12 * np.eye(60)
@@ -116,14 +116,14 @@ def test_what_is_dropped_is_what_the_definition_says(droptol, max_fill):
     assert K.report.facts["tiles"] == 60 and np.allclose(K.L.toarray(), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_a_budget_beyond_all_numbers_is_none():
+def test_a_huge_budget_is_no_limit():
     A = ms.datasets.kkt(400, 180, seed=2)
     for max_fill in (1e12, 1e300):
         K, free = (ms.ildl(A, fill_level=3, droptol=1e-6, max_fill=limit) for limit in (max_fill, None))
         assert np.array_equal(K.L.data, free.L.data) and np.array_equal(K.L.indices, free.L.indices)
 
 
-def test_pairs_are_what_decides():
+def test_pairs_make_the_difference():
     A = ms.datasets.stokes(24)
     b = A @ np.random.default_rng(0).standard_normal(A.shape[0])
     with_pairs = ms.sqmr(A, b, M=ms.ildl(A, fill_level=4), rtol=1e-6, maxiter=400)[1]
@@ -187,7 +187,7 @@ def test_the_same_bits_on_any_number_of_threads(tile_size):
         assert np.array_equal(one.perm, many.perm) and np.array_equal(one.solve(b), many.solve(b))
 
 
-def test_what_rows_leave_unused_is_handed_on_alike_by_any_number_of_threads():
+def test_unused_budgets_do_not_depend_on_threads():
     """Of a banded matrix: hundreds of levels, most of them of a few tiles."""
     A = ms.datasets.kkt(6000, 2500, seed=4, kind="banded")
     free = ms.ildl(A, fill_level=3, droptol=0, threads=1)
@@ -197,14 +197,14 @@ def test_what_rows_leave_unused_is_handed_on_alike_by_any_number_of_threads():
         assert np.array_equal(one.perm, K.perm) and np.array_equal(one.L.data, K.L.data)
 
 
-def test_it_is_chosen_where_the_complete_factor_is_large():
+def test_it_is_chosen_if_the_complete_factor_is_large():
     A = ms.datasets.kkt(20000, 8000, seed=5)
     K = ms.ildl(A)
     assert not K.is_complete and K.nnz < 3 * A.nnz and K.report.facts["complete_nnz"] > 20 * A.nnz
     assert ms.ildl(ms.datasets.stokes(40)).is_complete
 
 
-def test_a_complete_factor_that_is_far_too_large_is_not_even_ordered(monkeypatch):
+def test_a_far_too_large_complete_factor_is_not_ordered(monkeypatch):
     """Random graphs have no small separators: breadth-first searches tell. The count of a complete factor confirms it."""
     from meshsolve.factor import ildl
 
@@ -261,7 +261,7 @@ print(k)
 
 
 @starved.available
-def test_a_refactorization_without_memory_leaves_the_earlier_factor():
+def test_a_refactorization_without_memory_keeps_the_factor():
     """Whichever block is refused: pivots, L and inertia all stay those of the earlier factor."""
     assert int(starved.python(REFUSED)) > 10
 
@@ -277,7 +277,7 @@ def test_symmetric_operator():
 @pytest.mark.parametrize("options", [{"fill_level": None}, {"fill_level": 2}, {"fill_level": 2, "tile_size": 8}, {"fill_level": 2, "blocking": "BR"}],
                          ids=["complete", "pairs", "tiles", "similar rows"])
 @pytest.mark.parametrize("kind", ["array", "Ordering"])
-def test_an_ordering_of_the_rows_is_taken(options, kind):
+def test_a_given_ordering_of_the_rows(options, kind):
     """Which rows are pairs is found inside: what a user can give is an order of the rows of A."""
     A = ms.datasets.kkt(200, 80)
     perm = np.random.default_rng(0).permutation(280)
@@ -291,13 +291,13 @@ def test_an_ordering_of_the_rows_is_taken(options, kind):
             ms.ildl(A, ordering=wrong, **options)
 
 
-def test_rows_that_are_no_pairs_come_in_the_order_that_was_given():
+def test_rows_without_pairs_keep_the_given_order():
     A = ms.datasets.grid2d(12, 11, boundary="dirichlet")
     perm = np.random.default_rng(0).permutation(132)
     assert np.array_equal(ms.ildl(A, fill_level=1, ordering=perm, pairs=False, blocking="none").perm, perm)
 
 
-def test_a_pair_comes_where_the_later_of_its_rows_does():
+def test_a_pair_has_the_position_of_its_later_row():
     from meshsolve.factor.matching import symmetric_pairs
     from meshsolve.sparse.matrix import as_symmetric
 

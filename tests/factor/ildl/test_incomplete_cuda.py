@@ -61,7 +61,7 @@ def test_levels_and_dropping(cuda_path, fill_level, droptol):
 
 @pytest.mark.parametrize("max_fill", [0.05, 0.3, 0.6, 1e300, None])
 @pytest.mark.parametrize("tile_size", [2, 16])
-def test_budgets_are_handed_on_as_on_the_cpu(cuda_path, tile_size, max_fill):
+def test_budgets_are_passed_on_as_on_the_cpu(cuda_path, tile_size, max_fill):
     """Depths of more rows than a block has threads; so tight that rows lose all, some, or none of their columns."""
     G = check(KKT, fill_level=6, droptol=1e-6, tile_size=tile_size, max_fill=max_fill)
     free = ms.ildl(KKT, fill_level=6, droptol=1e-6, tile_size=tile_size, max_fill=None)
@@ -101,7 +101,7 @@ def test_any_matrix(n, density, seed, tile_size, fill_level, droptol, max_fill, 
 
 
 @pytest.mark.sanitize
-def test_no_order_of_blocks_shows(varied):
+def test_the_order_of_thread_blocks_changes_no_bit(varied):
     A = ms.datasets.kkt(24, 9, seed=1)
     G = check(A, tile_size=8, max_fill=0.8)
     b = np.random.default_rng(1).standard_normal(33)
@@ -164,7 +164,7 @@ def test_full_pools_grow(cuda_path, monkeypatch):
         assert np.any(met, axis=0).all() and np.any(met, axis=1).all()
 
 
-def test_out_of_memory_on_the_way_is_forgotten(cuda_path, monkeypatch):
+def test_no_trace_of_an_out_of_memory_error(cuda_path, monkeypatch):
     G, xp = ms.ildl(KKT, fill_level=2, device="cuda"), device.xp()
     rows, empty = G._core._rows, xp.empty
     rows._work, asked = xp.empty(64), []
@@ -186,7 +186,7 @@ def test_out_of_memory_on_the_way_is_forgotten(cuda_path, monkeypatch):
     same(K, G)
 
 
-def test_more_tiles_than_names(cuda_path, monkeypatch):
+def test_too_many_tiles_are_refused(cuda_path, monkeypatch):
     monkeypatch.setattr(cuda, "MOST_TILES", 9)
     with pytest.raises(ms.InvalidInputError, match="tiles, but kernels number at most 9"):
         ms.ildl(KKT, fill_level=1, device="cuda")
@@ -198,7 +198,7 @@ def test_rows_without_columns():
         check(sp.csr_array(sp.diags_array(np.resize([2.0, -1.0, 3.0], 40))), tile_size=5, fill_level=1)
 
 
-def test_a_second_factorization_finds_its_room(cuda_path, monkeypatch):
+def test_a_refactorization_reuses_the_workspace(cuda_path, monkeypatch):
     G = ms.ildl(KKT, fill_level=2, device="cuda")
     monkeypatch.setattr(cuda.Rows, "_go_on", None)
     G.refactor(KKT * 2.0)
@@ -240,7 +240,7 @@ def test_sums_of_long_rows_have_one_order():
         assert np.array_equal((G @ b)[:, 1], G @ np.ascontiguousarray(b[:, 1]))
 
 
-def test_a_stall_is_reported_and_forgotten(cuda_path):
+def test_a_stall_is_reported_and_leaves_no_trace(cuda_path):
     G = ms.ildl(KKT, fill_level=2, device="cuda")
     b = np.ones(500)
     x = G @ b
@@ -253,7 +253,7 @@ def test_a_stall_is_reported_and_forgotten(cuda_path):
 # ---- the face ---------------------------------------------------------------------------------------------------------------
 
 
-def test_an_interrupt_between_the_sweeps_is_forgotten(cuda_path, monkeypatch):
+def test_an_interrupt_between_the_sweeps_leaves_no_trace(cuda_path, monkeypatch):
     G, b = ms.ildl(KKT, fill_level=1, device="cuda"), np.ones(KKT.shape[0])
     x, sweep = G @ b, inverse_cuda.Inverse._sweep
 
@@ -276,7 +276,7 @@ def test_tiles_on_the_gpu_keep_subtrees_apart(cuda_path):
     assert G.report.facts["levels"] < 0.7 * K.report.facts["levels"] and G.report.facts["tiles"] < 2 * K.report.facts["tiles"]
 
 
-def test_what_is_chosen(cuda_path):
+def test_the_chosen_engine(cuda_path):
     G = ms.ildl(REGULAR["stokes"], fill_level=2, device="cuda")
     assert G.on_device and not G.is_complete and G.report.facts["fill_level"] == 2 and G.report.facts["device"] == "cuda"
     small = ms.ildl(REGULAR["stokes"], device="auto")
@@ -303,7 +303,7 @@ def test_operator(cuda_path):
 
 
 @pytest.mark.gpu
-def test_arrays_on_the_gpu_stay_there():
+def test_results_stay_on_the_gpu():
     cupy = pytest.importorskip("cupy")
     import cupyx.scipy.sparse as csp
 
@@ -313,7 +313,7 @@ def test_arrays_on_the_gpu_stay_there():
     assert isinstance(G @ b, cupy.ndarray) and isinstance(x, cupy.ndarray) and info.converged
 
 
-def test_it_needs_a_gpu_where_there_is_none():
+def test_the_error_without_a_gpu():
     if device.available():
         pytest.skip("there is one")
     with pytest.raises(ms.errors.DeviceUnavailableError):

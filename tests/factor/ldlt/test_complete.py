@@ -61,7 +61,7 @@ def decades(seed=4):
     return sp.csr_array(sp.block_array([[ms.mass_matrix(mesh) + 1e-3 * ms.cotan_laplacian(mesh), R.T], [R, None]]))
 
 
-def test_solutions_are_refined_where_rows_differ_by_decades():
+def test_solutions_of_badly_scaled_rows_are_refined():
     A = decades()
     K, b = ms.ildl(A, fill_level=None), A @ np.random.default_rng(0).standard_normal((A.shape[0], 3))
     error = lambda x, b: abs(b - A @ x).max() / (abs(A).sum(axis=1).max() * abs(x).max() + abs(b).max())
@@ -73,7 +73,7 @@ def test_solutions_are_refined_where_rows_differ_by_decades():
     assert error(K.solve(b), b) < 1e-15
 
 
-def test_a_right_hand_side_that_is_easy_says_nothing_of_the_next():
+def test_an_easy_right_hand_side_does_not_stop_refinement():
     A = decades()
     K, unit = ms.ildl(A, fill_level=None), np.eye(A.shape[0])[0]
     b = A @ np.random.default_rng(0).standard_normal(A.shape[0])
@@ -84,14 +84,14 @@ def test_a_right_hand_side_that_is_easy_says_nothing_of_the_next():
         assert np.array_equal(K.solve(b), expected)
 
 
-def test_a_regular_matrix_with_a_small_pivot_is_not_called_singular():
+def test_a_small_pivot_is_not_called_zero():
     A = np.array([[1.0, 1, 0], [1, 1 + 5e-11, 0], [0, 0, -1]])
     K = ms.ildl(A, fill_level=None)
     assert K.inertia == (2, 1, 0) and np.allclose(A @ K.solve([1.0, 2, 3]), [1, 2, 3], rtol=1e-5)
     assert ms.factorized(A).inertia == (2, 1, 0)
 
 
-def test_ctrl_c_when_the_factor_is_made_leaves_nothing_mixed(monkeypatch):
+def test_ctrl_c_leaves_a_consistent_factor(monkeypatch):
     A, rng = decades(), np.random.default_rng(0)
     B = sp.csr_array(A.multiply(np.outer(10.0 ** rng.integers(-3, 4, A.shape[0]), np.ones(A.shape[0]))))
     B = sp.csr_array(B + B.T)
@@ -118,7 +118,7 @@ def test_determinant(name):
     assert K.refactor(2 * A).slogdet()[1] == pytest.approx(logabsdet + A.shape[0] * np.log(2))
 
 
-def test_determinants_of_singular_matrices_and_incomplete_factors():
+def test_determinant_of_singular_and_incomplete_factors():
     assert ms.ildl(rank_deficient(), fill_level=None).slogdet() == (0.0, -np.inf)
     with pytest.raises(ms.InvalidInputError, match="complete"):
         ms.ildl(REGULAR["swaps"], fill_level=1).slogdet()
@@ -130,7 +130,7 @@ def test_condition(name):
     assert K.rcond() == 0 if K.inertia[2] else exact <= 1.001 * K.rcond() <= 3.1 * exact      # the norm of the inverse is estimated from below
 
 
-def test_condition_of_singular_matrices_and_incomplete_factors():
+def test_condition_of_singular_and_incomplete_factors():
     assert ms.ildl(rank_deficient(), fill_level=None).rcond() == 0
     with pytest.raises(ms.InvalidInputError, match="complete"):
         ms.ildl(REGULAR["swaps"], fill_level=1).rcond()
@@ -156,7 +156,7 @@ def test_random_matrices(n, density, seed, diagonal):
     assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-8 * max(np.linalg.norm(b), 1e-300)
 
 
-def test_singular_systems_are_solved_where_they_are_consistent():
+def test_consistent_singular_systems_are_solved():
     A = rank_deficient()
     K = ms.ildl(A, fill_level=None)
     assert K.inertia == (20, 10, 3) and K.structural_rank == 33
@@ -165,7 +165,7 @@ def test_singular_systems_are_solved_where_they_are_consistent():
 
 
 @pytest.mark.parametrize("dtype, scale", [(np.float64, 1.0), (np.float64, 1e30), (np.float32, 1.0)])
-def test_a_solution_tells_that_b_is_outside_the_range(dtype, scale):
+def test_b_outside_the_range_gives_a_warning(dtype, scale):
     """eigsh(L, sigma=0, OPinv=K) had wrong eigenvalues without a word."""
     A = scale * rank_deficient()
     K = ms.ildl(A, fill_level=None, dtype=dtype)
@@ -178,7 +178,7 @@ def test_a_solution_tells_that_b_is_outside_the_range(dtype, scale):
     K.apply_columns(outside[:, None])                        # iterations look at residuals themselves
 
 
-def test_rows_that_no_matching_reaches_wait_for_their_neighbours():
+def test_unmatched_rows_follow_their_neighbors():
     """Three constraints on every two unknowns. They climbed from front to front, and some that depend on others were taken for
     pivots, because their neighbours were eliminated with pivots that let rounding grow."""
     rng = np.random.default_rng(0)
@@ -195,7 +195,7 @@ def test_rows_that_no_matching_reaches_wait_for_their_neighbours():
 
 @pytest.mark.filterwarnings("ignore:.*not decided", "ignore:.*few rounding errors")      # multiples of constraints are rounded
 @pytest.mark.parametrize("n, m, seed", [(1000, 200, 2), (5000, 1000, 1)])
-def test_constraints_that_are_given_several_times(n, m, seed):
+def test_repeated_constraints(n, m, seed):
     """The scalings of a matching ran away along rows that it might as well have left out: from 1e-10 to 1e10 at 20,000 unknowns."""
     rng = np.random.default_rng(seed)
     C = sp.csr_array((rng.standard_normal(4 * m), (np.repeat(np.arange(m), 4), rng.integers(0, n, 4 * m))), shape=(m, n))
@@ -212,7 +212,7 @@ def test_constraints_that_are_given_several_times(n, m, seed):
 
 @pytest.mark.filterwarnings("ignore:.*not decided", "ignore:.*few rounding errors")
 @pytest.mark.parametrize("n, m, seed", [(4000, 400, 5), (15_000, 1500, 4), (15_000, 1500, 8)])
-def test_constraints_that_depend_on_others(n, m, seed):
+def test_dependent_constraints(n, m, seed):
     """Some of the zero pivots were what rounding had left of them: where there are any, pivots are chosen with more care."""
     A = dependent(n, m, seed)
     K = ms.ildl(A, fill_level=None)
@@ -225,7 +225,7 @@ def test_constraints_that_depend_on_others(n, m, seed):
 
 
 @pytest.mark.parametrize("apart, dtype, within", [(1e-4, np.float64, 1e-9), (0.1, np.float32, 1e-2)])
-def test_constraints_on_all_unknowns_that_are_nearly_the_same(apart, dtype, within):
+def test_nearly_parallel_dense_constraints(apart, dtype, within):
     """Their pivots, sums of squares of scaled entries, are small, but none is zero."""
     rng = np.random.default_rng(0)
     C = np.ones((2, 10_000))
@@ -236,7 +236,7 @@ def test_constraints_on_all_unknowns_that_are_nearly_the_same(apart, dtype, with
     assert K.inertia == (10_000, 2, 0) and np.linalg.norm(A @ K.solve(b) - b) <= within * np.linalg.norm(b)
 
 
-def test_fronts_that_grow_from_matrix_to_matrix_leave_no_memory_behind():
+def test_fronts_that_grow_leak_no_memory():
     """20 more columns a time come to a dense front of 300 rows."""
     rng = np.random.default_rng(0)
     D = rng.standard_normal((300, 300))
@@ -252,7 +252,7 @@ def test_fronts_that_grow_from_matrix_to_matrix_leave_no_memory_behind():
     assert most < 3 * held and K.refactor(matrix(0)).report.facts["bytes"] <= most
 
 
-def test_rows_of_a_dense_matrix_are_scaled_by_their_largest_entries():
+def test_dense_rows_are_scaled_by_their_largest_entries():
     A = np.random.default_rng(0).standard_normal((400, 400))
     K = ms.ildl(A + A.T, fill_level=None)
     largest = abs((A + A.T) * np.outer(K.scale, K.scale)).max(axis=1)
@@ -292,7 +292,7 @@ def test_a_regular_matrix_after_a_singular_one():
 @pytest.mark.parametrize("asked, followed", [([4, 5, 1, 0, 2, 3], [4, 5, 1, 0, 2, 3]),       # the row without a match comes last anyway
                                              ([4, 3, 1, 0, 2, 5], [4, 1, 0, 3, 2, 5]),       # it waits for row 0, the others stay
                                              ([2, 3, 0, 1, 4, 5], [2, 0, 3, 1, 4, 5])])      # 2 has a pivot with row 0
-def test_a_given_order_is_followed_but_for_rows_that_no_matching_reaches(asked, followed):
+def test_a_given_order_is_kept_except_for_unmatched_rows(asked, followed):
     """Rows 2 and 3 have an entry in column 0 alone: one of them has no match."""
     A = np.diag([1.0, 2.0, 0.0, 0.0, 3.0, 4.0])
     A[0, 2] = A[2, 0] = A[0, 3] = A[3, 0] = 1.0
@@ -300,7 +300,7 @@ def test_a_given_order_is_followed_but_for_rows_that_no_matching_reaches(asked, 
     assert K.structural_rank == 5 and K.inertia == (4, 1, 1) and K.perm.tolist() == followed
 
 
-def test_columns_are_delayed_where_a_front_has_no_pivot():
+def test_columns_without_a_pivot_are_delayed():
     A = sp.block_array([[None, sp.eye_array(40) + ms.datasets.grid2d(8, 5)], [sp.eye_array(40) + ms.datasets.grid2d(8, 5), None]])
     K = ms.ildl(A, fill_level=None, pairs=False, ordering="natural")
     assert K.report.facts["delayed"] > 0 and K.inertia == (40, 40, 0)
@@ -309,7 +309,7 @@ def test_columns_are_delayed_where_a_front_has_no_pivot():
     assert abs(A @ K.solve(b) - b).max() <= 1e-11
 
 
-def test_pairs_keep_fill_where_the_analysis_has_put_it():
+def test_pairs_keep_the_fill_of_the_analysis():
     B = sp.eye_array(400) + ms.datasets.grid2d(20, 20)
     A = sp.csr_array(sp.block_array([[None, B], [B, None]]))
     assert ms.ildl(A, fill_level=None).report.facts["delayed"] < ms.ildl(A, fill_level=None, pairs=False).report.facts["delayed"]
@@ -327,7 +327,7 @@ def test_the_same_bits_on_any_number_of_threads(make):
         assert np.array_equal(one.perm, many.perm) and np.array_equal(one.solve(b), many.solve(b))
 
 
-def test_refactor_chooses_pivots_anew():
+def test_refactor_chooses_new_pivots():
     A = ms.datasets.kkt(200, 90, seed=5)
     K = ms.ildl(A, fill_level=None)
     other = A.copy()
@@ -363,7 +363,7 @@ def test_scaling_follows_new_values():
 
 @pytest.mark.parametrize("fill_level", [None, 3])
 @pytest.mark.parametrize("sizes", [np.logspace(-60, 60, 120), np.logspace(9, -9, 120), np.full(120, 1e-100)])
-def test_scaling_is_made_anew_where_rows_have_other_sizes(fill_level, sizes):
+def test_scaling_is_recomputed_if_row_sizes_change(fill_level, sizes):
     """In the scaling of the earlier values pivots vanished beside others: three of the inertia, and the solution, were wrong."""
     A, b = ms.datasets.kkt(90, 30, seed=2), np.random.default_rng(0).standard_normal(120)
     S = sp.diags_array(sizes)
@@ -376,7 +376,7 @@ def test_scaling_is_made_anew_where_rows_have_other_sizes(fill_level, sizes):
     assert np.array_equal(K.refactor(earlier).solve(b), first)
 
 
-def test_a_refactorization_with_values_of_the_other_end_of_the_range():
+def test_refactor_from_tiny_to_huge_values():
     A = np.array([[2.0, 1.0, 0.0], [1.0, 0.0, 3.0], [0.0, 3.0, -1.0]])
     for before, after in ((1e-200, 1e200), (1e200, 1e-200)):
         K = ms.ildl(before * A, fill_level=None).refactor(after * A)
@@ -392,7 +392,7 @@ def test_single_precision_is_a_preconditioner():
 
 
 @pytest.mark.parametrize("size", [1e-90, 1e-40, 1e40, 1e90])
-def test_single_precision_takes_matrices_and_right_hand_sides_of_any_size(size):
+def test_single_precision_at_any_scale_of_a_and_b(size):
     """What a factor in float32 works on is brought near 1: it was infinite, or had lost its digits."""
     A, b = np.array([[2.0, 1.0], [1.0, -1.0]]), np.array([[3.0, 3e-150], [0.0, 0.0]])
     x = ms.ildl(A * size, fill_level=None, dtype=np.float32).solve(b)
@@ -405,7 +405,7 @@ def test_lower_triangle():
 
 
 @pytest.mark.parametrize("fill_level", [None, 1])
-def test_the_lower_triangle_is_enough_for_later_matrices_as_well(fill_level):
+def test_refactor_reads_the_lower_triangle_alone(fill_level):
     A = ms.datasets.kkt(30, 10)
     K = ms.ildl(sp.tril(A), fill_level=fill_level, lower=True)
     expected = ms.ildl(A, fill_level=fill_level).refactor(2 * A).L.data
@@ -415,7 +415,7 @@ def test_the_lower_triangle_is_enough_for_later_matrices_as_well(fill_level):
         ms.ildl(A, fill_level=fill_level).refactor(sp.tril(A))
 
 
-def test_small_update_matrices_between_threads_take_little_memory():
+def test_small_update_matrices_take_little_memory():
     """A banded matrix passes thousands of them: all together they are half as large as the factor. How many there are at once depends on
     which thread is slow."""
     A = ms.datasets.kkt(33000, 17000, seed=3, kind="banded")
@@ -424,7 +424,7 @@ def test_small_update_matrices_between_threads_take_little_memory():
     assert np.array_equal(one.L.data, twos[0].L.data)
 
 
-def test_columns_that_are_handed_up_take_the_memory_of_their_front_alone():
+def test_delayed_columns_take_the_memory_of_one_front():
     """Three quarters of the columns lie in fronts that receive some: none of these has a place of its planned size beside its own."""
     A = ms.datasets.stokes(200)
     K = ms.ildl(A, fill_level=None, threads=1)
@@ -483,6 +483,6 @@ print("ok")
 
 
 @starved.available
-def test_a_factor_that_found_no_memory_may_be_made_later():
+def test_a_factor_that_lacked_memory_is_made_later():
     """The arrays that it got before count for nothing until the last one is there."""
     assert starved.python(REFUSED_ONCE) == "ok\n"

@@ -117,7 +117,7 @@ def test_delayed_columns_of_every_kind_of_front(path, monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["tiles", "libraries"])
-def test_columns_whose_partners_are_far_away(gpu, monkeypatch, way):
+def test_columns_of_distant_partners(gpu, monkeypatch, way):
     """Every block of 32 columns fails; then all of them are searched together."""
     go(monkeypatch, way)
     G = check(far_partners(), **NATURAL)
@@ -125,7 +125,7 @@ def test_columns_whose_partners_are_far_away(gpu, monkeypatch, way):
     assert progress[:, 5].tolist() == [128] and G.report.facts["pairs"] == 64
 
 
-def test_columns_that_are_searched_together_behind_a_block_of_pivots(gpu, monkeypatch):
+def test_pivot_search_after_a_block_of_pivots(gpu, monkeypatch):
     """Rows of the 32 columns before them have followed already; the exchanges of the blocks that failed are not theirs."""
     go(monkeypatch, "tiles")
     A, rng = far_partners().toarray(), np.random.default_rng(1)
@@ -162,7 +162,7 @@ def test_panels_that_shared_memory_does_not_hold(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["shared memory", "tiles", "libraries"])
-def test_singular_systems_are_solved_where_they_are_consistent(gpu, monkeypatch, way):
+def test_consistent_singular_systems_are_solved(gpu, monkeypatch, way):
     go(monkeypatch, way)
     G = check(rank_deficient())
     assert G.inertia == (20, 10, 3) and G.structural_rank == 33
@@ -191,14 +191,14 @@ def test_any_matrix(n, density, seed, diagonal, way, pairs):
 
 
 @pytest.mark.sanitize
-def test_no_order_of_threads_shows(varied):
+def test_the_order_of_threads_changes_no_bit(varied):
     check(ms.datasets.kkt(12, 5, seed=1))
     check(climbing(2, 3), **NATURAL)
 
 
 @pytest.mark.sanitize
 @pytest.mark.parametrize("seed", [0, 5])
-def test_no_order_of_threads_shows_in_tiles(monkeypatch, seed):
+def test_the_order_of_threads_in_tiles_changes_no_bit(monkeypatch, seed):
     with device.use(Harness(seed=seed, resident=3)):
         go(monkeypatch, "tiles")
         A = climbing(3, 2)
@@ -218,7 +218,7 @@ def test_single_precision(gpu, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [1e-90, 1e90])
-def test_single_precision_takes_matrices_and_right_hand_sides_of_any_size(gpu, size):
+def test_single_precision_at_any_scale_of_a_and_b(gpu, size):
     A, b = np.array([[2.0, 1.0], [1.0, -1.0]]), np.array([[3.0, 3e-150], [0.0, 0.0]])
     x = ms.ildl(A * size, fill_level=None, dtype=np.float32, device="cuda").solve(b)
     assert np.allclose(x * size, [[1.0, 1e-150], [1.0, 1e-150]], rtol=1e-6, atol=0)
@@ -242,7 +242,7 @@ def test_refactor(gpu):
     assert np.array_equal(G.solve(b), first)
 
 
-def test_columns_are_delayed_in_one_factorization_and_not_in_the_next(gpu):
+def test_columns_delayed_in_one_factorization_alone(gpu):
     """Fronts come back to the places that the analysis has given them."""
     A = climbing()
     regular_ = sp.csr_array(A + 100 * sp.eye_array(80) + 0 * sp.eye_array(80))
@@ -258,7 +258,7 @@ def test_columns_are_delayed_in_one_factorization_and_not_in_the_next(gpu):
 
 
 @pytest.mark.parametrize("way", ["shared memory", "tiles"])
-def test_what_is_not_finite_is_an_error_and_the_earlier_factor_stays(gpu, monkeypatch, way):
+def test_values_that_are_not_finite_keep_the_earlier_factor(gpu, monkeypatch, way):
     go(monkeypatch, way)
     A = ZOO["positive definite"]
     G = ms.ildl(A, fill_level=None, device="cuda")
@@ -282,7 +282,7 @@ def test_a_column_that_is_not_finite_is_no_zero_pivot(gpu, monkeypatch, way):
 
 
 @pytest.mark.parametrize("way", ["shared memory", "tiles"])
-def test_what_is_not_finite_in_a_front_is_told_there(gpu, monkeypatch, way):
+def test_overflow_names_a_column_of_its_own_front(gpu, monkeypatch, way):
     """Not by an ancestor, which would name a column of its own."""
     go(monkeypatch, way)
     A = sp.csr_array(ms.datasets.grid2d(11, 9) + sp.eye_array(99))
@@ -330,7 +330,7 @@ def test_any_number_of_right_hand_sides(gpu, monkeypatch, way):
             assert x.shape == (80, k) and abs(climbing() @ x - columns).max(initial=0) <= 1e-11
 
 
-def test_arrays_on_the_gpu_stay_there(gpu, monkeypatch):
+def test_results_stay_on_the_gpu(gpu, monkeypatch):
     go(monkeypatch, "all four")
     G = ms.ildl(KKT, fill_level=None, device="cuda")
     b = KKT @ np.arange(500.0)
@@ -342,7 +342,7 @@ def test_arrays_on_the_gpu_stay_there(gpu, monkeypatch):
     assert info.converged and np.linalg.norm(KKT @ z - b) <= 1e-8 * np.linalg.norm(b)
 
 
-def test_three_numbers_come_back_from_each_level(monkeypatch):
+def test_three_numbers_per_level_are_copied_to_the_host(monkeypatch):
     from kernel_harness.strict import Strict
 
     with device.use(Strict()) as strict:
@@ -360,7 +360,7 @@ def test_pickle(path):
     assert copy.on_device and copy.is_complete and np.array_equal(copy.solve(b), G.solve(b)) and copy.inertia == G.inertia
 
 
-def test_what_is_chosen(path, monkeypatch):
+def test_the_chosen_engine(path, monkeypatch):
     """The matrix alone decides whether the factor is complete; a complete one goes to the GPU where that is asked for by name."""
     for made in ({}, {"fill_level": None}):
         G = ms.ildl(KKT, device="cuda", **made)
@@ -375,7 +375,7 @@ def test_what_is_chosen(path, monkeypatch):
         assert not ms.ildl(KKT, device=place).is_complete and ms.ildl(KKT, device=place, fill_level=None).is_complete
 
 
-def test_it_needs_a_gpu_where_there_is_none():
+def test_the_error_without_a_gpu():
     if device.available():
         pytest.skip("there is one")
     with pytest.raises(ms.DeviceUnavailableError):

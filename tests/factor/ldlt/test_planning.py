@@ -36,7 +36,7 @@ CASES = {"no pairs": (indefinite(), lambda n: [n]),
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("case", CASES)
-def test_as_few_graphs_are_ordered_as_pairs_ask_for(monkeypatch, case, threads):
+def test_no_more_graphs_are_ordered_than_pairs_need(monkeypatch, case, threads):
     A, expected = CASES[case]
     ordered, n = [], A.shape[0]
 
@@ -62,7 +62,7 @@ def with_pairs(n, entries, seed):
 
 @pytest.mark.parametrize("A, better", [(with_pairs(60, 2, 0), "pairs"), (with_pairs(240, 4, 0), "pairs"),
                                        (with_pairs(120, 1, 3), "rows")])
-def test_of_two_orders_the_one_with_fewer_operations_is_taken(A, better):
+def test_the_order_of_fewer_operations_is_chosen(A, better):
     M = as_symmetric(A)
     matched = symmetric_pairs(M)
     rows = order.auto(Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)))
@@ -75,7 +75,7 @@ def test_of_two_orders_the_one_with_fewer_operations_is_taken(A, better):
     assert ms.ildl(A, fill_level=None).report.facts["flops"] == flops[better]
 
 
-def test_the_later_row_of_a_pair_has_its_place():
+def test_a_pair_has_the_position_of_its_later_row():
     """Row 0 has a pivot only with row 3: in the order of the rows the pair stands where row 3 does."""
     A = np.diag([0.0, 2.0, 3.0, 0.0, 4.0])
     A[0, 3] = A[3, 0] = 5.0
@@ -93,7 +93,7 @@ def weak_diagonal(n=600):
 
 @pytest.mark.parametrize("A", [ms.datasets.kkt(700, 300, seed=3), ms.datasets.stokes(12), weak_diagonal(), indefinite(900)])
 @pytest.mark.parametrize("fill_level", ["auto", 2])
-def test_an_order_made_beside_the_matching_changes_nothing(monkeypatch, A, fill_level):
+def test_ordering_during_the_matching_changes_nothing(monkeypatch, A, fill_level):
     alone = ms.ildl(A, fill_level=fill_level, threads=1)
     monkeypatch.setattr(planning, "LARGE", 0)
     beside = ms.ildl(A, fill_level=fill_level, threads=3)
@@ -102,7 +102,7 @@ def test_an_order_made_beside_the_matching_changes_nothing(monkeypatch, A, fill_
     assert np.array_equal(alone.perm, beside.perm)
 
 
-def test_the_rows_are_ordered_beside_the_matching_where_that_is_of_use(monkeypatch):
+def test_rows_are_ordered_during_the_matching_where_useful(monkeypatch):
     monkeypatch.setattr(planning, "LARGE", 500)
 
     def ordered(A, ordering="auto", threads=2):
@@ -117,7 +117,7 @@ def test_the_rows_are_ordered_beside_the_matching_where_that_is_of_use(monkeypat
     assert not ordered(ms.datasets.kkt(700, 300), ordering=None)
 
 
-def test_an_error_beside_is_raised_and_ctrl_c_ends_the_work_there():
+def test_errors_and_ctrl_c_of_background_work():
     with planning._Background(lambda _: 1 / 0) as work:
         pass
     with pytest.raises(ZeroDivisionError):
@@ -137,7 +137,7 @@ def test_an_error_beside_is_raised_and_ctrl_c_ends_the_work_there():
         work.result()
 
 
-def test_what_runs_beside_shows_no_progress_and_ends_alone():
+def test_background_work_shows_no_progress_and_ends_alone():
     mesh, told = ms.datasets.icosphere(6), []
 
     def dissect(times):
@@ -168,7 +168,7 @@ def test_orders_of_rows_and_of_pairs(A):
     assert pairs.expand(vertices).tolist() == sum(rows, [])
 
 
-def test_what_the_block_hands_over_is_waited_for_and_ctrl_c_ends_the_waiting():
+def test_background_work_waits_for_input_until_ctrl_c():
     with planning._Background(lambda block: block.receive() + 1) as work:
         work.send(6)
     assert work.result() == 7
@@ -177,7 +177,7 @@ def test_what_the_block_hands_over_is_waited_for_and_ctrl_c_ends_the_waiting():
     assert not work._thread.is_alive()
 
 
-def test_what_should_run_beside_runs_behind_where_the_system_gives_no_thread(monkeypatch):
+def test_background_work_without_threads_runs_afterwards(monkeypatch):
     def refused(self):
         raise RuntimeError("can't start new thread")
     A = ms.datasets.kkt(700, 300, seed=3)
@@ -190,7 +190,7 @@ def test_what_should_run_beside_runs_behind_where_the_system_gives_no_thread(mon
     assert np.array_equal(ms.ildl(A, threads=2).perm, expected.perm)
 
 
-def test_the_rows_are_analysed_once_beside_the_matching(monkeypatch):
+def test_rows_are_analyzed_once_during_the_matching(monkeypatch):
     """And what was found beside it is what is found one after the other."""
     built = []
 
@@ -212,7 +212,7 @@ def test_the_rows_are_analysed_once_beside_the_matching(monkeypatch):
 
 
 @pytest.mark.parametrize("in_time", [False, True])
-def test_a_matrix_is_scaled_beside_the_ordering_where_there_is_time(monkeypatch, in_time):
+def test_the_matrix_is_scaled_during_the_ordering(monkeypatch, in_time):
     M = as_symmetric(ms.datasets.stokes(16))
     block, perm = planning._Background(None), np.arange(M.n, dtype=np.int32)
 

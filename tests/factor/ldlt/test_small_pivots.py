@@ -115,7 +115,7 @@ def test_a_regular_system_of_condition_6e11():
 
 @pytest.mark.parametrize("bits, inertia, is_decided", [(30, (2, 0, 0), True), (43, (2, 0, 0), True), (47, (2, 0, 0), False),
                                                        (49, (2, 0, 0), False), (52, (1, 0, 1), True)])
-def test_what_counts_as_zero(bits, inertia, is_decided):
+def test_the_threshold_of_zero_pivots(bits, inertia, is_decided):
     """[[1, 1], [1, 1 + 2^-bits]]: its last pivot is 2^(52 - bits) / 3 units of rounding."""
     A = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-bits]])
     K = ms.ildl(A, fill_level=None)
@@ -146,7 +146,7 @@ def test_small_pivots_in_single_precision():
     assert ms.ildl(A, fill_level=None, dtype=np.float32).inertia == (1, 0, 1) and ms.ildl(A, fill_level=None).inertia == (2, 0, 0)
 
 
-def test_the_next_matrix_is_not_judged_by_the_one_before():
+def test_refactor_decides_zero_pivots_independently():
     K = ms.ildl(np.ones((2, 2)), fill_level=None)
     assert K.inertia == (1, 0, 1)
     assert K.refactor(np.array([[1.0, 1.0], [1.0, 1.0 + 1e-12]])).inertia == (2, 0, 0)
@@ -170,7 +170,7 @@ def normalized_laplacian(i, j, n):
 
 
 @pytest.mark.parametrize("n", [5, 300, 3000])
-def test_a_semidefinite_matrix_whose_cholesky_pivots_are_positive_by_rounding(n):
+def test_a_semidefinite_matrix_of_positive_computed_pivots(n):
     """Solutions had a length of 1e15 and more. Now L D L^T takes the matrix, and b is projected onto its range."""
     i = np.arange(n - 1) if n == 5 else np.random.default_rng(0).integers(0, np.arange(1, n))
     N, null = normalized_laplacian(i, np.arange(1, n), n)

@@ -62,7 +62,7 @@ def test_large_fronts_are_factored_by_tiles():
 
 
 @pytest.mark.slow
-def test_a_wide_cheap_block_beside_a_narrow_dear_one_is_solved():
+def test_a_wide_cheap_block_and_a_narrow_dear_one():
     """The block with the most entries of the factor is not always one that the schedule cuts into tasks of its own."""
     rng, blocks, size, m, pendants = np.random.default_rng(0), 14_000, 20, 2_300, 200
     n = blocks * size
@@ -142,7 +142,7 @@ def in_many_blocks(rng):
 
 
 @pytest.mark.parametrize("kind", [float, complex])
-def test_threads_share_one_right_hand_side_of_the_columns_engine(kind):
+def test_parallel_solves_of_one_column_by_the_columns_engine(kind):
     rng = np.random.default_rng(12)
     A = in_many_blocks(rng).astype(kind)
     A.data *= rng.uniform(0.9, 1.1, A.nnz) * (1 if kind is float else 1 + 0.2j)
@@ -234,7 +234,7 @@ def test_report_and_sizes():
 
 @pytest.mark.parametrize("n, density", [(13, 1.0), (50, 1.0), (203, 1.0), (300, 0.02)])
 @pytest.mark.parametrize("kind", ["double", "single", "complex"])
-def test_a_column_has_the_same_bits_alone_and_among_others(n, density, kind):
+def test_a_column_has_the_same_bits_in_any_block(n, density, kind):
     rng = np.random.default_rng(n)
     A = sp.csr_array(sp.random_array((n, n), density=density, rng=rng) + n * sp.eye_array(n)) * (1 + 0.3j if kind == "complex" else 1)
     F = ms.lu(A, engine="fronts", precision="single" if kind == "single" else "double")

@@ -163,7 +163,7 @@ def test_circuits(gpu, data_dir, engine):
         assert F.report.facts["repivoted"] == H.report.facts["repivoted"] and F.engine == H.engine, name
 
 
-def test_a_mesh_that_needs_every_way_by_itself():
+def test_a_mesh_that_uses_every_kernel_path():
     """7,200 rows with the limits as they are: warps, blocks and tiles."""
     A, b = mesh(90, 80), np.ones((7200, 2))
     with device.use(Harness()) as harness:
@@ -203,7 +203,7 @@ def test_wide_fronts_with_exchanges(monkeypatch, way, shared):
 
 
 @pytest.mark.parametrize("way", ["shared memory", "blocks only", "tiles"])
-def test_of_equal_rows_the_first_is_the_pivot(monkeypatch, way):
+def test_ties_of_pivots_go_to_the_first_row(monkeypatch, way):
     """Sums of a few integers, equal in many rows; a GPU fuses products, which breaks ties."""
     monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
     A = sp.csr_array(np.random.default_rng(2).choice([-1.0, 0.0, 1.0], (64, 64)))
@@ -240,7 +240,7 @@ def test_solves_with_exchanged_rows(short_grids, make, least):
 
 
 @pytest.mark.parametrize("way", ["shared memory", "blocks only", "tiles"])
-def test_small_pivots_are_replaced_and_counted(gpu, monkeypatch, way):
+def test_small_pivots_are_perturbed_and_counted(gpu, monkeypatch, way):
     monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
     A = sp.csr_array(np.kron(np.eye(6), np.ones((2, 2))) + np.kron(np.ones((6, 6)), np.array([[0, 0], [0, 1e-20]])))
     for engine in ENGINES:
@@ -251,7 +251,7 @@ def test_small_pivots_are_replaced_and_counted(gpu, monkeypatch, way):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_not_a_number_counts_as_growth(gpu, engine):
+def test_nan_counts_as_growth(gpu, engine):
     """As differences of what has overflowed leave it, far from any pivot."""
     F = ms.lu(mesh(12, 9), engine=engine, device="cuda")
     data = to_numpy(F._numeric.data).copy()
@@ -280,7 +280,7 @@ def test_every_shape_of_a_level_gives_the_same_bits(gpu, monkeypatch, name):
         assert any(pieces for *_, pieces in kinds[3]) and not any(pieces for *_, pieces in kinds[2])
 
 
-def test_the_levels_that_the_rule_of_the_paper_gets_wrong(gpu, monkeypatch):
+def test_levels_that_the_rule_of_the_paper_misses(gpu, monkeypatch):
     """Columns 0 and 1 have one level by the rule that looks at U alone; step 1 then reads U(1, 3) too early."""
     A = sp.csr_array(np.array([[4.0, 0, 0, 2, 0], [1, 5, 0, 3, 0], [0, 0, 6, 1, 0], [0, 1, 0, 7, 0], [0, 0, 1, 1, 8]]))
     bordered = sp.lil_array((6, 6))                         # an arrow around it: one diagonal block, natural order
@@ -321,7 +321,7 @@ def test_refactor_is_the_factor_of_the_new_values(gpu, engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_after_an_error_the_earlier_factor_is_there(gpu, engine):
+def test_the_earlier_factor_survives_an_error(gpu, engine):
     A = random_matrix(60, 0.05, 9, diagonal=4.0)
     F, b = ms.lu(A, engine=engine, device="cuda"), np.ones(60)
     before = F.solve(b)
@@ -343,7 +343,7 @@ def test_after_an_error_the_earlier_factor_is_there(gpu, engine):
         assert np.array_equal(F.solve(b), before) and F.engine == engine
 
 
-def test_pivots_that_no_longer_fit_are_chosen_anew(gpu):
+def test_unsuitable_pivots_are_chosen_again(gpu):
     rng = np.random.default_rng(5)
     A = sp.csr_array(sp.random_array((90, 90), density=0.08, rng=rng) + sp.diags_array(np.full(90, 10.0)))
     broken = A.tolil()
@@ -360,14 +360,14 @@ def test_pivots_that_no_longer_fit_are_chosen_anew(gpu):
     assert fixed.engine == "fronts" and fixed.report.facts["repivoted"] == 0
 
 
-def test_pivots_are_chosen_by_values_where_no_matching_fits(gpu):
+def test_pivots_are_chosen_by_values_if_no_matching_fits(gpu):
     A, b = np.array([[1.0, 1, 0], [1, 1, 1], [0, 1, 1]]), np.array([1.0, 2, 4])
     F = ms.lu(A, "natural", "columns", device="cuda")
     assert F.report.facts["repivoted"] == 1 and np.allclose(A @ F.solve(b), b, atol=1e-15)
 
 
 @pytest.mark.parametrize("trans", ["N", "T"])
-def test_a_probe_finds_what_the_first_right_hand_side_hides(gpu, trans):
+def test_a_probe_finds_a_bad_factor_after_zero_solves(gpu, trans):
     A, rng = mesh(12, 12), np.random.default_rng(2)
     weak = sp.csr_array(A - sp.diags_array(A.diagonal() - 1e-6))
     F, b = ms.lu(A, device="cuda").refactor(weak), rng.standard_normal(144)
@@ -375,7 +375,7 @@ def test_a_probe_finds_what_the_first_right_hand_side_hides(gpu, trans):
     assert backward_error(weak if trans == "N" else weak.T, F.solve(b, trans), b) < 1e-13
 
 
-def test_single_and_mixed_precision_take_right_hand_sides_of_any_size(gpu):
+def test_single_and_mixed_precision_at_any_scale_of_b(gpu):
     A, b = mesh(5, 5), np.arange(1.0, 26)
     for precision, bound in (("single", 1e-5), ("mixed", 1e-15)):
         F = ms.lu(A, precision=precision, device="cuda")
@@ -409,7 +409,7 @@ def test_a_refactorization_allocates_nothing(gpu, monkeypatch, engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_arrays_come_back_where_they_came_from(gpu, monkeypatch, engine):
+def test_results_are_on_the_device_of_the_input(gpu, monkeypatch, engine):
     A, b = mesh(12, 9), np.random.default_rng(0).standard_normal((108, 3))
     F = ms.lu(Sparse(A), engine=engine)                     # "auto": the matrix lies on the device
     assert F.report.facts["device"] == "cuda" and isinstance(F.solve(b), np.ndarray)
@@ -438,7 +438,7 @@ def test_condition_operator_and_sizes(gpu):
         assert F.report.facts["bytes"] > 8 * F.nnz and F.solve(np.empty((40, 0))).shape == (40, 0)
 
 
-def test_what_is_not_on_a_gpu_is_said(gpu):
+def test_options_without_gpu_support(gpu):
     A = mesh(4, 3) * 1j
     with pytest.raises(ms.DeviceUnavailableError, match="complex matrices are factored on the CPU only"):
         ms.lu(A, device="cuda")

@@ -22,7 +22,7 @@ def by_levels(A, F, level):
 
 
 @pytest.mark.native
-def test_levels_of_the_example_that_the_upper_rule_gets_wrong():
+def test_levels_that_the_upper_rule_misses():
     A = sp.csr_array(np.array([[4.0, 0, 0, 2, 0], [1, 5, 0, 3, 0], [0, 0, 6, 1, 0], [0, 1, 0, 7, 0], [0, 0, 1, 1, 8]]))
     F = ms.lu(A, "natural", "columns")
     if F.report.facts["blocks"] == 1:
@@ -33,7 +33,7 @@ def test_levels_of_the_example_that_the_upper_rule_gets_wrong():
     assert got == {"upper": [0, 0, 0, 1, 0], "relaxed": [0, 1, 0, 2, 3], "exact": [0, 1, 0, 2, 0]}
 
 
-def test_levels_make_right_looking_elimination_right():
+def test_right_looking_elimination_by_levels():
     wrong, total = 0, dict.fromkeys(("upper", "exact", "relaxed"), 0)
     for seed in range(150):
         A = random_matrix(4 + seed % 12, 0.25, seed, diagonal=3.0)

@@ -32,7 +32,7 @@ def test_refactor_is_the_factor_of_the_new_values(engine):
     assert np.array_equal(F.refactor(A).solve(b), same.solve(b))
 
 
-def test_later_changes_of_the_callers_arrays_do_no_harm():
+def test_the_callers_arrays_may_change_later():
     A, b = random_matrix(40, 0.1, 5, diagonal=4.0), np.ones(40)
     F = ms.lu(A)
     kept = A.copy()
@@ -57,7 +57,7 @@ def test_a_common_factor_of_all_values_changes_no_pivot(engine, repivot):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("rows, columns", [(1e-16, 1), (1e16, 1), (1, 1e-13), (1, 1e13), (1e-40, 1e-30)])
-def test_a_row_or_column_may_leave_the_scale_of_the_first_matrix(engine, rows, columns):
+def test_a_row_or_column_may_change_its_scale(engine, rows, columns):
     A, x = mesh(10, 10), np.random.default_rng(1).standard_normal(100)
     one = np.arange(100) == 7
     R, C = (sp.diags_array(np.where(one, scale, 1.0)) for scale in (rows, columns))
@@ -71,7 +71,7 @@ def test_a_row_or_column_may_leave_the_scale_of_the_first_matrix(engine, rows, c
 # ---- pivots that no longer fit ----------------------------------------------------------------------------------------
 
 
-def test_pivots_that_no_longer_fit_are_chosen_anew():
+def test_unsuitable_pivots_are_chosen_again():
     rng = np.random.default_rng(5)
     A = sp.csr_array(sp.random_array((200, 200), density=0.05, rng=rng) + sp.diags_array(np.full(200, 10.0)))
     broken = A.tolil()
@@ -96,7 +96,7 @@ def weak_pivots(A):
 
 
 @pytest.mark.parametrize("trans", ["N", "T"])
-def test_a_harmless_first_right_hand_side_hides_no_bad_factor(trans):
+def test_an_easy_first_right_hand_side_hides_no_bad_factor(trans):
     A, rng = sp.csr_array(mesh(30, 30) + sp.eye_array(900)), np.random.default_rng(2)
     weak, b = weak_pivots(A), np.append(rng.standard_normal(900), 0)
     A, weak = (sp.csr_array(sp.block_diag([M, sp.eye_array(1)])) for M in (A, weak))
@@ -108,7 +108,7 @@ def test_a_harmless_first_right_hand_side_hides_no_bad_factor(trans):
         assert backward_error(M, F.solve(b, trans), b) < 1e-14
 
 
-def test_bad_solutions_are_told_of_with_fixed_pivots_whatever_came_first():
+def test_bad_solutions_with_fixed_pivots_give_warnings():
     rng = np.random.default_rng(5)
     A = sp.csr_array(sp.random_array((200, 200), density=0.05, rng=rng) + sp.diags_array(np.full(200, 10.0)))
     weak, b = sp.csr_array(A - sp.diags_array(A.diagonal() - 1e-7)), rng.standard_normal(200)
@@ -119,7 +119,7 @@ def test_bad_solutions_are_told_of_with_fixed_pivots_whatever_came_first():
             F.solve(b)
 
 
-def test_growth_that_refinement_makes_up_for_changes_no_pivot():
+def test_growth_that_refinement_corrects_changes_no_pivot():
     A = sp.csr_array(mesh(30, 30) + sp.eye_array(900))
     weak, b = weak_pivots(A), np.random.default_rng(2).standard_normal(900)
     F = ms.lu(A, engine="fronts").refactor(weak)
@@ -129,7 +129,7 @@ def test_growth_that_refinement_makes_up_for_changes_no_pivot():
 
 @pytest.mark.parametrize("engine", ["columns", "fronts"])
 @pytest.mark.parametrize("trans", ["N", "T"])
-def test_stale_pivots_lose_no_digits_in_rows_that_are_small_beside_others(engine, trans):
+def test_stale_pivots_lose_no_digits_in_small_rows(engine, trans):
     """An interior point method: the (1, 1) block moves apart by decades, and the largest row hid what was left in the others."""
     rng = np.random.default_rng(0)
     n, m = 400, 200
@@ -144,7 +144,7 @@ def test_stale_pivots_lose_no_digits_in_rows_that_are_small_beside_others(engine
             assert np.max(abs(K @ x - right) / (abs(K) @ abs(x) + abs(right))) < 1e-9
 
 
-def test_partial_pivoting_keeps_the_diagonal_where_that_fills_less(data_dir):
+def test_partial_pivoting_keeps_a_diagonal_of_less_fill(data_dir):
     A = sp.csr_array(scipy.io.mmread(data_dir / "indefinite" / "culip_sqmr_big_A.mtx.gz"))
     F, b = ms.lu(A), np.random.default_rng(0).standard_normal(A.shape[0])
     F._repivot()                                                           # static pivots may do: a matter of ties in minimum degree
@@ -152,7 +152,7 @@ def test_partial_pivoting_keeps_the_diagonal_where_that_fills_less(data_dir):
     assert backward_error(A, F.solve(b), b) < 1e-15 and backward_error(A.T, F.solve(b, "T"), b) < 1e-15
 
 
-def test_partial_pivoting_goes_back_to_the_matching_where_the_diagonal_fills_more(data_dir):
+def test_partial_pivoting_uses_the_matching_if_it_fills_less(data_dir):
     A = sp.csr_array(scipy.io.mmread(data_dir / "circuit" / "fidapex6.mtx.gz"))
     F = ms.lu(A)
     assert F.report.facts["repivoted"] == 1 and F.nnz < 120_000          # 451,745 in the order of the diagonal
@@ -162,7 +162,7 @@ def test_partial_pivoting_goes_back_to_the_matching_where_the_diagonal_fills_mor
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_after_an_error_the_earlier_factor_is_there(engine):
+def test_the_earlier_factor_survives_an_error(engine):
     A = random_matrix(60, 0.05, 9, diagonal=4.0)
     F, b = ms.lu(A, engine=engine), np.ones(60)
     before = F.solve(b)
@@ -185,7 +185,7 @@ def test_after_an_error_the_earlier_factor_is_there(engine):
     assert np.array_equal(F.solve(b), before) and F.engine == engine
 
 
-def test_a_matrix_that_is_singular_after_all_leaves_the_factor_and_its_report():
+def test_a_singular_matrix_keeps_the_factor_and_its_report():
     A = mesh(8, 8)
     F, b = ms.lu(A, engine="fronts"), np.ones(64)
     before, facts = F.solve(b), dict(F.report.facts)
@@ -195,7 +195,7 @@ def test_a_matrix_that_is_singular_after_all_leaves_the_factor_and_its_report():
 
 
 @pytest.mark.parametrize("engine", ["fronts", "columns"])
-def test_a_callable_that_never_stops_raising_leaves_the_earlier_factor(engine):
+def test_a_progress_callable_that_keeps_raising(engine):
     class Cancelled(Exception):
         pass
 
@@ -212,7 +212,7 @@ def test_a_callable_that_never_stops_raising_leaves_the_earlier_factor(engine):
 
 
 @pytest.mark.parametrize("engine", ["fronts", "columns"])
-def test_a_factor_that_cannot_be_brought_back_says_so(engine, monkeypatch):
+def test_a_factor_that_cannot_be_restored_is_lost(engine, monkeypatch):
     A = ms.datasets.grid2d(40, 40, boundary="dirichlet")
     F = ms.lu(A, engine=engine)
     F.solve(np.ones(1600))
@@ -255,12 +255,12 @@ print("ok")
 
 
 @starved.available
-def test_a_factor_that_found_no_memory_may_be_made_later():
+def test_a_factor_that_lacked_memory_is_made_later():
     """The arrays that it got before count for nothing until the last one is there."""
     assert starved.python(REFUSED_ONCE) == "ok\n"
 
 
-def test_a_factor_keeps_what_its_solutions_have_told():
+def test_copies_keep_the_history_of_refinement():
     """Which solutions are refined depends on earlier ones: copies and factors that a failed refactorization brings back know of them."""
     for seed in (111, 117, 122, 128, 152):
         rng = np.random.default_rng(seed)

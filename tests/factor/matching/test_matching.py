@@ -57,7 +57,7 @@ def test_rank_product_and_scaling(M):
     assert log_product(M, found.row_of) >= np.log10(abs(M.to_scipy().toarray())[best]).sum() - exchanged - 1e-6
 
 
-def test_a_strong_diagonal_stays():
+def test_a_strong_diagonal_is_kept():
     A = as_csr(np.array([[1.0, 2.0], [2.0, 1.0]]))
     assert maximum_product(A).row_of.tolist() == [0, 1]
     assert maximum_product(as_csr(np.array([[1.0, 200.0], [200.0, 1.0]]))).row_of.tolist() == [1, 0]
@@ -71,7 +71,7 @@ def test_stored_zeros_do_not_count():
 @pytest.mark.parametrize("rows, index, word", [
     ([[1, 2, 0], [0, 0, 0], [0, 1, 1]], 1, "row 1 has no nonzero"), ([[1, 0, 2], [1, 0, 1], [3, 0, 1]], 1, "column 1 has no nonzero"),
     ([[1, 1, 1], [1, 0, 0], [1, 0, 0]], 2, "Row 2 shares its columns")])
-def test_a_structurally_singular_matrix_names_a_place(rows, index, word):
+def test_a_structurally_singular_matrix_names_a_row(rows, index, word):
     M = as_csr(np.array(rows, float))
     with pytest.raises(ms.SingularMatrixError, match=word) as caught:
         require_full_rank(M, maximum_product(M))

@@ -67,7 +67,7 @@ def test_the_same_matching_on_any_number_of_threads():
     assert np.array_equal(one.scale, three.scale) and np.array_equal(one.partner, three.partner)
 
 
-def test_strong_diagonals_stay_alone():
+def test_strong_diagonals_are_single_pivots():
     pairs, _ = check(ms.datasets.grid2d(8, 8, boundary="dirichlet"))
     assert (pairs.partner == -1).all() and len(pairs.first) == 64
 
@@ -140,7 +140,7 @@ def bordered(n, k, seed, corner, lonely):
 
 @pytest.mark.parametrize("k, lonely", [(1, 0), (4, 0), (12, 0), (4, 1), (12, 12), (4, 5)])
 @pytest.mark.parametrize("corner", [0.0, 1.0, 1e14])
-def test_dense_rows_are_set_aside_where_the_rest_can_be_matched_alone(k, lonely, corner):
+def test_dense_rows_are_set_aside_if_the_rest_has_a_matching(k, lonely, corner):
     A, rest = bordered(400, k, 10 * k + lonely, corner, lonely)
     M = as_symmetric(A)
     pairs = symmetric_pairs(M)
@@ -154,7 +154,7 @@ def test_dense_rows_are_set_aside_where_the_rest_can_be_matched_alone(k, lonely,
         assert ms.ildl(A, fill_level=None).inertia == ((eigenvalues > 0).sum(), (eigenvalues < 0).sum(), 0)
 
 
-def test_a_hundred_constraints_on_all_unknowns_are_set_aside():
+def test_a_hundred_dense_constraints_are_set_aside():
     """A matching by shortest paths would go through all of them for each of them. Without them the grid has its own scales."""
     L = ms.datasets.grid2d(120, 120)
     C = sp.csr_array(np.random.default_rng(0).random((100, 14_400)))

@@ -66,7 +66,7 @@ def test_numbers_do_not_depend_on_the_schedule(varied):
     check(expected, found)
 
 
-def test_many_levels_are_the_cpus(cuda):
+def test_graphs_of_many_levels_are_renumbered_on_the_cpu(cuda):
     """A component is a level at the least."""
     far = np.arange(0, 40000, 2)
     expected, found = of_both(shuffled(laplacian(40000, far, far + 1, np.linspace(1, 2, len(far)))))
@@ -81,7 +81,7 @@ def test_near_neighbors_keep_their_numbers(cuda):
     assert len(found.origin) == 0
 
 
-def test_a_triangle_with_entries_of_no_weight_more(cuda):
+def test_a_triangle_with_a_negligible_extra_entry(cuda):
     L = GRID.tolil()
     L[0, 40] = 1e-14
     expected, found = of_both(sp.csr_array(L))
@@ -99,7 +99,7 @@ BAD = {"negative": negative_row(), "rounded": negative_row(by=1e-7), "adjacency"
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_refused_on_the_cpu(cuda, name):
+def test_the_errors_of_the_cpu(cuda, name):
     with pytest.raises(ms.errors.MeshsolveError) as expected:
         ms.parac(BAD[name], "rounds", device="cpu")
     with pytest.raises(type(expected.value)) as found:
@@ -124,7 +124,7 @@ def test_the_factor_of_a_matrix_on_the_gpu(cuda, name, ordering):
     assert Q.report.facts["nnz_A"] == P.report.facts["nnz_A"] and Q.report.facts["samples"] == P.report.facts["samples"]
 
 
-def test_only_numbers_come_back(cuda, monkeypatch):
+def test_only_scalars_are_copied_to_the_host(cuda, monkeypatch):
     L = Sparse(MATRICES["grounded"])
     with nothing_copied_to_host(monkeypatch, 40):               # counters, and where levels begin
         ms.parac(L, "rounds")

@@ -78,7 +78,7 @@ def test_threads_change_no_bit(make, ordering, samples):
     lambda: ms.datasets.grid2d(37, 41), lambda: ms.datasets.grid2d(40, 40, boundary="dirichlet"), lambda: ms.datasets.rmat(11),
     lambda: random_graph(1700, 1300, 3, grounded=True), lambda: sp.block_diag([ms.datasets.grid2d(30, 30), ms.datasets.grid2d(25, 25)], "csr")])
 @pytest.mark.parametrize("ordering", ["natural", "rcm", "nd", "amd", "random", "by components"])
-def test_ranges_of_an_order_make_the_factor_of_the_whole(make, ordering):
+def test_parallel_ranges_of_an_order_change_nothing(make, ordering):
     """Orders that go along the graph are cut into ranges that are swept at once, with all, some or none of their vertices put off."""
     L = make()
     if ordering == "random":
@@ -164,7 +164,7 @@ def test_laws_of_the_factor(n, per_vertex, seed, samples, ordering):
 
 
 @pytest.mark.parametrize("grounded", [False, True])
-def test_neighbours_that_lie_far_apart_get_numbers_close_together(grounded):
+def test_scattered_graphs_are_renumbered(grounded):
     """The factor is that of the graph in breadth-first order, except that the hashes use the row numbers of the matrix."""
     rng = np.random.default_rng(0)
     L = sp.csr_array(ms.datasets.grid2d(40, 30) + (sp.diags_array(rng.random(1200)) if grounded else 0))
@@ -215,12 +215,12 @@ print(calls)
 
 @pytest.mark.slow
 @starved.available
-def test_a_thread_without_memory_lets_go_of_what_others_wait_for():
+def test_a_thread_without_memory_blocks_no_other():
     """The memory for one more edge of a hub: another thread waits for the hub's list, or its row, and that would never end."""
     assert int(starved.python(REFUSED)) > 0
 
 
-def test_a_large_scattered_graph_has_one_factor_on_any_number_of_threads():
+def test_factors_of_scattered_graphs_do_not_depend_on_threads():
     shuffle = np.random.default_rng(1).permutation(40_000)
     L = sp.csr_array(ms.datasets.grid2d(200, 200))[shuffle][:, shuffle]
     P, Q = (ms.parac(L, "rounds", threads=t, device="cpu") for t in (1, 3))
@@ -265,7 +265,7 @@ def test_the_operator_is_the_inverse_of_the_factor(ordering, dtype, grounded):
 @pytest.mark.parametrize("make", [lambda: ms.datasets.grid3d(22), lambda: ms.datasets.road_like(9000),
                                   lambda: ms.datasets.rmat(11)])
 @pytest.mark.parametrize("ordering", ["rounds", "amd", "nnz_sort"])
-def test_columns_in_the_order_of_the_solves_are_those_of_the_factor(make, ordering):
+def test_columns_rearranged_for_solves_are_those_of_the_factor(make, ordering):
     """Several pieces of columns are rearranged; long columns, columns of one entry and empty ones."""
     L = make()
     P = ms.parac(L, ordering=ordering, threads=1)
@@ -379,20 +379,20 @@ def test_positive_entries_are_floored_and_counted():
     assert info.converged
 
 
-def test_excess_within_rounding_is_no_ground():
+def test_excess_within_rounding_does_not_ground_a_graph():
     L = ms.datasets.grid2d(20, 20)
     noisy = sp.csr_array(L + sp.diags_array(np.random.default_rng(0).uniform(-1, 1, 400) * 1e-15))
     assert ms.parac(noisy).null_components == 1 and ms.parac(L + 1e-6 * sp.eye_array(400)).null_components == 0
 
 
 @pytest.mark.parametrize("make, row", [(lambda: sp.csr_array([[1.0, -2], [-2, 3]]), 0), (lambda: sp.diags_array([1.0, 2, -1, 1]), 2)])
-def test_not_a_laplacian_names_the_row(make, row):
+def test_errors_name_the_row_that_is_not_laplacian(make, row):
     with pytest.raises(ms.NotLaplacianError, match=f"row {row} of L sums to") as e:
         ms.parac(make())
     assert e.value.row == row
 
 
-def test_rows_that_float32_rounded_below_zero_are_told_the_remedy():
+def test_the_error_of_rows_rounded_below_zero_names_a_remedy():
     L = sp.csr_array(ms.datasets.grid2d(20, 20))
     L.data[L.data < 0] *= 1 / 3
     L.setdiag(0)
@@ -439,7 +439,7 @@ def test_rows_of_a_cotan_laplacian_may_be_left_out(size, share, ordering):
     assert counts[1] <= 1.1 * counts[0] + 2 and P.null_components == 0
 
 
-def test_rows_that_fall_short_are_counted_and_taken_for_zero():
+def test_negative_row_sums_are_counted_and_set_to_zero():
     """The factor is that of the matrix whose diagonal makes up for them; the caller's stays as it is."""
     A = without(bumpy(0.05), 0.05)
     before, sums = A.data.copy(), A.sum(axis=1)
@@ -488,7 +488,7 @@ def far_from_graphs():
 
 
 @pytest.mark.parametrize("name", far_from_graphs())
-def test_what_is_far_from_a_graph_is_refused_by_its_row(name):
+def test_matrices_far_from_a_graph_are_refused_by_row(name):
     A, row = far_from_graphs()[name]
     A = sp.csr_array(A)
     row = np.flatnonzero(A.sum(axis=1) < 0)[0] if row is None else row
@@ -497,7 +497,7 @@ def test_what_is_far_from_a_graph_is_refused_by_its_row(name):
     assert calls.value.row == row
 
 
-def test_sums_that_rounding_leaves_below_zero_do_not_matter_where_there_is_a_ground():
+def test_rounded_row_sums_of_a_grounded_graph_are_accepted():
     """As of weights in float32; of a singular matrix they are refused, see above."""
     L = ms.datasets.grid2d(30, 30, boundary="dirichlet")
     rounded = sp.csr_array(L + sp.diags_array(np.where(np.arange(900) % 3 == 0, -1e-7, 0)))
@@ -513,7 +513,7 @@ def test_a_graph_cannot_stand_for_mostly_positive_entries():
     assert e.value.row == 0
 
 
-def test_an_adjacency_matrix_is_told_how_to_become_a_laplacian():
+def test_the_error_of_an_adjacency_matrix_names_a_remedy():
     W = np.ones((4, 4)) - np.eye(4)
     for diagonal in ("missing", "stored"):
         A = sp.csr_array(W) if diagonal == "missing" else sp.csr_array((W.ravel(), (*np.indices((4, 4)).reshape(2, -1),)), (4, 4))
@@ -539,7 +539,7 @@ def test_auto_is_decided_by_the_graph():
     assert chosen(ms.datasets.rmat(10), samples=3, ordering="rounds") == ("rounds", 3)
 
 
-def test_an_ordering_is_taken_as_it_is():
+def test_a_given_ordering_is_used_unchanged():
     L = ms.datasets.grid2d(20, 20)
     ordering = ms.order.nested_dissection(L)
     assert np.array_equal(ms.parac(L, ordering=ordering).perm, ordering.perm)
@@ -556,7 +556,7 @@ def test_report():
 # ---- solve --------------------------------------------------------------------------------------------------------------
 
 
-def test_solve_takes_parac_where_cholesky_is_large():
+def test_solve_takes_parac_if_cholesky_is_large():
     L = ms.datasets.grid3d(36)
     b = L @ np.random.default_rng(0).standard_normal(36**3)
     x, info = ms.solve(L, b)
@@ -564,7 +564,7 @@ def test_solve_takes_parac_where_cholesky_is_large():
     assert info.report.facts["nnz_L"] > 36**3
 
 
-def test_solve_goes_on_with_the_diagonal_where_that_is_enough_for_every_column():
+def test_solve_keeps_the_diagonal_if_every_column_converges():
     L = ms.datasets.grid3d(12, kind="log-uniform")
     one = sp.csr_array(sp.block_diag([L, sp.eye_array(3)]))
     easy, hard = np.eye(one.shape[0])[-1], one @ np.random.default_rng(0).standard_normal(one.shape[0])
@@ -574,7 +574,7 @@ def test_solve_goes_on_with_the_diagonal_where_that_is_enough_for_every_column()
 
 
 @pytest.mark.parametrize("hub", [0, 20_000, 39_999])
-def test_the_largest_degree_is_that_of_all_rows_on_any_number_of_threads(hub):
+def test_the_largest_degree_does_not_depend_on_threads(hub):
     others = np.setdiff1d(np.arange(40_000), hub)
     star = sp.coo_array((-np.ones(39_999), (np.full(39_999, hub), others)), shape=(40_000, 40_000))
     M = as_csr(star + star.T + 40_000 * sp.eye_array(40_000))
@@ -582,7 +582,7 @@ def test_the_largest_degree_is_that_of_all_rows_on_any_number_of_threads(hub):
         assert _core.ParacGraph(M.indptr, M.indices, M.data, threads, edges=False, floor=False).max_degree == 39_999
 
 
-def test_solve_foresees_a_cholesky_that_is_far_too_large(monkeypatch):
+def test_solve_estimates_a_far_too_large_cholesky_factor(monkeypatch):
     """It is neither ordered nor analysed, which would take as long as a quarter of the solution by ParAC."""
     from meshsolve.api import definite
 
@@ -600,7 +600,7 @@ def test_solve_counts_the_columns_of_b():
     assert info.method == "cholesky" and info.converged
 
 
-def test_solve_iterates_where_the_memory_is_too_small_for_a_factor(monkeypatch):
+def test_solve_iterates_without_memory_for_a_factor(monkeypatch):
     from meshsolve.api import solving
 
     def starved(*args, **options):
@@ -614,7 +614,7 @@ def test_solve_iterates_where_the_memory_is_too_small_for_a_factor(monkeypatch):
         ms.solve(L, b, method="cholesky")
 
 
-def test_solve_asks_what_a_graph_of_some_thousand_vertices_costs():
+def test_solve_compares_costs_on_medium_graphs():
     """Of L + I as of L: a complete factor of this one takes ten times as long as its iterations."""
     A = ms.datasets.preferential(12_000, 3) + 0.1 * sp.eye_array(12_000)
     b = A @ np.random.default_rng(0).standard_normal(12_000)
@@ -677,13 +677,13 @@ def test_real_graphs(data_dir):
         assert info.converged
 
 
-def test_a_factor_says_how_its_numbers_are_stored():
+def test_repr_shows_the_dtype():
     L = ms.datasets.grid2d(6, 5)
     assert "dtype=float32" in repr(ms.parac(L, dtype=np.float32)) and "dtype=float64" in repr(ms.parac(L))
     assert "dtype=float32" in repr(ms.ildl(ms.datasets.kkt(20, 10), dtype=np.float32))
 
 
-def test_copies_of_edges_that_cannot_be_counted_are_refused():
+def test_copies_of_edges_beyond_int32_are_refused():
     """They are counted in int32: negative counts spoiled the rows of the graph."""
     n = 2_200_000
     star = laplacian(n, np.zeros(n - 1, np.int32), np.arange(1, n, dtype=np.int32), np.ones(n - 1))

@@ -77,7 +77,7 @@ def test_the_rounds_give_the_factor_of_the_cpu(cuda, name, samples):
     check(SHAPES[name], samples=samples, seed=9)
 
 
-def test_vertices_that_were_renumbered_are_those_of_the_cpu(cuda):
+def test_renumbered_vertices_are_those_of_the_cpu(cuda):
     shuffle = np.random.default_rng(0).permutation(900)
     L = sp.csr_array(SHAPES["grounded"])[shuffle][:, shuffle].tocsr()
     L.sort_indices()
@@ -91,7 +91,7 @@ def test_vertices_that_were_renumbered_are_those_of_the_cpu(cuda):
 
 @pytest.mark.sanitize
 @pytest.mark.parametrize("name", ["components", "clique"])
-def test_no_order_of_threads_shows(varied, name):
+def test_the_order_of_threads_changes_no_bit(varied, name):
     L = SHAPES[name]
     P = check(L, samples=2)
     b = L @ np.ones((L.shape[0], 2))
@@ -112,7 +112,7 @@ def test_negative_weights(cuda):
         check(cotan_like(12))
 
 
-def test_lost_samples_are_counted_and_are_no_edges(cuda):
+def test_underflowed_samples_are_counted_and_are_no_edges(cuda):
     """Half of the smallest positive number underflows to 0. The sample of the round before in the same slot must not be used instead."""
     rng = np.random.default_rng(0)
     i, j = np.triu_indices(30, 1)
@@ -127,7 +127,7 @@ def test_float32(cuda):
     assert check(SHAPES["grid"], dtype=np.float32).G.dtype == np.float32
 
 
-def test_long_rows_hold_many_more_than_a_warp_takes(cuda):
+def test_rows_much_longer_than_a_warp(cuda):
     """Dense enough that rows grow again and again, and that heavy pivots need scratch."""
     check(random_graph(300, 9000, 2), samples=2)
 
@@ -168,7 +168,7 @@ def test_a_full_workspace_grows(cuda_path, monkeypatch):
     assert met.count("_grow") > 4 and met.count("_next_epoch") > 4
 
 
-def test_rows_that_outgrow_theirs_find_room_at_once(cuda_path, monkeypatch):
+def test_rows_that_outgrow_their_capacity_move_once(cuda_path, monkeypatch):
     """The first failure once copied all rows, because their unused capacity counted as used."""
     rewritten = cuda._Rounds._next_epoch
     monkeypatch.setattr(cuda._Rounds, "_next_epoch", lambda self: (halts.append(int(self.state[cuda.HALT])), rewritten(self)))
@@ -185,7 +185,7 @@ def cuda_path():
 
 
 @pytest.mark.parametrize("narrow", [0, 10**9])
-def test_one_block_does_what_all_do(cuda_path, monkeypatch, narrow):
+def test_one_thread_block_gives_the_same_factor(cuda_path, monkeypatch, narrow):
     monkeypatch.setattr(cuda, "NARROW", narrow)
     monkeypatch.setattr(cuda, "ROUNDS_ALONE", 3)
     check(SHAPES["contrast"])
@@ -254,7 +254,7 @@ def test_values_that_are_waited_for(varied, name):
     assert np.isnan(x[:, 0]).any() and np.array_equal(x[:, 1], (Q @ b[:, 1:])[:, 0])
 
 
-def test_a_wait_in_vain_is_reported(cuda_path):
+def test_an_endless_wait_is_reported(cuda_path):
     P = ms.parac(SHAPES["path"], device="cuda")
     P._core._lower._stalled[0] = 1
     with pytest.raises(ms.errors.DeviceUnavailableError, match="no progress"):
@@ -262,14 +262,14 @@ def test_a_wait_in_vain_is_reported(cuda_path):
     P.solve(np.ones(500).view(OnDevice))
 
 
-def test_operator_refuses_what_does_not_fit(cuda):
+def test_operator_checks_lengths(cuda):
     P = ms.parac(SHAPES["grid"], device="cuda")
     with pytest.raises(ms.errors.InvalidInputError):
         P.solve(np.ones(3))
 
 
 @pytest.mark.parametrize("ordering", ["rounds", "amd"])
-def test_iterations_of_others_get_what_lies_where_their_vectors_lie(cuda_path, monkeypatch, ordering):
+def test_matvec_returns_arrays_on_the_device_of_the_input(cuda_path, monkeypatch, ordering):
     """CuPy's cg calls ``matvec``, as scipy's does. The inherited method would copy the vector to the host, which CuPy rejects."""
     def brought(*_):
         raise TypeError("Implicit conversion to a NumPy array is not allowed")
@@ -294,7 +294,7 @@ def test_a_matrix_on_the_gpu_is_factored_on_the_gpu(cuda):
         ms.parac(SHAPES["grid"], samples=np.array([1, 2]))
 
 
-def test_right_hand_sides_on_the_gpu_are_taken_as_by_other_factors(cuda):
+def test_right_hand_sides_on_the_gpu(cuda):
     """On the GPU, NaN was once accepted, ``out`` ignored, and complex numbers rejected."""
     P, rng = ms.parac(SHAPES["grid"], device="cuda"), np.random.default_rng(0)
     b = rng.standard_normal((P.shape[0], 2)) @ [1, 1j]
@@ -339,7 +339,7 @@ def test_arrays_on_the_gpu_stay_on_the_gpu():
         P.solve(b[:5])
 
 
-def test_parac_needs_a_gpu_where_there_is_none():
+def test_the_error_without_a_gpu():
     if device.available():
         pytest.skip("there is one")
     with pytest.raises(ms.errors.DeviceUnavailableError):

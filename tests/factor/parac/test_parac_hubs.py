@@ -57,7 +57,7 @@ def test_work_with_several_copies_of_an_edge(name, samples):
         assert factor(L, ordering, samples=samples).report.facts["visits"] < samples * allowed(edges(L), ordering)
 
 
-def test_rows_of_hubs_hold_no_more_than_was_sampled():
+def test_dense_rows_hold_no_more_than_the_samples():
     """All leaves of K(2, n) leave a copy of one edge: as many as they are, in rows that do not grow beyond that."""
     L = bipartite(2)(100_000)
     P = factor(L, "rounds")
@@ -66,7 +66,7 @@ def test_rows_of_hubs_hold_no_more_than_was_sampled():
 
 
 @pytest.mark.parametrize("make", [bipartite(2), wheel, power_law, bipartite(50)])
-def test_threads_change_no_bit_at_hubs(make):
+def test_threads_change_no_bit_at_dense_rows(make):
     L = make(30_000)
     for ordering in ("rounds", "amd", "natural"):
         one, *others = (ms.parac(L, ordering=ordering, threads=t, device="cpu") for t in (1, 2, 3))
@@ -77,7 +77,7 @@ def test_threads_change_no_bit_at_hubs(make):
 @pytest.mark.parametrize("name", ["star", "K(2, n)", "K(10, n)", "wheel", "friendship", "clique with pendants", "power law", "half graph",
                                   "K(2, n) of 12 decades", "grounded star"])
 @pytest.mark.parametrize("ordering", ["auto", "amd"])
-def test_iterations_are_few_at_hubs(name, ordering):
+def test_few_iterations_with_dense_rows(name, ordering):
     L = GRAPHS[name](20_000)
     x, info = ms.cg(L, L @ np.random.default_rng(0).standard_normal(L.shape[0]), M=factor(L, ordering), rtol=1e-8)
     assert info.converged and info.iterations < 30
@@ -135,7 +135,7 @@ def test_a_bounded_dissection_has_a_shallow_tree():
     assert depths[1] < min(depths[0], 20)
 
 
-def test_twins_are_found_by_their_hashes(cocktail=200):
+def test_indistinguishable_nodes_are_found_by_hashes(cocktail=200):
     """In a clique all nodes are indistinguishable, in a cocktail-party graph no two are. Both have rows too long to compare all pairs."""
     clique = pattern_of(sp.csr_array(np.ones((cocktail, cocktail)))).graph()
     assert len(dissect(clique, "default", 64, 0, 1).perm) == cocktail

@@ -45,7 +45,7 @@ HUB_FIRST = sp.csr_array(sp.block_diag([hub(700, k) for k in range(4)]))        
 
 
 @pytest.mark.sanitize
-def test_no_order_of_threads_shows(varied, monkeypatch):
+def test_the_order_of_threads_changes_no_bit(varied, monkeypatch):
     """Warps on their own, and hubs for which blocks are called together, in shared memory or, in small blocks, in one slab."""
     monkeypatch.setattr(ordered_cuda, "SLABS", 1)
     monkeypatch.setattr(ordered_cuda, "BLOCKS_EACH", 1)
@@ -63,7 +63,7 @@ def test_any_graph(n, per_vertex, seed, samples, grounded, blocks):
 
 @pytest.mark.parametrize("make", [hubs.bipartite(2), hubs.bipartite(5), hubs.double_fan, hubs.twenty_hubs, hubs.friendship])
 @pytest.mark.parametrize("ordering", ["natural", "nnz_sort"])
-def test_samples_of_several_hubs(cuda, make, ordering):
+def test_samples_of_several_dense_rows(cuda, make, ordering):
     """They lie in groups all over the table, and each is looked for by its number."""
     check(make(300), ordering, samples=2, seed=3)
 
@@ -73,7 +73,7 @@ def test_negative_weights(cuda):
         check(cotan_like(12), "amd")
 
 
-def test_lost_samples_are_counted(cuda):
+def test_underflowed_samples_are_counted(cuda):
     """Half of the smallest positive number underflows to 0."""
     rng = np.random.default_rng(0)
     i, j = np.triu_indices(30, 1)
@@ -129,7 +129,7 @@ def test_a_full_workspace_grows(harness, monkeypatch):
 
 
 @pytest.mark.parametrize("room", [1, 23, 4000])
-def test_nothing_is_left_in_the_table(harness, monkeypatch, room):
+def test_the_hash_table_is_empty_at_the_end(harness, monkeypatch, room):
     """All slots are free in the end, none is reserved, whether searches had to wrap round a small table or not."""
     collected, collect = [], ordered_cuda._Ordered._collect
 
@@ -147,7 +147,7 @@ def test_nothing_is_left_in_the_table(harness, monkeypatch, room):
 
 
 @pytest.mark.parametrize("share", [1, 40])
-def test_the_host_looks_between_shares(harness, monkeypatch, share):
+def test_the_host_checks_between_launches(harness, monkeypatch, share):
     monkeypatch.setattr(ordered_cuda, "SHARE", share)
     check(SHAPES["clique"], "amd")
     assert harness.launches["k_ordered"] >= (20 if share == 1 else 2)
@@ -194,7 +194,7 @@ def test_the_longest_pivot_is_no_stall(harness, monkeypatch):
     assert met and all(patience >= 4_000_000 + 4 * table and table > 600 for patience, table in met)
 
 
-def test_who_loses_hope_beside_the_last_pivot_does_not_spoil_the_factor(harness, monkeypatch):
+def test_a_stall_reported_during_the_last_pivot_is_ignored(harness, monkeypatch):
     launch = device.launch
 
     def spoiled(kernel, grid, block, shared, args):
@@ -206,7 +206,7 @@ def test_who_loses_hope_beside_the_last_pivot_does_not_spoil_the_factor(harness,
 
 
 @pytest.mark.parametrize("spoil", ["fills", "waits"])
-def test_what_cannot_be_is_a_stall_too(harness, monkeypatch, spoil):
+def test_impossible_states_are_reported_as_stalls(harness, monkeypatch, spoil):
     """A sample that is not in the table ends the search for it; no vertex that is ready ends the factorization at once."""
     original = ordered_cuda._Ordered.__init__
 

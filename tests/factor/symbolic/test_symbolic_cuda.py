@@ -85,7 +85,7 @@ def test_largest_values_of_ranges(gpu, length):
             assert row[k] == values[32 * k:32 * (k + (1 << level))].max()
 
 
-def test_an_analysis_made_on_the_device_is_that_of_the_host(gpu):
+def test_the_analysis_of_the_device_is_that_of_the_host(gpu):
     M = as_symmetric(spd(grid(20, 15)))
     perm = ms.analyze(M.to_scipy(), ordering="nd").ordering.perm
     here, there = symbolic.Symbolic.build(M, perm), symbolic.Symbolic.build(M, perm, place="cuda")

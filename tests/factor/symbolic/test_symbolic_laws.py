@@ -160,7 +160,7 @@ def test_worked_example():
     assert postorder(etree(A)).tolist() == [1, 2, 4, 7, 0, 3, 5, 6, 8, 9, 10]
 
 
-def test_two_children_that_keep_subtrees_apart():
+def test_two_children_in_separate_subtrees():
     """Both children of a separator would join it, but each has a clique below that does not: only one can lie next to it."""
     clique, separator = 20, 20
     n = 2 * (clique + 1) + separator
@@ -212,7 +212,7 @@ def test_grid_is_merged_but_not_bloated():
 
 
 @pytest.mark.parametrize("order", ["amd", "nd"])
-def test_light_children_do_not_widen_the_fronts_of_hubs(order):
+def test_light_children_do_not_widen_fronts_of_dense_rows(order):
     """Leaves below a hub that joined it doubled the operations, and kept the hubs from joining each other."""
     S = ms.analyze(ms.datasets.rmat(13), order)
     width, rows = np.diff(S.supernodes).astype(float), np.diff(S.native.row_ptr)
@@ -275,7 +275,7 @@ def test_report_and_size():
     assert S.nbytes >= 8 * S.nnz and S.ordering is None
 
 
-def test_input_is_left_alone():
+def test_input_is_not_changed():
     A = Csr(3, np.array([0, 2, 4, 5]), np.array([0, 1, 0, 1, 2], np.int32))
     before = A.indptr.copy(), A.indices.copy()
     S = Symbolic.build(A, [2, 1, 0])

@@ -53,7 +53,7 @@ def test_any_number_of_threads_gives_the_same_analysis(pattern, order):
 
 @pytest.mark.native
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_what_minimum_degree_knows_gives_the_same_analysis(pattern):
+def test_tree_and_counts_of_amd_give_the_same_analysis(pattern):
     P = symmetric_pattern(PATTERNS[pattern]())
     o = ms.order.amd(P)
     assert (o.elimination is None) == (pattern == "star")               # a dense row is put last, and left out of the counts
