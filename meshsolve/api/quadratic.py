@@ -278,8 +278,9 @@ class _Problem:
 
     def _is_small(self, dual, primal, mu, tol):
         """True if the optimality conditions hold well enough for the active set to be read off."""
-        gap = max(abs(dual).max(), mu / max(abs(self.x).max(), np.finfo(float).tiny))
-        return gap <= 0.1 * tol * self.scale() and abs(primal).max(initial=0) <= tol * max(abs(self.e).max(initial=0), 1)
+        least = 0.1 * tol * self.scale()
+        gaps = abs(dual).max() <= least and mu <= least * max(abs(self.x).max(), np.finfo(float).tiny)
+        return gaps and abs(primal).max(initial=0) <= tol * max(abs(self.e).max(initial=0), 1)
 
     def _newton(self, solve, dual, primal, sl, su, zl, zu, cl, cu):
         """(dx, dy, dzl, dzu): the step whose products of slack and multiplier become ``cl`` and ``cu``."""

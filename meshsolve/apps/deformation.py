@@ -5,7 +5,7 @@ energy never rises. Bi-Laplacian: the displacement of least bending.
 
 Sources: Sorkine, Alexa 2007; Chao, Pinkall, Sanan, Schroeder 2010 (spokes and rims: each face counts with all its sides); Botsch,
 Kobbelt 2004.
-Cost: one Cholesky factor; each iteration one solve with 3 columns and a 3 x 3 singular value decomposition per vertex.
+Cost: one Cholesky factor; each iteration one solve with 3 columns and O(n + m) for the rotations, in native code.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api import cholesky
-from meshsolve.apps.maps import flattened_faces, half_cotangents, scattered_sides
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import cotan_laplacian, mass_matrix
-from meshsolve.options import as_integer, as_number, one_of
+from meshsolve.operators.rigid import VertexRotations, alternate
+from meshsolve.options import as_integer, as_number, one_of, thread_count
+from meshsolve.report import Report
 from meshsolve.sparse.columns import as_array, as_indices
-from meshsolve.types import ArrayLike
+from meshsolve.types import ArrayLike, Device
+
+ZERO = 1e-24            # energy relative to the squared size of the mesh that is rounding error
 
 
 class Deformation:
@@ -36,6 +39,8 @@ class Deformation:
         Vertices that are moved or held; each component needs one. The rows of positions follow their order.
     method : {"arap", "bilaplacian"}
         ``"arap"`` keeps details and turns with the handles. ``"bilaplacian"`` is linear and smooth; details do not turn.
+    device : {"auto", "cpu", "cuda"}
+        Where the factor lies and solves. Rotations are fitted on the host.
     threads : int, optional
 
     Attributes
@@ -43,12 +48,22 @@ class Deformation:
     energy : float
         ARAP energy of the last shape.
     iterations : int
-        Of the last :meth:`move`.
+        Solves of the last :meth:`move` after its start; 0 if the start has no energy.
+    factor : CholeskyFactor
+    report : Report
+        Seconds of all calls: ``solve``, and ``alternate`` for solves and rotations together.
 
     Raises
     ------
     InvalidInputError
-        No handle, a handle outside the mesh or twice, a component without a handle (names a vertex).
+        No handle, a handle outside the mesh or twice, a component without a handle (names a vertex), no vertex without a handle.
+    DeviceUnavailableError
+        ``device="cuda"`` without a GPU.
+
+    Notes
+    -----
+    Vertices without faces stay where they are. At a free boundary the bi-Laplacian has a normal derivative of 0. ARAP energies never
+    rise from one iteration to the next.
 
     Examples
     --------
@@ -60,32 +75,39 @@ class Deformation:
     True
     """
 
-    def __init__(self, mesh: MeshLike, handles: ArrayLike, method: Literal["arap", "bilaplacian"] = "arap", *,
+    def __init__(self, mesh: MeshLike, handles: ArrayLike, method: Literal["arap", "bilaplacian"] = "arap", *, device: Device = "auto",
                  threads: int | None = None) -> None:
         self._mesh, self._method = _copied(mesh), one_of(method, "method", ("arap", "bilaplacian"))
-        n = len(self._mesh.vertices)
-        self._handles = as_indices(handles, n, "handles")
-        self._require_handles(n)
-        self._order = np.argsort(self._handles)
+        self.report = Report(threads=thread_count(threads))
+        self._handles = as_indices(handles, len(self._mesh.vertices), "handles")
+        fixed = self._held()
         L = cotan_laplacian(self._mesh)
         if self._method == "bilaplacian":
             mass = mass_matrix(self._mesh).diagonal()
-            A = sp.csr_array(L @ sp.diags_array(1 / np.where(mass > 0, mass, 1)) @ L)
+            L = sp.csr_array(L @ sp.diags_array(1 / np.where(mass > 0, mass, 1)) @ L)
         else:
-            A = L
-            self._weights = half_cotangents(flattened_faces(self._mesh))
-        self._factor = cholesky(A, fixed=self._handles[self._order], threads=threads)
+            self._rotations = VertexRotations(self._mesh, threads)
+        self.factor = cholesky(L, fixed=fixed, device=device, threads=threads)
+        self.report.merge(self.factor.report)
         self._shape, self.energy, self.iterations = self._mesh.vertices.copy(), 0.0, 0
 
-    def _require_handles(self, n):
+    def _held(self):
+        """The rows that are held, ascending: handles, and vertices without faces. Sets the order in which positions follow."""
+        mesh, n = self._mesh, len(self._mesh.vertices)
         if len(self._handles) == 0:
             raise InvalidInputError("handles must have at least one vertex, got none")
-        component = self._mesh.components
-        held = np.zeros(component.max() + 1, bool)
-        held[component[self._handles]] = True
-        if not held[component].all():
-            k = int((~held[component]).argmax())
-            raise InvalidInputError(f"each component needs a handle, that of vertex {k} has none: hold one of its vertices or leave it out")
+        used, is_held = np.zeros(n, bool), np.zeros(n, bool)
+        used[mesh.faces] = True
+        is_held[self._handles] = True
+        has_handle = np.zeros(mesh.components.max() + 1, bool)
+        has_handle[mesh.components[self._handles]] = True
+        without = used & ~has_handle[mesh.components]
+        if without.any():
+            raise InvalidInputError(f"each component needs a handle, that of vertex {int(without.argmax())} has none: hold one of its "
+                                    "vertices or leave it out")
+        if not (used & ~is_held).any():
+            raise InvalidInputError("handles must leave a vertex of a face free, got all of them")
+        return np.flatnonzero(is_held | ~used)
 
     def move(self, positions: ArrayLike, *, iterations: int = 30, tol: float = 1e-5) -> Mesh:
         """The mesh with its handles at new positions.
@@ -112,55 +134,32 @@ class Deformation:
         if at.shape != (len(self._handles), 3) or not np.isfinite(at).all():
             raise InvalidInputError(f"positions must be {len(self._handles)} finite rows of 3, one for each handle, got shape {at.shape}")
         iterations, tol = as_integer(iterations, "iterations"), as_number(tol, "tol")
+        held = self._mesh.vertices.copy()
+        held[self._handles] = at
         if self._method == "bilaplacian":
-            self._shape = self._smooth(self._mesh.vertices, at)
+            self._shape, = self._smooth([self._mesh.vertices], held)
         else:
-            self._iterate(at, iterations, tol)
+            self._alternate(at, held, iterations, tol)
         return Mesh(self._shape, self._mesh.faces)
 
-    def _smooth(self, base, at):
-        """The base shape plus the displacement that solves A d = 0 with the handles at their positions."""
-        d = self._solve(np.zeros_like(base), at - base[self._handles])
-        return base + d
+    def _smooth(self, bases, held):
+        """Each base shape plus the displacement that solves A d = 0 with the handles at their positions."""
+        moves = np.hstack([held - base for base in bases])
+        d = self._solve(np.zeros_like(moves), moves)
+        return [base + d[:, 3 * k:3 * k + 3] for k, base in enumerate(bases)]
 
     def _solve(self, b, values):
-        return self._factor.solve(b, fixed_values=values[self._order])
+        with self.report.phase("solve"):
+            return self.factor.solve(b, fixed_values=values)
 
-    def _iterate(self, at, iterations, tol):
+    def _alternate(self, at, held, iterations, tol):
         """Local and global steps in turn, from the start of least energy."""
-        starts = [self._smooth(base, at) for base in (self._shape, _rigid(self._mesh.vertices, self._handles, at))]
-        found = [(*self._energy_and_turns(x), x) for x in starts]
-        self.energy, turns, self._shape = min(found, key=lambda start: start[0])
+        starts = self._smooth([_rigid(self._mesh.vertices, self._handles, at), self._shape], held)
+        start = min(starts, key=self._rotations.fit)
         size = float((np.ptp(self._mesh.vertices, axis=0) ** 2).sum())
-        for self.iterations in range(1, iterations + 1):
-            shape = self._solve(self._pull(turns), at)
-            energy, turns = self._energy_and_turns(shape)
-            fall, self._shape, self.energy = self.energy - energy, shape, energy
-            if fall <= tol * energy or energy <= 1e-24 * size:
-                break
-
-    def _energy_and_turns(self, x):
-        """(energy, (n, 3, 3) rotations of the vertices) of a shape: the best rotation of each vertex for all sides of its faces."""
-        rest, faces, n = self._mesh.vertices, self._mesh.faces, len(self._mesh.vertices)
-        S, norm = np.zeros((len(faces), 3, 3)), np.zeros(len(faces))
-        for c in range(3):
-            p, q = ((y[faces[:, (c + 1) % 3]] - y[faces[:, c]]) for y in (rest, x))
-            w = self._weights[:, c]
-            S += (w[:, None] * p)[:, :, None] * q[:, None, :]
-            norm += w * ((p * p).sum(axis=1) + (q * q).sum(axis=1))
-        at_vertex = np.stack([np.bincount(faces.ravel(), np.repeat(part, 3), n) for part in S.reshape(-1, 9).T], axis=1).reshape(n, 3, 3)
-        U, s, V = np.linalg.svd(at_vertex)
-        sign = np.where(np.linalg.det(U @ V) < 0, -1.0, 1.0)
-        V[:, 2] *= sign[:, None]                                        # the column of the smallest singular value
-        s[:, 2] *= sign
-        return float((3 * norm.sum() - 2 * s.sum()) / 3), np.swapaxes(U @ V, 1, 2)
-
-    def _pull(self, turns):
-        """(n, 3) right-hand side of the global step: sides at rest, turned by the mean rotation of their face's corners."""
-        rest, faces = self._mesh.vertices, self._mesh.faces
-        mean, ends = turns[faces].mean(axis=1), rest[faces]
-        sides = [np.einsum("fij,fj->fi", mean, ends[:, (c + 1) % 3] - ends[:, c]) * self._weights[:, c, None] for c in range(3)]
-        return scattered_sides(faces, sides, len(rest))
+        with self.report.phase("alternate"):
+            self._shape, self.energy, self.iterations = alternate(self._rotations, lambda b: self._solve(b, held), start, iterations, tol,
+                                                                  ZERO * size)
 
 
 @takes_arrays

@@ -1,150 +1,256 @@
-"""Maps of a surface with the topology of a disc to the plane: harmonic, least-squares conformal, spectral conformal, as rigid as possible.
+"""Maps of a surface to the plane: harmonic, least-squares conformal, spectral conformal, as rigid as possible, without flips.
+
+The surface is a disc, or a disc with holes; other surfaces are cut to discs where that is asked for.
 
 Sources: Tutte 1963, Floater 1997 (harmonic, injective with positive weights and a convex boundary); Levy, Petitjean, Ray, Maillot
-2002 (LSCM); Mullen, Tong, Alliez, Desbrun 2008 (spectral conformal); Liu, Zhang, Xu, Gotsman, Gortler 2008 (ARAP).
-Cost: one Cholesky factor of n (harmonic, ARAP) or 2 n rows; a solve for each ARAP iteration.
+2002 (LSCM); Mullen, Tong, Alliez, Desbrun 2008 (spectral conformal); :mod:`meshsolve.apps.isometric` (ARAP, SLIM).
+Cost: one Cholesky factor of n (harmonic, ARAP) or 2 n rows; a solve for each ARAP iteration, a refactorization for each SLIM iteration.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api import cholesky
+from meshsolve.apps.isometric import arap, slim
 from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.cuts import cut_to_disc, require_surface
 from meshsolve.operators import cotan_laplacian, graph_laplacian
-from meshsolve.options import as_integer, as_number, counted, one_of
+from meshsolve.options import as_flag, as_integer, as_number, counted, one_of, thread_count
 from meshsolve.report import Report, warn
-from meshsolve.types import Array
+from meshsolve.types import Array, Device
 
-METHODS = ("harmonic", "lscm", "conformal", "arap")
+METHODS = ("harmonic", "lscm", "conformal", "arap", "slim")
+
+
+class MapReport(Report):
+    """Report of a map. ``.facts`` has ``energy``, ``iterations``, ``weights`` and the number of flipped faces, ``flipped``.
+
+    Attributes
+    ----------
+    energy : float or None
+        What the method minimizes, at the result; None for ``"harmonic"``.
+    flipped : (k,) int64
+        Faces whose image has no positive area.
+    iterations : int
+    area_sign : int
+        1 if the image has a positive area in all, -1 if it is mirrored, 0 if it has none.
+    vertex_of : (r,) int32
+        The vertex of the mesh of each row of uv. The first n rows are the vertices of the mesh; copies at cuts follow.
+    mesh : Mesh
+        The mesh whose vertices are the rows of uv; with ``cut=False`` that of the caller.
+    """
+
+    energy: float | None
+    flipped: Array
+    iterations: int
+    area_sign: int
+    vertex_of: Array
+    mesh: Mesh
+
+    def __getstate__(self):
+        return {**vars(self), **super().__getstate__()}
 
 
 @takes_arrays
-def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal", "arap"] = "lscm", *,
-                 weights: Literal["cotan", "uniform"] = "cotan", iterations: int = 100, tol: float = 1e-6,
-                 threads: int | None = None) -> tuple[Array, Report]:
+def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal", "arap", "slim"] = "lscm", *,
+                 weights: Literal["cotan", "uniform"] = "cotan", cut: bool = False, iterations: int = 100, tol: float = 1e-6,
+                 device: Device = "auto", threads: int | None = None) -> tuple[Array, MapReport]:
     """Map a surface to the plane.
 
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        One component with the topology of a disc: one boundary, no handles. n vertices.
-    method : {"harmonic", "lscm", "conformal", "arap"}
-        ``"harmonic"``: the boundary on the unit circle by arc length. ``"lscm"``: free boundary, angles kept in the least-squares sense,
-        two boundary vertices fixed. ``"conformal"``: the same without fixed vertices, by an eigenproblem: less distortion. ``"arap"``:
-        lengths kept as well as possible, starting from the LSCM map.
+        One component that is manifold, oriented alike, and a disc, perhaps with holes. n vertices.
+    method : {"harmonic", "lscm", "conformal", "arap", "slim"}
+        ``"harmonic"``: the longest boundary on the unit circle by arc length, holes free. ``"lscm"``: free boundary, angles kept in the
+        least-squares sense, two boundary vertices fixed. ``"conformal"``: the same without fixed vertices, by an eigenproblem: less
+        distortion. ``"arap"``: lengths kept as well as possible, starting from the LSCM map. ``"slim"``: lengths kept, and no face
+        flips; starts from the harmonic map with uniform weights.
     weights : {"cotan", "uniform"}
-        Of the harmonic map. With ``"uniform"`` no face is flipped, whatever the triangles are.
+        Of the harmonic map. With ``"uniform"`` no face is flipped, whatever the triangles are. A map with ``"cotan"`` that flips faces is
+        computed again with ``"uniform"``.
+    cut : bool
+        Cut the surface to a disc first: closed surfaces, holes and handles. Vertices at cuts get several rows.
     iterations : int
-        Most iterations of ``"arap"``.
+        Most iterations of ``"arap"`` and ``"slim"``.
     tol : float
-        ``"arap"`` stops when its energy falls by less than this share.
+        They stop when their energy falls by less than this share.
+    device : {"auto", "cpu", "cuda"}
+        Where factors lie and solve. The rest runs on the host.
     threads : int, optional
 
     Returns
     -------
     uv : (n, 2) float64
-        The area of a conformal or ARAP map is that of the surface; faces keep their orientation.
-    report : Report
-        ``report.facts``: ``energy``, ``flipped`` (number of flipped faces), ``iterations``.
+        The area of a conformal or ARAP map is that of the surface; faces keep their orientation. With ``cut`` there are more rows, see
+        ``report.vertex_of``. NaN at vertices without faces.
+    report : MapReport
+        ``.energy``, ``.flipped``, ``.iterations``, ``.area_sign``, ``.vertex_of``, ``.mesh``.
 
     Raises
     ------
     InvalidInputError
-        No boundary, several, a handle, several components, a vertex without faces: cut the mesh to a disc first.
+        No boundary or a handle, and no ``cut``; several components; not manifold; faces not oriented alike; a face without area for
+        ``"slim"`` (names it).
+    DeviceUnavailableError
+        ``device="cuda"`` without a GPU.
 
     Warns
     -----
     MeshsolveWarning
-        Faces are flipped.
+        Faces are flipped; a harmonic map was computed again; vertices have no faces.
 
     Examples
     --------
     >>> import meshsolve as ms
     >>> mesh = ms.Mesh([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 3]])
     >>> uv, report = ms.apps.parameterize(mesh, method="arap")
-    >>> report.facts["flipped"], bool(report.facts["energy"] < 1e-20)
-    (0, True)
+    >>> report.flipped.tolist(), bool(report.energy < 1e-20)
+    ([], True)
+    >>> uv, report = ms.apps.parameterize(ms.datasets.icosphere(2), method="slim", cut=True)
+    >>> uv.shape, len(report.flipped)
+    ((173, 2), 0)
     """
-    mesh = checked_mesh(mesh)
-    method, weights = one_of(method, "method", METHODS), one_of(weights, "weights", ("cotan", "uniform"))
+    mesh, method = checked_mesh(mesh), one_of(method, "method", METHODS)
+    weights, cut = one_of(weights, "weights", ("cotan", "uniform")), as_flag(cut, "cut")
     iterations, tol = as_integer(iterations, "iterations"), as_number(tol, "tol")
-    loop = _disc_boundary(mesh)
-    report = Report()
+    options: dict[str, Any] = {"device": device, "threads": thread_count(threads)}
+    report = MapReport(method=method, threads=options["threads"])
+    with report.phase("cut"):
+        require_surface(mesh)
+        whole, report.vertex_of = cut_to_disc(mesh) if cut else (mesh, np.arange(len(mesh.vertices), dtype=np.int32))
+        disc, rows = _without_unreferenced(whole)
+        loops = _boundary_of_disc(disc)
     with report.phase("map"):
-        uv, energy, steps = _mapped(mesh, method, weights, loop, iterations, tol, threads)
-    flipped = int((_signed_areas(mesh, uv) <= 0).sum())
-    report.facts.update(method=method, energy=energy, flipped=flipped, iterations=steps)
-    if flipped:
-        advice = "; weights='uniform' flips none" if method == "harmonic" else ""
-        warn(f"parameterize: {flipped} of {counted(len(mesh.faces), 'face')} flipped{advice}", MeshsolveWarning)
-    return uv, report
+        uv, report.energy, report.iterations = _mapped(disc, method, weights, loops, iterations, tol, options, report)
+    _describe(report, disc, uv)
+    report.mesh, out = whole, np.full((len(whole.vertices), 2), np.nan)
+    out[rows] = uv
+    return out, report
 
 
-def _mapped(mesh, method, weights, loop, iterations, tol, threads):
+def _describe(report, disc, uv):
+    """Fill in what is counted on the map, and warn if faces are flipped."""
+    areas = _signed_areas(disc, uv)
+    report.flipped, report.area_sign = np.flatnonzero(~(areas > 0)), int(np.sign(areas.sum()))
+    report.facts.update(energy=report.energy, flipped=len(report.flipped), iterations=report.iterations)
+    if len(report.flipped):
+        warn(f"parameterize: {len(report.flipped)} of {counted(len(disc.faces), 'face')} flipped, the first is face {report.flipped[0]}; "
+             "method='slim' flips none", MeshsolveWarning)
+
+
+def _mapped(mesh, method, weights, loops, iterations, tol, options, report):
     """(uv, energy or None, iterations) by one of the methods."""
     if method == "harmonic":
-        L = cotan_laplacian(mesh) if weights == "cotan" else graph_laplacian(mesh)
-        return _harmonic(mesh, L, loop, threads), None, 0
+        return _harmonic_map(mesh, weights, loops, options, report), None, 0
+    if method == "slim":
+        start = _tutte(mesh, loops, options)
+        flat = ~(_signed_areas(mesh, start) > 0)
+        if flat.any():
+            raise InvalidInputError("method='slim' needs a start without flips, but in double precision Tutte's map has "
+                                    f"{counted(int(flat.sum()), 'face')} without area, the first is face {int(flat.argmax())}: cut the "
+                                    "mesh into rounder parts")
+        return slim(mesh, start, iterations, tol, options)
     L = cotan_laplacian(mesh)
-    conformal = _conformal_energy(L, loop)
-    uv = _oriented(mesh, (_spectral if method == "conformal" else _lscm)(mesh, conformal, loop, threads))
+    conformal = _conformal_energy(L, loops)
+    uv = _oriented(mesh, (_spectral if method == "conformal" else _lscm)(mesh, conformal, loops, options))
     if method == "arap":
-        return _arap(mesh, L, uv, iterations, tol, threads)
+        return arap(mesh, L, uv, iterations, tol, options)
     return uv, float(0.5 * uv.T.ravel() @ (conformal @ uv.T.ravel())), 0
 
 
-def _disc_boundary(mesh):
-    """The vertices of the one boundary, in order; raises where the mesh is no disc."""
-    n, loops = len(mesh.vertices), mesh.boundary_loops()
-    characteristic = n - len(mesh.edges) + len(mesh.faces)
-    faults = [("one component", mesh.components.max() == 0), ("a boundary", len(loops) > 0), ("a single boundary", len(loops) <= 1),
-              ("no boundary vertex that is met twice", sum(map(len, loops)) == len(mesh.boundary_vertices)),
-              ("manifold edges and vertices", mesh.is_manifold), ("no handles", characteristic == 1)]
-    missing = [what for what, holds in faults if not holds]
-    if missing:
-        raise InvalidInputError(f"the mesh must have the topology of a disc: {missing[0]}; it has {counted(len(loops), 'boundary loop')} "
-                                f"and Euler characteristic {characteristic}; cut it to a disc first")
-    return loops[0]
+def _without_unreferenced(mesh):
+    """(mesh without vertices that have no face, (k,) their numbers in the mesh), with a warning if there are some."""
+    used = np.zeros(len(mesh.vertices), bool)
+    used[mesh.faces] = True
+    if used.all():
+        return mesh, np.arange(len(used))
+    missing = int((~used).sum())
+    warn(f"parameterize: {counted(missing, 'vertex')} without faces, NaN in the map, the first is {int((~used).argmax())}",
+         MeshsolveWarning)
+    rows = np.flatnonzero(used)
+    return Mesh(mesh.vertices[rows], (np.cumsum(used) - 1)[mesh.faces]), rows
 
 
-def _harmonic(mesh, L, loop, threads):
-    length = np.linalg.norm(mesh.vertices[loop] - mesh.vertices[np.roll(loop, -1)], axis=1)
+def _boundary_of_disc(mesh):
+    """The boundary loops, the longest one first; raises where the surface is no disc with holes."""
+    loops = mesh.boundary_loops()
+    characteristic = len(mesh.vertices) - len(mesh.edges) + len(mesh.faces)
+    if len(loops) == 0 or characteristic != 2 - len(loops):
+        missing = "a boundary" if len(loops) == 0 else "no handles"
+        raise InvalidInputError(f"the surface must have {missing}; it has {counted(len(loops), 'boundary loop')} and Euler characteristic "
+                                f"{characteristic}: cut the mesh first, cut=True does that")
+    return sorted(loops, key=lambda loop: -_side_lengths(mesh, loop).sum())
+
+
+def _side_lengths(mesh, loop):
+    return np.linalg.norm(mesh.vertices[loop] - mesh.vertices[np.roll(loop, -1)], axis=1)
+
+
+def _harmonic_map(mesh, weights, loops, options, report):
+    """The harmonic map, with uniform weights if others flip faces."""
+    if weights == "cotan":
+        uv = _harmonic(mesh, cotan_laplacian(mesh), loops[0], options)
+        flipped = int((~(_signed_areas(mesh, uv) > 0)).sum())
+        if flipped:
+            weights = "uniform"
+            warn(f"parameterize: cotangent weights flip {counted(flipped, 'face')}; the map was computed again with uniform weights",
+                 MeshsolveWarning)
+    report.facts["weights"] = weights
+    return uv if weights == "cotan" else _tutte(mesh, loops, options)
+
+
+def _tutte(mesh, loops, options):
+    """The map with uniform weights, which is injective: holes are filled by fans around a vertex each."""
+    n, fans = len(mesh.vertices), []
+    for k, hole in enumerate(loops[1:]):
+        fans.append(np.stack([np.full(len(hole), n + k), np.roll(hole, -1), hole], axis=1))
+    filled = Mesh(np.vstack([mesh.vertices, np.zeros((len(fans), 3))]), np.vstack([mesh.faces, *fans])) if fans else mesh
+    return _harmonic(filled, graph_laplacian(filled), loops[0], options)[:n]
+
+
+def _harmonic(mesh, L, loop, options):
+    """L uv = 0 with the loop on the unit circle by arc length."""
+    length = _side_lengths(mesh, loop)
     angle = 2 * np.pi * np.r_[0, np.cumsum(length)[:-1]] / length.sum()
     order = np.argsort(loop)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return cholesky(L, fixed=loop[order], threads=threads).solve(np.zeros((len(mesh.vertices), 2)), fixed_values=circle[order])
+    if len(loop) == len(mesh.vertices):
+        return circle[order]
+    return cholesky(L, fixed=loop[order], **options).solve(np.zeros((len(mesh.vertices), 2)), fixed_values=circle[order])
 
 
-def _conformal_energy(L, loop):
+def _conformal_energy(L, loops):
     """(2 n, 2 n) csr_array whose quadratic form is twice the Dirichlet energy minus twice the area of a map (u, v)."""
-    n = L.shape[0]
-    i, j, half = loop, np.roll(loop, -1), np.full(len(loop), 0.5)
-    area = sp.coo_array((np.r_[half, -half], (np.r_[i, j], np.r_[j, i])), shape=(n, n))      # u^T area v is the area inside the loop
+    n, i, j = L.shape[0], np.concatenate(loops), np.concatenate([np.roll(loop, -1) for loop in loops])
+    half = np.full(len(i), 0.5)
+    area = sp.coo_array((np.r_[half, -half], (np.r_[i, j], np.r_[j, i])), shape=(n, n))      # u^T area v is the area of the image
     return sp.csr_array(sp.block_array([[L, -area], [-area.T, L]]))
 
 
-def _lscm(mesh, energy, loop, threads):
+def _lscm(mesh, energy, loops, options):
     """Two far boundary vertices are fixed."""
-    n, first = len(mesh.vertices), loop[0]
+    n, loop = len(mesh.vertices), loops[0]
+    first = loop[0]
     second = loop[np.linalg.norm(mesh.vertices[loop] - mesh.vertices[first], axis=1).argmax()]
     rows = np.array([first, second, n + first, n + second])
     order = np.argsort(rows)
-    F = cholesky(energy, fixed=rows[order], threads=threads)
+    F = cholesky(energy, fixed=rows[order], **options)
     return F.solve(np.zeros(2 * n), fixed_values=np.array([0.0, 1.0, 0.0, 0.0])[order]).reshape(2, n).T
 
 
-def _spectral(mesh, energy, loop, threads):
+def _spectral(mesh, energy, loops, options):
     """The map of least conformal energy whose boundary has a given second moment about its mean."""
-    n = len(mesh.vertices)
+    n, loop = len(mesh.vertices), np.concatenate(loops)
     on_boundary = np.zeros(n)
     on_boundary[loop] = 1
-    w, X, _ = eigsh(energy, min(4, 2 * len(loop) - 1), M=sp.diags_array(np.r_[on_boundary, on_boundary]), threads=threads)
+    w, X, _ = eigsh(energy, min(4, 2 * len(loop) - 1), M=sp.diags_array(np.r_[on_boundary, on_boundary]), **options)
     z = X[:n] + 1j * X[n:]
     z -= z[loop].mean(axis=0)                                # two of the four are the constants, others have parts of them
     U, _, V = np.linalg.svd(z[loop], full_matrices=False)
@@ -166,76 +272,3 @@ def _oriented(mesh, uv):
     area = _signed_areas(mesh, uv).sum()
     uv = uv * np.array([1.0, -1.0 if area < 0 else 1.0])
     return uv * np.sqrt(mesh.face_areas.sum() / max(abs(area), np.finfo(float).tiny))
-
-
-def _arap(mesh, L, uv, iterations, tol, threads):
-    """(uv, energy, iterations): rotations of all faces, then a solve, in turn; the energy never rises."""
-    faces, flat = mesh.faces, flattened_faces(mesh)
-    weights = half_cotangents(flat)
-    F = cholesky(L, pin=True, threads=threads)
-    n, energy, steps = len(mesh.vertices), np.inf, 0
-    while steps < iterations:
-        rotation, steps = _best_rotations(faces, flat, weights, uv), steps + 1
-        sides = [weights[:, c, None] * _turned(rotation, flat[(c + 1) % 3] - flat[c]) for c in range(3)]
-        uv = F.solve(scattered_sides(faces, sides, n))
-        before, energy = energy, _arap_energy(faces, flat, weights, uv, rotation)
-        if energy >= (1 - tol) * before or energy <= 1e-28 * (uv * uv).sum():
-            break
-    return uv, float(energy), steps
-
-
-def scattered_sides(faces, sides, n):
-    """(n, d) sums at the vertices of three (m, d) arrays: side c of a face counts at corner c + 1, negative at corner c."""
-    b = np.zeros((n, sides[0].shape[1]))
-    for c, side in enumerate(sides):
-        for k, part in enumerate(side.T):
-            b[:, k] += np.bincount(faces[:, (c + 1) % 3], part, n) - np.bincount(faces[:, c], part, n)
-    return b
-
-
-def flattened_faces(mesh):
-    """Corners of each face in its own plane: three (m, 2) arrays, the first at 0, the second on the x axis."""
-    a, b, c = (mesh.vertices.take(corner, axis=0) for corner in mesh.faces.T)
-    u, v = b - a, c - a
-    base = np.linalg.norm(u, axis=1)
-    safe = np.where(base > 0, base, 1)
-    x, height = np.einsum("fk,fk->f", u, v) / safe, np.linalg.norm(np.cross(u, v), axis=1) / safe
-    zero = np.zeros_like(base)
-    return [np.stack(p, axis=1) for p in ((zero, zero), (base, zero), (x, height))]
-
-
-def half_cotangents(flat):
-    """(m, 3) half the cotangent of the angle opposite side c, which joins corners c and c + 1."""
-    weights = []
-    for c in range(3):
-        u, v = flat[c] - flat[c - 1], flat[(c + 1) % 3] - flat[c - 1]
-        cross = abs(u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0])
-        largest = np.maximum((u * u).sum(axis=1), (v * v).sum(axis=1))
-        weights.append(0.5 * (u * v).sum(axis=1) / np.maximum(cross, 1e-8 * np.where(largest > 0, largest, 1)))
-    return np.stack(weights, axis=1)
-
-
-def _best_rotations(faces, flat, weights, uv):
-    """(m, 2) cosine and sine of the rotation that takes each face closest to its image."""
-    dot, cross = np.zeros(len(faces)), np.zeros(len(faces))
-    for c in range(3):
-        x, y = flat[(c + 1) % 3] - flat[c], uv[faces[:, (c + 1) % 3]] - uv[faces[:, c]]
-        dot += weights[:, c] * (x * y).sum(axis=1)
-        cross += weights[:, c] * (x[:, 0] * y[:, 1] - x[:, 1] * y[:, 0])
-    length = np.hypot(dot, cross)
-    safe = np.where(length > 0, length, 1)
-    return np.stack([np.where(length > 0, dot / safe, 1), cross / safe], axis=1)
-
-
-def _turned(rotation, x):
-    """(m, 2) vectors, each turned by its rotation."""
-    c, s = rotation.T
-    return np.stack([c * x[:, 0] - s * x[:, 1], s * x[:, 0] + c * x[:, 1]], axis=1)
-
-
-def _arap_energy(faces, flat, weights, uv, rotation):
-    total = 0.0
-    for c in range(3):
-        off = uv[faces[:, (c + 1) % 3]] - uv[faces[:, c]] - _turned(rotation, flat[(c + 1) % 3] - flat[c])
-        total += float((weights[:, c] * (off * off).sum(axis=1)).sum())
-    return total

@@ -33,7 +33,7 @@ def loops_of(faces, side_edges, sides):
     if len(sides) == 0:
         return []
     vertex = faces.reshape(-1)
-    fan = _fans(vertex, side_edges.reshape(-1), sides)
+    fan = fans(vertex, side_edges.reshape(-1), sides)
     corner = np.stack([sides, _next_corner(sides)], axis=1).reshape(-1)      # start of arc 2 i along side i, of arc 2 i + 1 back
     tail = fan[corner]
     order = np.argsort(tail, kind="stable")
@@ -53,7 +53,7 @@ def _next_corner(side):
     return np.where(side % 3 == 2, side - 2, side + 1)
 
 
-def _fans(vertex, of_side, sides):
+def fans(vertex, of_side, sides):
     """Number the fans of corners at boundary vertices, (3 m,).
 
     Corners of one vertex have the same number if their faces are connected across edges of two faces.

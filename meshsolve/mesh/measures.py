@@ -44,3 +44,12 @@ def volume(x, faces):
     corners = x[faces]
     a, b, c = (corners - corners.reshape(-1, 3).mean(axis=0)).transpose(1, 0, 2) if len(faces) else np.zeros((3, 0, 3))
     return float(np.einsum("fk,fk->", a, np.cross(b, c)) / 6)
+
+
+def flattened_faces(x, faces):
+    """(m, 3) each face in its own plane: corners (0, 0), (base, 0) and (along, height), as columns base, along, height."""
+    a, b, c = (x.take(corner, axis=0) for corner in faces.T)
+    u, v = b - a, c - a
+    base = np.linalg.norm(u, axis=1)
+    safe = np.where(base > 0, base, 1)
+    return np.stack([base, np.einsum("fk,fk->f", u, v) / safe, np.linalg.norm(np.cross(u, v), axis=1) / safe], axis=1)

@@ -4,6 +4,7 @@
 #include "flips.hpp"
 #include "native/bind.hpp"
 #include "native/memory/raw_vector.hpp"
+#include "rigid.hpp"
 
 namespace ms {
 namespace {
@@ -77,10 +78,36 @@ auto weigh_normal(In<int64_t> indptr, In<int32_t> indices, In<int64_t> column_pt
   return to_numpy(std::move(data));
 }
 
+operators::RestShape rest_shape(const In<int32_t>& faces, const In<double>& weight, const In<int64_t>& ptr, const In<int32_t>& corner) {
+  return {faces.data(), extent(faces) / 3, weight.data(), ptr.data(), corner.data(), extent(ptr) - 1};
+}
+
+// Binds a fit and a pull as they are declared in rigid.hpp.
+template <auto fit, auto pull>
+void bind_rigid(nb::module_& m, const char* fit_name, const char* pull_name, int dimension) {
+  using namespace nb::literals;
+  m.def(fit_name, [](In<int32_t> faces, In<double> weight, In<int64_t> ptr, In<int32_t> corner, In<double> rest, Block<const double> x,
+                     InOut<double> turn, InOut<double> energy, int threads) {
+    Released free;
+    fit(rest_shape(faces, weight, ptr, corner), rest.data(), strided(x), turn.data(), energy.data(), threads);
+  }, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rest"_a, "x"_a, "turn"_a, "energy"_a, "threads"_a);
+  m.def(pull_name, [dimension](In<int32_t> faces, In<double> weight, In<int64_t> ptr, In<int32_t> corner, In<double> rest, In<double> turn,
+                               int threads) {
+    RawVector<double> b(dimension * (extent(ptr) - 1));
+    {
+      Released free;
+      pull(rest_shape(faces, weight, ptr, corner), rest.data(), turn.data(), b.data(), threads);
+    }
+    return to_numpy(std::move(b));
+  }, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rest"_a, "turn"_a, "threads"_a);
+}
+
 }  // namespace
 
 void bind_operators(nb::module_& m) {
   using namespace nb::literals;
+  bind_rigid<operators::fit_vertices, operators::pull_vertices>(m, "fit_vertices", "pull_vertices", 3);
+  bind_rigid<operators::fit_faces, operators::pull_faces>(m, "fit_faces", "pull_faces", 2);
   m.def("cotan_weights", cotan_weights, "vertices"_a, "faces"_a, "of_side"_a,
         "edges"_a, "flattest"_a, "threads"_a);
   m.def("vertex_areas", vertex_areas, "faces"_a, "area"_a, "n"_a, "threads"_a,

@@ -1,5 +1,6 @@
 """Maps to the plane, deformations and skinning weights: flat patches, rigid motions and developable surfaces come back exactly."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import meshsolve as ms
 
 METHODS = ("lscm", "conformal", "arap")
+ALL = ("harmonic", *METHODS, "slim")
 
 
 def grid(nx=14, ny=9, shape=None):
@@ -26,6 +28,14 @@ def cylinder(x, y):
 
 def hill(x, y):
     return np.stack([x, y, 0.4 * np.exp(-20 * ((x - 0.5) ** 2 + (y - 0.3) ** 2))], 1)
+
+
+def torus(a=10, b=8):
+    i, j = np.meshgrid(np.arange(a), np.arange(b), indexing="ij")
+    u, v = 2 * np.pi * i / a, 2 * np.pi * j / b
+    x = np.stack([(2 + np.cos(v)) * np.cos(u), (2 + np.cos(v)) * np.sin(u), np.sin(v)], -1).reshape(-1, 3)
+    at = lambda di, dj: ((i + di) % a * b + (j + dj) % b).ravel()
+    return ms.Mesh(x, np.vstack([np.stack([at(0, 0), at(1, 0), at(1, 1)], 1), np.stack([at(0, 0), at(1, 1), at(0, 1)], 1)]))
 
 
 def side_lengths(x, faces):
@@ -56,7 +66,7 @@ def test_a_developable_surface_unrolls(method):
     assert np.allclose(side_lengths(uv, mesh.faces), side_lengths(mesh.vertices, mesh.faces), rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", ["harmonic", *METHODS])
+@pytest.mark.parametrize("method", ALL)
 def test_a_hill_is_mapped_without_flips(method):
     mesh = grid(30, 20, hill)
     uv, report = ms.apps.parameterize(mesh, method=method)
@@ -67,6 +77,8 @@ def test_a_hill_is_mapped_without_flips(method):
     elif method == "arap":
         conformal = np.log(side_lengths(ms.apps.parameterize(mesh)[0], mesh.faces) / side_lengths(mesh.vertices, mesh.faces))
         assert (stretch**2).mean() < 0.8 * (conformal**2).mean() and report.facts["iterations"] > 1
+    elif method == "slim":
+        assert report.energy < 4.2 * mesh.face_areas.sum() and (areas(uv, mesh.faces) > 0).all()
     else:
         assert report.facts["energy"] < 0.02 * mesh.face_areas.sum()
 
@@ -91,20 +103,142 @@ def test_uniform_weights_do_not_flip():
     assert ms.apps.parameterize(mesh, method="harmonic", weights="uniform")[1].facts["flipped"] == 0
 
 
+def holed(shape=hill):
+    """A grid without the faces around one point."""
+    mesh = grid(16, 12, shape)
+    middle = mesh.vertices[mesh.faces].mean(axis=1)[:, :2]
+    return ms.Mesh(mesh.vertices, mesh.faces[np.linalg.norm(middle - [0.5, 0.35], axis=1) > 0.1])
+
+
+def two_components():
+    mesh = grid(3, 3)
+    return ms.Mesh(np.vstack([mesh.vertices, mesh.vertices + 5]), np.vstack([mesh.faces, mesh.faces + 9]))
+
+
 @pytest.mark.parametrize(("mesh", "message"), [
-    (ms.datasets.icosphere(1), "a boundary"), (ms.datasets.torus(8, 6) if hasattr(ms.datasets, "torus") else ms.datasets.icosphere(0), "a boundary"),
-    (ms.Mesh(np.vstack([grid(3, 3).vertices, grid(3, 3).vertices + 5]), np.vstack([grid(3, 3).faces, grid(3, 3).faces + 9])), "one component"),
-    (ms.Mesh(grid(6, 6).vertices, np.delete(grid(6, 6).faces, [12, 37], axis=0)), "single boundary")], ids=["sphere", "torus", "two", "hole"])
+    (ms.datasets.icosphere(1), "a boundary.*cut=True"), (two_components(), "one component"), (ms.Mesh(np.eye(3), np.zeros((0, 3), int)), "a face"),
+    (ms.Mesh(np.eye(5, 3), [[0, 1, 2], [0, 1, 3], [1, 0, 4]]), "manifold"), (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]), "oriented alike")],
+    ids=["sphere", "two", "empty", "three faces at an edge", "orientation"])
 def test_what_is_no_disc(mesh, message):
     with pytest.raises(ms.InvalidInputError, match=message):
         ms.apps.parameterize(mesh)
+
+
+def test_a_handle_needs_a_cut():
+    mesh = torus()
+    holed = ms.Mesh(mesh.vertices, mesh.faces[1:])
+    with pytest.raises(ms.InvalidInputError, match="no handles.*cut=True"):
+        ms.apps.parameterize(holed)
+    uv, report = ms.apps.parameterize(holed, method="slim", cut=True)
+    assert len(report.flipped) == 0 and np.array_equal(report.vertex_of[report.mesh.faces], holed.faces)
+
+
+@pytest.mark.parametrize("options", [{"method": "mvc"}, {"weights": "x"}, {"iterations": 0}, {"tol": -1}, {"cut": "yes"}, {"device": "gpu"}], ids=str)
+def test_bad_options(options):
+    with pytest.raises(ms.InvalidInputError, match=next(iter(options))):
+        ms.apps.parameterize(grid(), **options)
+
+
+def test_slim_refuses_a_face_without_area():
+    mesh = ms.Mesh([[0, 0, 0], [1, 0, 0], [2, 0, 0], [1, 1, 0]], [[0, 1, 3], [1, 2, 3], [0, 2, 1]])
+    with pytest.raises(ms.InvalidInputError, match="face 2 has none"):
+        ms.apps.parameterize(mesh, method="slim")
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_a_sphere_is_cut(method):
+    sphere = ms.datasets.icosphere(2)
+    uv, report = ms.apps.parameterize(sphere, method=method, cut=True)
+    assert len(uv) == len(report.vertex_of) > 162 and np.array_equal(report.vertex_of[report.mesh.faces], sphere.faces)
+    assert (areas(uv, report.mesh.faces) > 0).all() and len(report.flipped) == 0 and report.area_sign == 1
+    assert method == "harmonic" or np.isfinite(report.energy)
+
+
+def test_a_cut_of_a_disc_changes_nothing():
+    mesh = grid(shape=hill)
+    one, other = (ms.apps.parameterize(mesh, cut=cut) for cut in (False, True))
+    assert np.array_equal(one[0], other[0]) and np.array_equal(other[1].vertex_of, np.arange(len(mesh.vertices)))
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_holes_have_a_free_boundary(method):
+    flat, mesh = holed(lambda x, y: np.stack([x, y, 0 * x], 1)), holed()
+    with pytest.warns(ms.MeshsolveWarning, match="without faces, NaN"):
+        uv, report = ms.apps.parameterize(flat, method=method, iterations=300, tol=1e-12)
+    used = np.unique(flat.faces)
+    assert np.isfinite(uv[used]).all() and np.isnan(np.delete(uv, used, axis=0)).all() and len(report.flipped) == 0
+    if method != "harmonic":                                 # conformal only if all loops count
+        assert np.allclose(side_lengths(uv, flat.faces), side_lengths(flat.vertices, flat.faces), rtol=1e-5)
+    with pytest.warns(ms.MeshsolveWarning, match="without faces, NaN"):
+        uv, report = ms.apps.parameterize(mesh, method=method)
+    assert (areas(uv, mesh.faces) > 0).all()
+
+
+def test_a_harmonic_map_that_flips_is_repeated_with_uniform_weights():
+    mesh = grid(12, 10)
+    mesh = ms.Mesh(mesh.vertices + [0, 0, 1] * np.random.default_rng(0).standard_normal(mesh.vertices.shape), mesh.faces)
+    with pytest.warns(ms.MeshsolveWarning, match="again with uniform weights"):
+        uv, report = ms.apps.parameterize(mesh, method="harmonic")
+    assert report.facts["weights"] == "uniform" and len(report.flipped) == 0
+    assert np.array_equal(uv, ms.apps.parameterize(mesh, method="harmonic", weights="uniform")[0])
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e5])
+@pytest.mark.parametrize("shape", [None, cylinder])
+def test_slim_of_a_developable_surface_is_an_isometry(unit, shape):
+    mesh = grid(shape=shape)
+    mesh = ms.Mesh(mesh.vertices * unit, mesh.faces)
+    uv, report = ms.apps.parameterize(mesh, method="slim", iterations=300, tol=1e-13)
+    area = mesh.face_areas.sum()
+    assert abs(report.energy - 4 * area) < 1e-9 * area
+    assert np.allclose(side_lengths(uv, mesh.faces), side_lengths(mesh.vertices, mesh.faces), rtol=1e-4)
+
+
+def test_slim_never_flips_and_its_energy_falls():
+    """A bump of ten times its width: the ARAP map flips."""
+    mesh = grid(30, 20, lambda x, y: hill(x, y) * [1, 1, 8])
+    energies = []
+    for iterations in (1, 2, 5, 20):
+        uv, report = ms.apps.parameterize(mesh, method="slim", iterations=iterations, tol=0)
+        assert (areas(uv, mesh.faces) > 0).all() and report.iterations == iterations
+        energies.append(report.energy)
+    assert (np.diff(energies) < 0).all() and energies[-1] > 4 * mesh.face_areas.sum()
+    with pytest.warns(ms.MeshsolveWarning, match="faces flipped, the first is face"):
+        report = ms.apps.parameterize(mesh, method="arap")[1]
+    assert report.facts["flipped"] == len(report.flipped) > 0
+
+
+def test_the_proxy_of_slim_has_the_gradient_of_its_energy():
+    from meshsolve.apps.isometric import _Dirichlet
+
+    mesh, rng = grid(6, 5, hill), np.random.default_rng(0)
+    uv = ms.apps.parameterize(mesh)[0]
+    uv, energy, towards = uv + 0.02 * rng.standard_normal(uv.shape), _Dirichlet(mesh, 1), rng.standard_normal(uv.shape)
+    slope = (energy.value(uv + 1e-6 * towards) - energy.value(uv - 1e-6 * towards)) / 2e-6
+    A, force = energy.proxy(uv)
+    assert np.isclose(-2 * (force * towards).sum(), slope, rtol=1e-6) and np.linalg.eigvalsh(A.toarray()).min() > 0
+    length = energy.first_flip(uv, towards)
+    assert np.isfinite(energy.value(uv + 0.999 * length * towards)) and energy.value(uv + 1.001 * length * towards) == np.inf
+
+
+@pytest.mark.parametrize("method", ["arap", "slim"])
+def test_maps_have_the_same_bits_on_two_threads(method):
+    mesh = grid(60, 40, hill)
+    one, two = (ms.apps.parameterize(mesh, method=method, iterations=5, threads=threads)[0] for threads in (1, 2))
+    assert np.array_equal(one, two)
+
+
+def test_a_report_of_a_map_can_be_pickled():
+    report = ms.apps.parameterize(grid(), method="arap")[1]
+    same = pickle.loads(pickle.dumps(report))
+    assert same.as_dict() == report.as_dict() and np.array_equal(same.vertex_of, report.vertex_of) and same.energy == report.energy
 
 
 @pytest.mark.parametrize("method", ["arap", "bilaplacian"])
 def test_handles_that_stay_move_nothing(method):
     mesh = ms.datasets.icosphere(3)
     D = ms.apps.Deformation(mesh, [0, 50, 300], method=method)
-    assert abs(D.move(mesh.vertices[[0, 50, 300]]).vertices - mesh.vertices).max() < 1e-9 and D.energy < 1e-18
+    assert abs(D.move(mesh.vertices[[0, 50, 300]]).vertices - mesh.vertices).max() < 1e-9 and D.energy < 1e-18 and D.iterations == 0
 
 
 @pytest.mark.parametrize("angle", [0.3, 2.0, np.pi])
@@ -133,6 +267,33 @@ def test_the_energy_of_a_bar_falls_and_handles_stay_where_they_are_put():
     assert ratio.min() > 0.5 and ratio.max() < 1.5
 
 
+def test_a_move_has_the_same_bits_on_two_threads():
+    mesh = ms.datasets.icosphere(4)
+    at = mesh.vertices[[0, 70, 900]] + [[0.5, 0, 0], [0, 0.2, 0], [0, 0, 0]]
+    one, two = (ms.apps.Deformation(mesh, [0, 70, 900], threads=threads).move(at).vertices for threads in (1, 2))
+    assert np.array_equal(one, two)
+
+
+def test_a_deformation_turns_with_its_handles():
+    """The same handles in a turned frame: the result is turned."""
+    mesh, handles = grid(12, 8, hill), [0, 7, 95]
+    turn = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
+    turn *= np.sign(np.linalg.det(turn))
+    at = mesh.vertices[handles] + [[0, 0, 0.4], [0, 0.1, 0], [0.2, 0, 0]]
+    plain, turned = (ms.apps.Deformation(mesh, handles).move(x, iterations=200, tol=1e-12).vertices for x in (at, at @ turn.T))
+    assert abs(plain @ turn.T - turned).max() < 1e-4
+
+
+def test_vertices_without_faces_stay():
+    mesh = grid(6, 5)
+    mesh = ms.Mesh(np.vstack([mesh.vertices, [[9, 9, 9]]]), mesh.faces)
+    for method in ("arap", "bilaplacian"):
+        moved = ms.apps.Deformation(mesh, [0, 29], method=method).move(mesh.vertices[[0, 29]] + [0, 0, 1])
+        assert np.array_equal(moved.vertices[30], [9, 9, 9]) and abs(moved.vertices[:30] - mesh.vertices[:30] - [0, 0, 1]).max() < 1e-12
+    with pytest.raises(ms.InvalidInputError, match="leave a vertex of a face free"):
+        ms.apps.Deformation(mesh, np.arange(30))
+
+
 @pytest.mark.parametrize(("handles", "message"), [([], "at least one"), ([10**6], "handles"), ([1, 1], "handles"), ([0.5], "handles")])
 def test_bad_handles(handles, message):
     for call in (ms.apps.Deformation, ms.apps.skinning_weights):
@@ -141,7 +302,7 @@ def test_bad_handles(handles, message):
 
 
 def test_a_component_without_a_handle():
-    two = ms.Mesh(np.vstack([grid(3, 3).vertices, grid(3, 3).vertices + 5]), np.vstack([grid(3, 3).faces, grid(3, 3).faces + 9]))
+    two = two_components()
     for call in (ms.apps.Deformation, ms.apps.skinning_weights):
         with pytest.raises(ms.InvalidInputError, match="vertex 9 has none"):
             call(two, [0])
