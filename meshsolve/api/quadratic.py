@@ -18,17 +18,19 @@ import scipy.sparse as sp
 
 from meshsolve.api.definite import cholesky
 from meshsolve.api.factors import ildl
-from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning, SingularMatrixError
+from meshsolve.device import choose
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning, NotPositiveDefiniteError, SingularMatrixError
 from meshsolve.options import as_number, thread_count
 from meshsolve.report import Report, warn, without_warnings
 from meshsolve.sparse.columns import as_array, as_indices
 from meshsolve.sparse.matrix import as_symmetric
-from meshsolve.types import Array, ArrayLike, Matrix
+from meshsolve.types import Array, ArrayLike, Device, Matrix
 
 STEPS = 100             # of the interior point method; 10 to 40 are usual
 ACTIVE_SETS = 30        # changes of the active set at the end
 TO_BOUNDARY = 0.995     # share of the way to the nearest bound that a step may go
 OPENED = 1e-9           # width of equal bounds for the interior point method, relative to their value
+DEPENDENT = 1e-10       # distance of a row of Aeq from the span of the rows before it, relative to its length, that is rounding error
 
 
 @dataclass
@@ -72,6 +74,8 @@ class Quadratic:
         Rows whose values are prescribed.
     Aeq : (m, n) matrix, optional
         Rows of equalities, linearly independent.
+    device : {"auto", "cpu", "cuda"}
+        Where the factor lies and solves. The steps of the method run on the host.
     threads : int, optional
 
     Raises
@@ -80,6 +84,8 @@ class Quadratic:
         A is not square or holds NaN, ``Aeq`` has another number of columns, every row is fixed.
     NotSymmetricError
         A is not symmetric: ``.row``, ``.column``.
+    DeviceUnavailableError
+        ``device="cuda"`` without a GPU.
 
     Examples
     --------
@@ -92,10 +98,11 @@ class Quadratic:
     [-2.0, -3.0, -3.0, -3.0, -3.0, -3.0, -2.0]
     """
 
-    def __init__(self, A: Matrix, fixed: ArrayLike | None = None, Aeq: Matrix | None = None, *, threads: int | None = None) -> None:
+    def __init__(self, A: Matrix, fixed: ArrayLike | None = None, Aeq: Matrix | None = None, *, device: Device = "auto",
+                 threads: int | None = None) -> None:
         self._threads = thread_count(threads)
         M = as_symmetric(A, threads=self._threads)
-        self._A, self.n = M.to_scipy(), M.n
+        self._A, self.n, self._device = M.to_scipy(), M.n, choose(device, M.n)
         free = np.ones(M.n, bool)
         if fixed is not None:
             free[as_indices(fixed, M.n)] = False
@@ -133,11 +140,11 @@ class Quadratic:
         Raises
         ------
         InvalidInputError
-            A shape does not fit, NaN, ``lower`` above ``upper`` (names the row).
+            A shape does not fit, NaN, ``lower`` above ``upper``, a lower bound of inf or an upper one of -inf (names the row).
         NotPositiveDefiniteError
-            A is not positive definite on the free rows, and nothing bounds x.
+            A is not positive definite on the free rows, or on the null space of ``Aeq`` in them, and nothing bounds x: ``.column``.
         SingularMatrixError
-            Rows of ``Aeq`` depend on others on the free rows.
+            A row of ``Aeq`` depends on the rows before it, on the free rows of x: ``.index``.
 
         Warns
         -----
@@ -149,6 +156,10 @@ class Quadratic:
         if (lo > hi).any():
             k = int((lo > hi).argmax())
             raise InvalidInputError(f"lower must not be above upper, in row {k} they are {lo[k]:.6g} and {hi[k]:.6g}")
+        if ((lo == np.inf) | (hi == -np.inf)).any():
+            k = int(((lo == np.inf) | (hi == -np.inf)).argmax())
+            raise InvalidInputError(f"no finite number lies within the bounds of row {k}, which are {lo[k]:.6g} and {hi[k]:.6g}: -inf and inf "
+                                    "leave lower and upper open")
         tol, x = as_number(tol, "tol", above=True), np.zeros(self.n)
         x[self._fixed] = _vector(0.0 if fixed_values is None else fixed_values, len(self._fixed), "fixed_values")
         problem = _Problem(self, (b - self._A @ x)[self._free], e - self._E @ x, lo[self._free], hi[self._free])
@@ -174,9 +185,18 @@ class Quadratic:
             constraints = sp.csr_array(constraints @ sp.diags_array((~active).astype(float)))
         H = sp.csr_array((data, self._block.indices, self._block.indptr), shape=self._block.shape)
         if self._E.shape[0] == 0:
-            self._factor = cholesky(H, threads=self._threads) if self._factor is None else self._factor.refactor(H)
+            self._factor = self._definite(H)
             return lambda f, e: (self._factor.solve(f), np.zeros(0))
         return self._saddle(H, constraints, active is not None)
+
+    def _definite(self, H):
+        """The Cholesky factor of H. Errors have the numbering of A."""
+        try:
+            return cholesky(H, device=self._device, threads=self._threads) if self._factor is None else self._factor.refactor(H)
+        except NotPositiveDefiniteError as e:
+            row = int(self._free[e.column])
+            raise NotPositiveDefiniteError(f"A must be positive definite on the rows that are free, the pivot of row {row} is not positive: "
+                                           "fix rows, or bound x on both sides", row) from e
 
     def _saddle(self, H, constraints, has_active):
         """The same with equalities, on the complete L D L^T factor of [H E^T; E 0]. Equalities without a free row have the multiplier 0."""
@@ -185,16 +205,25 @@ class Quadratic:
         corner = sp.coo_array((-without.astype(np.float64), (range(m), range(m))), shape=(m, m))      # stores zeros: one pattern
         K = sp.csr_array(sp.block_array([[H, constraints.T], [constraints, corner]]))
         with without_warnings(MeshsolveWarning):
-            self._factor = ildl(K, fill_level=None, threads=self._threads) if self._factor is None else self._factor.refactor(K)
+            self._factor = (ildl(K, fill_level=None, device=self._device, threads=self._threads) if self._factor is None
+                            else self._factor.refactor(K))
             inertia = self._factor.inertia
         if inertia[1] != m or inertia[2]:
-            raise SingularMatrixError("the equalities must be independent and A positive definite on their null space: the saddle point "
-                                      f"matrix has {inertia[1]} negative and {inertia[2]} zero eigenvalues, must have {m} and 0")
+            self._refuse(constraints, inertia, has_active)
 
         def solve(f, e):
             both = self._factor.solve(np.r_[f, e])
             return both[:n], -both[n:]
         return solve
+
+    def _refuse(self, constraints, inertia, has_active):
+        """Raise the error for a saddle point matrix with this inertia."""
+        row = -1 if has_active else _dependent_row(constraints)
+        if row >= 0 or has_active:
+            raise SingularMatrixError(f"the rows of Aeq must be independent on the free rows of x, row {row} depends on the rows before it: "
+                                      "leave it out", row)
+        raise NotPositiveDefiniteError("A must be positive definite on the null space of Aeq in the free rows: it has "
+                                       f"{inertia[1] - constraints.shape[0]} negative and {inertia[2]} zero eigenvalues there")
 
 
 class _Problem:
@@ -307,7 +336,7 @@ class _Problem:
         for _ in range(ACTIVE_SETS):
             try:
                 self._solve_active(active)
-            except SingularMatrixError:                     # equalities depend on each other on the rows that are left
+            except (SingularMatrixError, NotPositiveDefiniteError):        # on the rows between their bounds: not unique
                 break
             now = self.residual(active)
             best = (now, self.x, self.y, active) if now < best[0] else best
@@ -349,6 +378,15 @@ def _equalities(Aeq, n):
     if E.shape[1] != n or not np.isfinite(E.data).all():
         raise InvalidInputError(f"Aeq must be a finite matrix with {n} columns, as A has, got shape {E.shape}")
     return E
+
+
+def _dependent_row(E):
+    """The first row of E that depends on the rows before it, -1 if none does. Dense: only for the message of an error."""
+    size = np.sqrt(E.multiply(E).sum(axis=1))
+    R = np.linalg.qr((sp.diags_array(1 / np.where(size > 0, size, 1)) @ E).T.toarray(), mode="r")
+    distance = np.zeros(E.shape[0])
+    distance[:len(R)] = abs(np.diagonal(R))
+    return int((distance <= DEPENDENT).argmax()) if (distance <= DEPENDENT).any() else -1
 
 
 def _vector(x, n, name):

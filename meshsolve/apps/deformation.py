@@ -79,35 +79,25 @@ class Deformation:
                  threads: int | None = None) -> None:
         self._mesh, self._method = _copied(mesh), one_of(method, "method", ("arap", "bilaplacian"))
         self.report = Report(threads=thread_count(threads))
-        self._handles = as_indices(handles, len(self._mesh.vertices), "handles")
-        fixed = self._held()
+        self._handles = checked_handles(self._mesh, handles)
         L = cotan_laplacian(self._mesh)
         if self._method == "bilaplacian":
             mass = mass_matrix(self._mesh).diagonal()
             L = sp.csr_array(L @ sp.diags_array(1 / np.where(mass > 0, mass, 1)) @ L)
         else:
             self._rotations = VertexRotations(self._mesh, threads)
-        self.factor = cholesky(L, fixed=fixed, device=device, threads=threads)
+        self.factor = cholesky(L, fixed=self._held(), device=device, threads=threads)
         self.report.merge(self.factor.report)
         self._shape, self.energy, self.iterations = self._mesh.vertices.copy(), 0.0, 0
 
     def _held(self):
-        """The rows that are held, ascending: handles, and vertices without faces. Sets the order in which positions follow."""
-        mesh, n = self._mesh, len(self._mesh.vertices)
-        if len(self._handles) == 0:
-            raise InvalidInputError("handles must have at least one vertex, got none")
-        used, is_held = np.zeros(n, bool), np.zeros(n, bool)
-        used[mesh.faces] = True
-        is_held[self._handles] = True
-        has_handle = np.zeros(mesh.components.max() + 1, bool)
-        has_handle[mesh.components[self._handles]] = True
-        without = used & ~has_handle[mesh.components]
-        if without.any():
-            raise InvalidInputError(f"each component needs a handle, that of vertex {int(without.argmax())} has none: hold one of its "
-                                    "vertices or leave it out")
-        if not (used & ~is_held).any():
+        """The rows that are held, ascending: handles, and vertices without faces."""
+        free = np.zeros(len(self._mesh.vertices), bool)
+        free[self._mesh.faces] = True
+        free[self._handles] = False
+        if not free.any():
             raise InvalidInputError("handles must leave a vertex of a face free, got all of them")
-        return np.flatnonzero(is_held | ~used)
+        return np.flatnonzero(~free)
 
     def move(self, positions: ArrayLike, *, iterations: int = 30, tol: float = 1e-5) -> Mesh:
         """The mesh with its handles at new positions.
@@ -160,6 +150,19 @@ class Deformation:
         with self.report.phase("alternate"):
             self._shape, self.energy, self.iterations = alternate(self._rotations, lambda b: self._solve(b, held), start, iterations, tol,
                                                                   ZERO * size)
+
+
+def checked_handles(mesh, handles):
+    """Distinct vertices as (h,) int32; raises unless each component with faces has one."""
+    chosen, component, used = as_indices(handles, len(mesh.vertices), "handles"), mesh.components, np.zeros(len(mesh.vertices), bool)
+    if len(chosen) == 0:
+        raise InvalidInputError("handles must have at least one vertex, got none")
+    used[mesh.faces] = True
+    without = used & ~np.isin(component, component[chosen])
+    if without.any():
+        raise InvalidInputError(f"each component needs a handle, that of vertex {int(without.argmax())} has none: hold one of its vertices "
+                                "or leave it out")
+    return chosen
 
 
 @takes_arrays

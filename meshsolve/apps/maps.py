@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from meshsolve.api import cholesky
 from meshsolve.apps.isometric import arap, slim
+from meshsolve.device import to_host
 from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
@@ -251,6 +252,7 @@ def _spectral(mesh, energy, loops, options):
     on_boundary = np.zeros(n)
     on_boundary[loop] = 1
     w, X, _ = eigsh(energy, min(4, 2 * len(loop) - 1), M=sp.diags_array(np.r_[on_boundary, on_boundary]), **options)
+    w, X = to_host(w), to_host(X)
     z = X[:n] + 1j * X[n:]
     z -= z[loop].mean(axis=0)                                # two of the four are the constants, others have parts of them
     U, _, V = np.linalg.svd(z[loop], full_matrices=False)

@@ -11,15 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api.quadratic import Quadratic
+from meshsolve.apps.deformation import checked_handles
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import cotan_laplacian, mass_matrix
-from meshsolve.sparse.columns import as_indices
-from meshsolve.types import Array, ArrayLike
+from meshsolve.types import Array, ArrayLike, Device
 
 
 @takes_arrays
-def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, threads: int | None = None) -> Array:
+def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, device: Device = "auto", threads: int | None = None) -> Array:
     """Compute weights that blend the motions of handles over a surface.
 
     Parameters
@@ -28,6 +28,8 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, threads: int | None 
         With n vertices, each in a face.
     handles : (h,) integers or (n,) bool
         Vertices; each component of the mesh needs one.
+    device : {"auto", "cpu", "cuda"}
+        Where the factor lies and solves, as in :class:`meshsolve.Quadratic`.
     threads : int, optional
 
     Returns
@@ -38,7 +40,9 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, threads: int | None 
     Raises
     ------
     InvalidInputError
-        No handle, a handle outside the mesh or twice, a component without a handle, a vertex without faces.
+        No handle, a handle outside the mesh or twice, a component without a handle, a vertex without faces (each names the vertex).
+    DeviceUnavailableError
+        ``device="cuda"`` without a GPU.
 
     Warns
     -----
@@ -54,18 +58,13 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, threads: int | None 
     """
     mesh = checked_mesh(mesh)
     n = len(mesh.vertices)
-    chosen = as_indices(handles, n, "handles")
-    if len(chosen) == 0:
-        raise InvalidInputError("handles must have at least one vertex, got none")
-    without = ~np.isin(mesh.components, mesh.components[chosen])
-    if without.any():
-        raise InvalidInputError(f"each component needs a handle, that of vertex {int(without.argmax())} has none")
+    chosen = checked_handles(mesh, handles)
     mass = mass_matrix(mesh).diagonal()
     if not (mass > 0).all():
         raise InvalidInputError(f"each vertex must have a face of positive area, vertex {int((mass <= 0).argmax())} has none")
     L = cotan_laplacian(mesh)
     order = np.argsort(chosen)
-    quadratic = Quadratic(sp.csr_array(L @ sp.diags_array(1 / mass) @ L), fixed=chosen[order], threads=threads)
+    quadratic = Quadratic(sp.csr_array(L @ sp.diags_array(1 / mass) @ L), fixed=chosen[order], device=device, threads=threads)
     W = np.empty((n, len(chosen)))
     for column in range(len(chosen)):
         values = (order == column).astype(np.float64)

@@ -84,10 +84,45 @@ def test_many_problems_share_one_analysis():
 @pytest.mark.parametrize(("make", "ask", "error"), [
     ({}, {"lower": 1, "upper": 0}, "row 0"), ({}, {"lower": np.nan}, "lower"), ({}, {"lower": np.zeros(3)}, "lower"), ({}, {"b": np.full(300, np.nan)}, "b "),
     ({}, {"b": np.zeros(4)}, "b "), ({"fixed": np.ones(300, bool)}, {}, "row free"), ({"fixed": [300]}, {}, "fixed"), ({"Aeq": np.ones((1, 4))}, {}, "Aeq"),
-    ({"Aeq": np.ones((1, 300))}, {"beq": [1, 2]}, "beq"), ({"Aeq": np.ones((2, 300))}, {}, "independent"), ({}, {"tol": 0}, "tol")])
+    ({"Aeq": np.ones((1, 300))}, {"beq": [1, 2]}, "beq"), ({}, {"tol": 0}, "tol"), ({"device": "gpu"}, {}, "device"),
+    ({}, {"lower": np.where(np.arange(300) == 4, np.inf, 0)}, "row 4"), ({}, {"upper": -np.inf}, "row 0")])
 def test_bad_input(make, ask, error):
     with pytest.raises(ms.MeshsolveError, match=error):
         ms.Quadratic(A, **make).minimize(**{"b": B} | ask)
+
+
+@pytest.mark.parametrize(("Aeq", "row"), [(np.ones((2, 300)), 1), (np.eye(3, 300)[[0, 2, 0]], 2), (np.zeros((1, 300)), 0), (np.eye(2, 300), 1),
+                                          (np.vstack([np.eye(3, 300)[[0, 2]], [[3, 0, -2] + 297 * [0]]]), 2)])
+@pytest.mark.parametrize("bounds", [{}, {"lower": -1.0}], ids=str)
+def test_dependent_equalities(Aeq, row, bounds):
+    """Row 1 of x is fixed, so the second equality of the identity has no free row."""
+    with pytest.raises(ms.SingularMatrixError, match=f"row {row} depends") as caught:
+        ms.Quadratic(A, fixed=[1], Aeq=Aeq).minimize(B, **bounds)
+    assert caught.value.index == row
+
+
+def test_errors_have_the_numbering_of_the_caller():
+    H = np.diag([1.0, 2, -3, 4, 5])
+    with pytest.raises(ms.NotPositiveDefiniteError, match="row 2") as caught:
+        ms.Quadratic(H, fixed=[0]).minimize(np.ones(5))
+    assert caught.value.column == 2
+    with pytest.raises(ms.NotPositiveDefiniteError, match="null space of Aeq"):
+        ms.Quadratic(H, Aeq=[[1, 0, 0, 0, 0]]).minimize(np.ones(5))
+
+
+def test_a_minimum_that_is_not_unique():
+    """No bound is active, so the constants are undetermined: the call returns one of the minima."""
+    L = ms.datasets.grid2d(20, 15)
+    b = B - B.mean()
+    x, info = ms.Quadratic(L).minimize(b, lower=-100.0, upper=100.0)
+    assert abs(L @ x - b).max() < 1e-8 and abs(x).max() <= 100 and info.kkt_residual < 1e-8
+
+
+def test_on_a_gpu_as_on_the_host(gpu):
+    H, b = ms.datasets.grid2d(6, 5, boundary="dirichlet"), 0.3 * B[:30]
+    for options in ({"fixed": [3, 7]}, {"Aeq": np.ones((1, 30))}):
+        (x, info), (y, other) = (ms.Quadratic(H, device=device, **options).minimize(b, lower=-0.05, upper=0.1) for device in ("cpu", "cuda"))
+        assert abs(x - y).max() < 1e-10 and np.array_equal(info.active, other.active) and other.converged
 
 
 def test_unbounded_and_infeasible_problems():
