@@ -59,15 +59,16 @@ class Factored:
     _place = "cpu"                                          # name of the place of the factor: "cpu" or "cuda"
     _checks_late = False                                    # True if a solve on the GPU may start before b is known to be finite
 
-    def _solve_like(self, b, out, solve_columns, rows, solve_imaginary=None):
-        """Apply ``solve_columns`` to b, which has ``rows`` rows.
+    def _solve_like(self, b, out, solve_columns, rows, solve_imaginary=None, rows_of_result=None):
+        """Apply ``solve_columns`` to b, which has ``rows`` rows. The result has ``rows_of_result`` rows, by default as many.
 
         The result has the shape and the place of b, and its dtype if that is floating. A float32 b may have an ``out`` of float64, a
         complex64 b an ``out`` of complex128. A sparse b has a sparse result. ``solve_imaginary``: for imaginary parts, by default
         ``solve_columns``.
         """
         if foreign.is_sparse(b):
-            return solve_sparse(b, rows, lambda B: self._solve_like(B, None, solve_columns, rows, solve_imaginary), out)
+            return solve_sparse(b, rows, lambda B: self._solve_like(B, None, solve_columns, rows, solve_imaginary), out,
+                                rows_of_result=rows_of_result)
         home = where(b)
         given = home.array(b, "b")
         if given.dtype.kind == "c":

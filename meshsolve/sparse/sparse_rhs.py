@@ -17,10 +17,11 @@ from meshsolve.options import counted
 from meshsolve.sparse.matrix import check_before_conversion
 
 BLOCK_BYTES = 2**26             # largest dense block of columns, in bytes; a single column may be larger
+FEW = 8                         # columns that are solved at once for some rows
 ENTRY_BYTES = 24                # memory of an entry of the solution, twice, as its columns are joined at the end
 
 
-def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = False) -> Any:
+def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = False, rows_of_result: int | None = None) -> Any:
     """Return the solution for a sparse b of n rows, as a sparse array of its shape.
 
     Parameters
@@ -33,6 +34,9 @@ def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = Fa
         Anything else is refused.
     at_once : bool
         True: all columns are solved in one call.
+    rows_of_result : int, optional
+        Rows of what ``solve`` returns, where only some rows are solved for. Few columns are then solved at once, because each visits the
+        rows that all of them need.
 
     Returns
     -------
@@ -49,7 +53,7 @@ def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = Fa
         raise InvalidInputError("out= is for a dense b: a sparse b has a sparse solution")
     columns, shape, is_matrix = _columns_of(b, n)
     k = columns.shape[1]
-    width = max(k if at_once else min(k, BLOCK_BYTES // (8 * n)), 1)
+    width = max(k if at_once else min(k, BLOCK_BYTES // (8 * n), k if rows_of_result is None else FEW), 1)
     ensure_memory(16 * n * width, f"a dense block of the sparse b, {counted(n, 'row')} and {width:,} of {counted(k, 'column')},")
     parts: list[Any] = []
     stored = 0
@@ -61,6 +65,7 @@ def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = Fa
         what = f"the solution for a sparse b of {counted(k, 'column')}, about {each:,.0f} nonzeros each,"
         ensure_memory(ENTRY_BYTES * each * (k - done / 2), what)
     x = sp.hstack(parts, format="csc") if len(parts) > 1 else parts[0]
+    shape = shape if rows_of_result is None else (rows_of_result, *shape[1:])
     return sp.coo_array(x.reshape(shape)) if len(shape) == 1 else sp.csc_matrix(x) if is_matrix else x
 
 

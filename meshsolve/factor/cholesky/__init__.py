@@ -24,7 +24,7 @@ from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import Report
-from meshsolve.sparse.columns import max_abs, read_only
+from meshsolve.sparse.columns import as_indices, max_abs, read_only
 from meshsolve.sparse.constraints import parts_of_values
 from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.sparse.places import where
@@ -231,7 +231,8 @@ class CholeskyFactor(Definite, Factor):
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
     @reads
-    def solve(self, b: ArrayLike, system: System = "A", out: Array | None = None, fixed_values: ArrayLike | None = None) -> Array:
+    def solve(self, b: ArrayLike, system: System = "A", out: Array | None = None, fixed_values: ArrayLike | None = None,
+              wanted: ArrayLike | None = None) -> Array:
         """Solve A x = b, or one of the triangular systems.
 
         Parameters
@@ -245,18 +246,26 @@ class CholeskyFactor(Definite, Factor):
         fixed_values : number, (len(fixed),) or (len(fixed), k), optional
             Values of the fixed rows in the order of ``fixed``, real or complex; zeros by default. Of (n,) or (n, k) values only the
             fixed rows are read.
+        wanted : (w,) integers, one integer, or (n,) bool, optional
+            Rows of x to compute, for ``system="A"`` of a factor on the host in double precision without ``pin``. The backward
+            substitution visits only their ancestors in the elimination tree; the forward one of a b with few nonzeros, sparse or not,
+            only those of its nonzeros. A few rows of a large mesh take a tenth of the time or less.
 
         Returns
         -------
-        x : array of b's shape; float32 or complex64 where b is, else float64 (complex128 for complex b, or complex values of a real one)
+        x : array of b's shape, with ``wanted`` its rows in that order
+            float32 or complex64 where b is, else float64 (complex128 for complex b, or complex values of a real one)
 
         Raises
         ------
         InvalidInputError
-            Wrong shape, NaN or infinity, text, unknown system.
+            Wrong shape, NaN or infinity, text, unknown system; rows in ``wanted`` out of range or repeated, or a factor for which
+            it is not supported.
         FactorInUseError
             Another call is refactoring this factor.
         """
+        if wanted is not None:
+            return self._solve_wanted(b, system, out, fixed_values, wanted)
         if type(system) is str and system == "A" and out is None and fixed_values is None and self._settled():
             x = self._solve_vector(self._factor.solve_vector, b)
             if x is not None:
@@ -275,6 +284,16 @@ class CholeskyFactor(Definite, Factor):
             with self.report.phase("solve"):
                 return self._solve_like(b, out, lambda B: self._solve_constrained(B, values), self.shape[0],
                                         lambda B: self._solve_constrained(B, imaginary))
+
+    def _solve_wanted(self, b, system, out, fixed_values, wanted):
+        """Rows ``wanted`` of the solution of A x = b."""
+        if system != "A" or out is not None or fixed_values is not None or self.precision != "double" or (
+                self._constraint is not None or not hasattr(self._factor, "solve_rows")):
+            raise InvalidInputError('wanted= is for A x = b with a factor on the host in double precision, without fixed=, pin= or out=: '
+                                    "pass F.solve(b, ...)[rows]")
+        rows = as_indices(wanted, self.shape[0], "wanted")
+        with self.report.phase("solve"):
+            return self._solve_like(b, None, lambda B: self._factor.solve_rows(B, rows), self.shape[0], rows_of_result=len(rows))
 
     def _settled(self):
         """Return True if solutions of the core need no further step."""

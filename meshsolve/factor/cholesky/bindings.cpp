@@ -55,6 +55,11 @@ auto bind_factor(nb::module_& m, const char* name) {
         Released free;
         f.solve(which, strided(B), strided(X), extent(B, 1), threads);
       }, "system"_a, "B"_a, "X"_a, "threads"_a)
+      .def("solve_rows", [](const Factor& f, Block<const double> B, In<int32_t> nonzero, In<int32_t> wanted, Block<double> X) {
+        Released free;
+        f.solve_rows(strided(B), {nonzero.data(), static_cast<int64_t>(nonzero.size())},
+                     {wanted.data(), static_cast<int64_t>(wanted.size())}, strided(X), extent(B, 1));
+      }, "B"_a, "nonzero"_a, "wanted"_a, "X"_a)
       .def("solve_vector", [](const Factor& f, In<double> b, InOut<double> x, int threads) {
         return solve_vector(b, x, [&](const double* from, double* to) { f.solve(cholesky::System::A, {from, 1, 1}, {to, 1, 1}, 1, threads); });
       }, "b"_a, "x"_a, "threads"_a, "False where b is not finite")

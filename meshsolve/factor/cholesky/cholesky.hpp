@@ -47,6 +47,14 @@ class Factor {
   // Thread-safe: several threads may solve at the same time.
   void solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
 
+  // The rows `wanted` of A^-1 B; others of X are arbitrary. B is zero outside the rows `nonzero`. Only fronts on the paths from these
+  // rows to the roots are read. The values are those of solve(), except the sign of a zero. One thread.
+  struct Rows {
+    const int32_t* data;
+    int64_t count;
+  };
+  void solve_rows(Strided<const double> B, Rows nonzero, Rows wanted, Strided<double> X, int64_t k) const;
+
   // For an analysis with a Schur interface of m rows, the last rows, which are not eliminated. schur: the (m, m) Schur
   // complement, by rows, both triangles. reduce: the rows of B at the interface after the elimination of the others. expand: X =
   // A^-1 B with X given at the interface. B and X are in the caller's numbering, interface vectors in that of the interface. In

@@ -13,6 +13,7 @@ from meshsolve.options import counted
 from meshsolve.sparse.matrix import Csr, narrow_ptr
 from meshsolve.sparse.places import HOST
 
+FEW_ROWS = 1 / 32               # share of rows where b is nonzero, up to which the fronts on their paths are marked one by one
 
 class HostFactor:
     """Panels of L in main memory. All arguments and results are numpy arrays.
@@ -98,6 +99,17 @@ class HostFactor:
         if columns.shape[1]:
             self._factor.solve(system, columns, x, self._threads)
         return x
+
+    def solve_rows(self, columns, wanted):
+        """Return rows ``wanted`` of A^-1 B; only fronts between the roots and these rows, or nonzero rows of B, are read."""
+        x = np.empty_like(columns)
+        if columns.shape[1]:
+            is_nonzero = columns[:, 0] != 0
+            for column in columns.T[1:]:
+                is_nonzero |= column != 0
+            rows = np.flatnonzero(is_nonzero).astype(np.int32)
+            self._factor.solve_rows(columns, rows if len(rows) < FEW_ROWS * len(x) else np.arange(len(x), dtype=np.int32), wanted, x)
+        return x[wanted]
 
     def boundary_block(self):
         """Return the Schur complement of the eliminated rows at the boundary of the analysis, (m, m) float64."""

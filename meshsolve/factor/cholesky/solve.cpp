@@ -1,6 +1,7 @@
 // Solves with the factor. Forward: factor/fronts/solve.hpp. Backward: each front reads the unknowns of its ancestors, parents
 // first. The Schur interface is not solved: forward, the fronts below add to its rows; backward, its unknowns are given.
 #include <algorithm>
+#include <vector>
 
 #include "cholesky.hpp"
 #include "factor/fronts/solve.hpp"
@@ -22,7 +23,10 @@ struct Problem {
   int threads;
   fronts::SolveSpace<T>& space;
   bool far;                           // the factor is larger than the cache
+  const uint8_t* reached = nullptr;   // (fronts): 0 for fronts that the forward solve skips; nullptr: none
+  const uint8_t* wanted = nullptr;    // (fronts): the same for the backward solve
 
+  bool is_reached(int32_t s) const { return !reached || reached[s]; }
   int64_t row(int64_t j) const { return perm ? perm[j] : j; }
   bool is_eliminated(int32_t s) const { return tree.first(s) < tree.eliminated(); }
   PanelShape shape(int32_t s) const { return panel_shape(tree, s); }
@@ -80,6 +84,7 @@ void forward(const Problem<T>& p, T* Y) {
 template <class T, int64_t S>
 void backward(const Problem<T>& p, T* Y, int64_t K, Strided<double> X) {
   fronts::top_down(p.plan, p.threads, [&](int32_t s, int) {
+    if (p.wanted && !p.wanted[s]) return;
     p.fetch_panel(s - fronts::fronts_ahead);
     p.fetch_rows(s - fronts::fronts_ahead, X);
     const int64_t w = p.tree.pivots(s), begin = p.tree.first(s);
@@ -112,6 +117,32 @@ void solve_block(System system, const Problem<T>& p, Strided<const double> B, in
   } else {
     backward<T, S>(p, Y, K, X);
   }
+}
+
+// The same for the fronts on the paths that the problem marks: rows of X in other fronts are not written.
+template <class T, int64_t S>
+void solve_paths(const Problem<T>& p, Strided<const double> B, int64_t K, Strided<double> X) {
+  T* const Y = p.space.work;
+  for (int32_t s = 0; s < p.tree.count(); ++s) {
+    if (!p.reached[s] && !p.wanted[s]) continue;
+    for (int64_t j = p.tree.first(s); j < p.tree.first(s) + p.tree.pivots(s); ++j)
+      for (int64_t c = 0; c < S; ++c) Y[j * S + c] = c < K ? static_cast<T>(B.at(p.row(j), c)) : T(0);
+  }
+  forward<T, S>(p, Y);
+  backward<T, S>(p, Y, K, X);
+}
+
+// (fronts): 1 for the fronts of these rows of A and for their ancestors.
+std::vector<uint8_t> paths_to_roots(const AssemblyTree& tree, const int32_t* rows, int64_t count) {
+  std::vector<uint8_t> marked(tree.count(), count == tree.n());
+  if (count == tree.n()) return marked;
+  const auto& first = tree.supernodes().first;
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t row = tree.symbolic->analysis.iperm[rows[i]];
+    int32_t s = static_cast<int32_t>(std::upper_bound(first.begin(), first.end(), row) - first.begin()) - 1;
+    for (; s >= 0 && !marked[s]; s = tree.parent(s)) marked[s] = 1;
+  }
+  return marked;
 }
 
 // L^-1 P B, in the workspace of the problem.
@@ -167,6 +198,15 @@ void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X,
 }
 
 template <class T>
+void Factor<T>::solve_rows(Strided<const double> B, Rows nonzero, Rows wanted, Strided<double> X, int64_t k) const {
+  const auto reached = paths_to_roots(*tree_, nonzero.data, nonzero.count), read = paths_to_roots(*tree_, wanted.data, wanted.count);
+  in_blocks(k, true, 1, [&](auto S, int64_t K, Problem<T> p, int64_t at) {
+    p.reached = reached.data(), p.wanted = read.data(), p.far = false;
+    solve_paths<T, S>(p, B.from(at), K, X.from(at));
+  });
+}
+
+template <class T>
 void Factor<T>::reduce(Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   in_blocks(k, true, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
     reduce_block<T, S>(p, B.from(at), K, X.from(at));
@@ -182,6 +222,8 @@ void Factor<T>::expand(Strided<const double> B, Strided<const double> given, Str
 
 template void Factor<double>::solve(System, Strided<const double>, Strided<double>, int64_t, int) const;
 template void Factor<float>::solve(System, Strided<const double>, Strided<double>, int64_t, int) const;
+template void Factor<double>::solve_rows(Strided<const double>, Rows, Rows, Strided<double>, int64_t) const;
+template void Factor<float>::solve_rows(Strided<const double>, Rows, Rows, Strided<double>, int64_t) const;
 template void Factor<double>::reduce(Strided<const double>, Strided<double>, int64_t, int) const;
 template void Factor<double>::expand(Strided<const double>, Strided<const double>, Strided<double>, int64_t, int) const;
 

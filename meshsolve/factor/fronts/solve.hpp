@@ -12,7 +12,8 @@ namespace ms::fronts {
 
 // Y := L^-1 Y for S right-hand sides by rows. `Fronts` has tree, space, fetch(s), and of front s
 //   eliminate<S>(s, Y, U): solves for its pivots in Y; rows below in U -= L21 times the pivots;
-//   eliminate_at<S>(s, Y): the same with the rows below in Y.
+//   eliminate_at<S>(s, Y): the same with the rows below in Y;
+//   is_reached(s), optional: false if Y is zero in the rows of s and of all its descendants. Such fronts are skipped.
 template <class T, int64_t S, class Fronts>
 struct Forward {
   static constexpr int64_t few = 8;           // pivots; fronts with more collect their updates and add them once
@@ -31,21 +32,25 @@ struct Forward {
 
   // `update`: the update vector that a front, or the root of a small subtree, passes to its parent.
   void front(int32_t s, T* update) const {
+    if (!is_reached(s)) return;
     T* const own = Y + static_cast<int64_t>(tree.first(s)) * S;
     std::fill(update, update + tree.updates(s) * S, T(0));
     for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
       const int32_t child = tree.child[q];
+      if (!is_reached(child)) continue;
       kernels.add_rows(S, tree.updates(child), tree.relative_rows(child), tree.pivots(s), blocks->of(child), own, update);
     }
     fronts.template eliminate<S>(s, Y, update);
   }
 
   void small_subtree(int32_t first, int32_t root, T* update, int worker) const {
+    if (!is_reached(root)) return;
     Buffer<T>& space = fronts.space.local[worker];
     const bool passes_on = first < root && tree.updates(root) > 0;
     const int32_t* const position = passes_on ? fronts.space.positions(worker, tree.n(), tree.rows(root), tree.updates(root)) : nullptr;
     std::fill(update, update + tree.updates(root) * S, T(0));
     for (int32_t s = first; s < root; ++s) {
+      if (!is_reached(s)) continue;
       const int64_t u = tree.updates(s);
       if (tree.direct[s] == u && tree.pivots(s) <= few) {
         fronts.template eliminate_at<S>(s, Y);
@@ -58,6 +63,13 @@ struct Forward {
   }
 
  private:
+  bool is_reached(int32_t s) const {
+    if constexpr (requires { fronts.is_reached(s); })
+      return fronts.is_reached(s);
+    else
+      return true;
+  }
+
   // Adds the updates of front s to Y for rows of the small subtree, and to `update` for rows of the root of the subtree.
   void distribute(int32_t s, T* U, const int32_t* position, T* update) const {
     const int64_t u = tree.updates(s), inside = tree.direct[s];
