@@ -1,4 +1,4 @@
-"""The top-level functions: analyze, cholesky, schur_complement, factorized, lu, ildl, parac, solve, Quadratic.
+"""The top-level functions: analyze, cholesky, schur_complement, factorized, lu, ildl, parac, solve, spsolve, scipy_solver, Quadratic.
 
 Each checks its arguments, chooses and calls; the algorithms are in the packages below.
 """
@@ -10,7 +10,8 @@ from meshsolve.api.factorized import factorized
 from meshsolve.api.factors import ildl, lu, parac
 from meshsolve.api.quadratic import Quadratic, QuadraticInfo
 from meshsolve.api.schur import schur_complement
+from meshsolve.api.scipy_calls import scipy_solver, spsolve
 from meshsolve.api.solving import solve
 
 __all__ = ["Quadratic", "QuadraticInfo", "Symbolic", "analyze", "cholesky", "factorized", "ildl", "lu", "parac",
-           "schur_complement", "solve"]
+           "schur_complement", "scipy_solver", "solve", "spsolve"]
