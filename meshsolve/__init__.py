@@ -15,7 +15,21 @@ from pkgutil import extend_path
 __path__ = extend_path(__path__, __name__)
 
 from meshsolve import apps, datasets, operators, order, torch
-from meshsolve.api import Quadratic, QuadraticInfo, Symbolic, analyze, cholesky, factorized, ildl, lu, parac, schur_complement, solve
+from meshsolve.api import (
+    Quadratic,
+    QuadraticInfo,
+    Symbolic,
+    analyze,
+    cholesky,
+    factorized,
+    ildl,
+    lu,
+    parac,
+    schur_complement,
+    scipy_solver,
+    solve,
+    spsolve,
+)
 from meshsolve.config import show_config
 from meshsolve.eigen import EigenInfo, Eigenpairs, eigsh
 from meshsolve.errors import (
@@ -39,7 +53,7 @@ from meshsolve.factor.lu.schur import GeneralSchurComplement
 from meshsolve.factor.parac import ParacFactor
 from meshsolve.krylov import Info, cg, sqmr
 from meshsolve.mesh import Mesh, load_mesh
-from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix
+from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix, normalized_laplacian
 from meshsolve.order import Ordering
 from meshsolve.patches import PatchMesh
 from meshsolve.report import Report, showing_progress
@@ -50,9 +64,9 @@ __all__ = [
     "IldlFactor", "Info", "InvalidInputError", "LUFactor", "Mesh", "MeshsolveError", "MeshsolveWarning", "NotLaplacianError",
     "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "ParacFactor", "PatchMesh",
     "PatternMismatchError", "Quadratic", "QuadraticInfo", "Report", "SchurComplement", "SingularMatrixError", "Symbolic",
-    "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian", "datasets", "eigsh", "factorized",
-    "graph_laplacian", "ildl", "load_mesh", "lu", "mass_matrix", "operators", "order", "parac", "schur_complement",
-    "show_config", "showing_progress", "solve", "sqmr", "torch",
+    "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian", "datasets", "eigsh", "factorized", "graph_laplacian",
+    "ildl", "load_mesh", "lu", "mass_matrix", "normalized_laplacian", "operators", "order", "parac", "schur_complement",
+    "scipy_solver", "show_config", "showing_progress", "solve", "spsolve", "sqmr", "torch",
 ]
 
 def __dir__() -> list[str]:

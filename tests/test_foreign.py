@@ -205,11 +205,21 @@ def test_the_error_of_a_graph_names_the_conversion(name, thing, says):
 
 
 def test_graphs_of_networkx():
-    """The call in the message works."""
+    """The call in the message works, and functions of graphs take them as they are."""
     nx = pytest.importorskip("networkx")
-    for G in (nx.karate_club_graph(), nx.DiGraph([(0, 1)]), nx.MultiGraph([(0, 1)]), nx.karate_club_graph().adj):
+    for take, G in ((ms.cholesky, nx.karate_club_graph()), (ms.graph_laplacian, nx.karate_club_graph().adj)):
         with pytest.raises(ms.InvalidInputError, match=r"A is a networkx graph: networkx.to_scipy_sparse_array\(A, dtype=float\)"):
-            ms.graph_laplacian(G)
+            take(G)
+    for take in (ms.graph_laplacian, ms.order.amd, ms.PatchMesh):
+        with pytest.raises(ms.InvalidInputError, match=r"directed graph of networkx.*to_undirected\(\)"):
+            take(nx.DiGraph([(0, 1)]))
+        with pytest.raises(ms.InvalidInputError, match="empty"):
+            take(nx.Graph())
+    G = nx.MultiGraph([(0, 1), (0, 1), (1, 1), (2, 1)])
+    assert ms.graph_laplacian(G, "values").toarray().tolist() == [[2, -2, 0], [-2, 3, -1], [0, -1, 1]]
+    assert ms.graph_laplacian(G).diagonal().tolist() == [1, 2, 1]
+    with pytest.raises(ms.InvalidInputError, match="a number as the weight of each edge"):
+        ms.graph_laplacian(nx.Graph([(0, 1, {"weight": "a"})]), "values")
     W = nx.to_scipy_sparse_array(nx.karate_club_graph(), dtype=float)
     assert np.array_equal(ms.graph_laplacian(W, weights="values").toarray(), nx.laplacian_matrix(nx.karate_club_graph()).toarray())
 
@@ -221,9 +231,52 @@ EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]
                                    [("a", "b"), ("b", "c"), ("c", "a")], (np.arange(5), np.arange(5))],
                          ids=["pairs", "array", "rows", "weighted", "set", "dict", "iterator", "names", "two arrays"])
 def test_the_error_of_an_edge_list_names_the_conversion(edges):
-    for take in (ms.cholesky, ms.graph_laplacian, ms.order.amd):
+    for take in (ms.cholesky, ms.analyze) if isinstance(edges, (list, tuple, np.ndarray)) else (ms.cholesky, ms.graph_laplacian, ms.order.amd):
         with pytest.raises(ms.InvalidInputError, match=r"coo_array\(\(weights, \(i, j\)\), shape=\(n, n\)\)"):
             take(edges)
+
+
+@pytest.mark.parametrize("edges", [EDGES, np.array(EDGES), np.array(EDGES, float), np.array(EDGES).T, tuple(np.array(EDGES).T),
+                                   [(i, j, 1) for i, j in EDGES]], ids=["tuples", "array", "floats", "rows", "two arrays", "weighted"])
+def test_edge_lists(edges):
+    W = sp.coo_array((np.ones(5), np.array(EDGES).T), shape=(4, 4)).tocsr()
+    assert np.array_equal(ms.graph_laplacian(edges, "values").toarray(), ms.graph_laplacian(W + W.T, "values").toarray())
+    assert np.array_equal(ms.order.rcm(edges).perm, ms.order.rcm(W + W.T).perm)
+
+
+def test_edge_lists_with_weights_loops_and_gaps():
+    assert ms.graph_laplacian([(0, 1, 0.5), (1, 1, 9.0), (3, 1, 2.0)], "values").toarray().tolist() == [
+        [0.5, -0.5, 0, 0], [-0.5, 2.5, 0, -2], [0, 0, 0, 0], [0, -2, 0, 2]]
+    assert ms.graph_laplacian([(0, 1)]).shape == (2, 2)                    # a list of tuples, also where it is square
+    assert ms.graph_laplacian([[0, 1], [1, 0]]).nnz == 4 and ms.graph_laplacian(np.array([[0, 1], [1, 2]])).shape == (2, 2)     # matrices
+    with pytest.warns(ms.MeshsolveWarning, match="edges in both directions, the first between 2 and 5"):
+        assert ms.graph_laplacian([(2, 5), (0, 1), (5, 2)], "values").diagonal().tolist() == [1, 1, 2, 0, 0, 2]
+
+
+@pytest.mark.parametrize("edges, says", [
+    ([(0, 1), (1, -2)], "edge 1 joins 1 and -2, vertices must be integers from 0"), ([(0, 1.5)] * 4, "edge 0 joins 0 and 1.5"),
+    ([(0, 2**40)] * 4, "edge 0 joins 0 and 1099511627776"), ([("a", "b")] * 4, "edges .* of numbers, got <U1: number them first"),
+    ([(0, 1, -1.0)], "weights must be at least 0"), ([(0, 1, np.nan)], "holds nan"), (np.array([[0, 1, 2], [1, 2, 0]]), "may be three edges")])
+def test_invalid_edges(edges, says):
+    with pytest.raises(ms.InvalidInputError, match=says):
+        ms.graph_laplacian(edges, "values")
+
+
+def test_igraph_graphs():
+    """The attributes of an igraph.Graph that are read."""
+    class Edges(dict):
+        def attributes(self):
+            return list(self)
+
+    def graph(directed=False, **attributes):
+        methods = {"vcount": lambda self: 4, "ecount": lambda self: 3, "get_edgelist": lambda self: [(0, 1), (1, 1), (3, 1)],
+                   "is_directed": lambda self: directed, "es": Edges(attributes)}
+        return type("Graph", (), {"__module__": "igraph", **methods})()
+
+    assert ms.graph_laplacian(graph(), "values").diagonal().tolist() == [1, 2, 0, 1]
+    assert ms.graph_laplacian(graph(weight=[0.5, 9, 2]), "values").diagonal().tolist() == [0.5, 2.5, 0, 2]
+    with pytest.raises(ms.InvalidInputError, match=r"directed graph of igraph.*as_undirected\(\)"):
+        ms.graph_laplacian(graph(directed=True))
 
 
 def test_other_lists_are_not_called_edge_lists():

@@ -1,17 +1,20 @@
-"""Applications of the solvers: smoothing, flows, distances, maps, deformation, pictures, circuits, a viewer."""
+"""Applications of the solvers: smoothing, flows, distances, maps, deformation, graphs, pictures, circuits, a viewer."""
 
 from meshsolve.apps import circuit
 from meshsolve.apps.deformation import Deformation
 from meshsolve.apps.denoising import denoise
 from meshsolve.apps.geodesics import Geodesics
+from meshsolve.apps.graphs import label_propagation, pagerank, spectral_embedding
 from meshsolve.apps.maps import parameterize
 from meshsolve.apps.mcf import Flow, mcf
 from meshsolve.apps.render import render
+from meshsolve.apps.resistances import effective_resistances
 from meshsolve.apps.skinning import skinning_weights
 from meshsolve.apps.smoothing import smooth
 from meshsolve.apps.viewer import view
 
-__all__ = ["Deformation", "Flow", "Geodesics", "circuit", "denoise", "mcf", "parameterize", "render", "skinning_weights", "smooth", "view"]
+__all__ = ["Deformation", "Flow", "Geodesics", "circuit", "denoise", "effective_resistances", "label_propagation", "mcf", "pagerank",
+           "parameterize", "render", "skinning_weights", "smooth", "spectral_embedding", "view"]
 
 def __dir__() -> list[str]:
     return __all__

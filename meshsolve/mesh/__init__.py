@@ -22,6 +22,7 @@ from meshsolve.mesh import boundary, files, measures
 from meshsolve.options import INT32_MAX, counted, thread_count
 from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array, read_only
+from meshsolve.sparse.graphs import is_graph, weights_of
 from meshsolve.sparse.matrix import LARGEST_SIZE, Csr, symmetric_pattern
 from meshsolve.types import ArrayLike, Path
 
@@ -314,8 +315,8 @@ def load_mesh(path: Path) -> Mesh:
 def pattern_of(mesh_or_matrix, name="A"):
     """Return the graph of a mesh or matrix: a symmetric pattern without diagonal, as :class:`Csr` without values.
 
-    For a mesh this is the graph of its edges, for a matrix the pattern of A + A^T. An :class:`Csr` is returned as it is.
-    O(vertices + edges).
+    For a mesh this is the graph of its edges, for a matrix the pattern of A + A^T. An :class:`Csr` is returned as it is. Graphs of
+    networkx and igraph and lists of edges are accepted too. O(vertices + edges).
     """
     if isinstance(mesh_or_matrix, Csr):
         return mesh_or_matrix
@@ -324,7 +325,7 @@ def pattern_of(mesh_or_matrix, name="A"):
         n = len(mesh.vertices)
         indptr, indices, _ = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, thread_count())
         return Csr(n, indptr, indices)
-    return symmetric_pattern(mesh_or_matrix, name)
+    return symmetric_pattern(weights_of(mesh_or_matrix, name) if is_graph(mesh_or_matrix) else mesh_or_matrix, name)
 
 
 def is_mesh(thing):

@@ -16,23 +16,22 @@ import scipy.sparse as sp
 from meshsolve import _core
 from meshsolve.device import choose, on_cpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import MeshLike, as_mesh, checked_mesh, is_mesh, pattern_of, takes_arrays
+from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import gradients
 from meshsolve.operators.assembly import Assembly, NormalEquations
 from meshsolve.operators.cuda import DeviceAssembler
 from meshsolve.operators.curvature import Curvatures, curvatures
-from meshsolve.operators.directed import require_symmetric, warn_if_directed
+from meshsolve.operators.graphs import graph_laplacian, normalized_laplacian, on_edges
 from meshsolve.operators.intrinsic import FLATTEST as FLATTEST
 from meshsolve.operators.intrinsic import MOST_FLIPS, intrinsic_delaunay, mollified
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn
-from meshsolve.sparse.columns import as_array
-from meshsolve.sparse.matrix import Csr, as_csr, narrow_ptr
+from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.sparse.places import HOST, PLACES
-from meshsolve.types import ArrayLike, Device, Matrix, Sparse
+from meshsolve.types import Device, Sparse
 
 __all__ = ["Assembly", "Curvatures", "NormalEquations", "cotan_laplacian", "curvatures", "divergence", "gradient", "graph_laplacian",
-           "intrinsic_delaunay", "mass_matrix"]
+           "intrinsic_delaunay", "mass_matrix", "normalized_laplacian"]
 
 
 def __dir__() -> list[str]:
@@ -158,126 +157,6 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     with place.errors("the Laplacian"):
         rows = assembler(mesh, place=place.name)
         return rows.matrix(rows.values(place.bring(mesh.vertices))[0])
-
-
-def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Literal["unit", "values"] | ArrayLike = "unit") -> Sparse:
-    """Assemble the Laplacian D - W of a graph with edge weights W; D is the diagonal matrix of the row sums of W.
-
-    Parameters
-    ----------
-    mesh_or_pattern : Mesh, or (n, n) sparse or dense matrix
-        For a matrix A the graph is the pattern of A + A^T without diagonal, with a warning if A is structurally unsymmetric.
-    weights : {"unit", "values"} or (e,) array_like of real numbers
-        ``"unit"``: every edge has weight 1; the values of a matrix are ignored. ``"values"``: the matrix is a symmetric W, as
-        ``networkx.to_scipy_sparse_array`` returns; duplicates are summed. The diagonal is ignored, because loops cancel in
-        D - W. An array has the weights of a mesh's edges, in the order of ``mesh.edges``.
-
-    Returns
-    -------
-    (n, n) csr_array of float64
-        Symmetric. Every row has a diagonal entry and every edge two stored entries, also with weight 0.
-
-    Raises
-    ------
-    InvalidInputError
-        Neither a mesh nor a square matrix; unknown ``weights``; weights that are negative, NaN or infinite (names the edge); an
-        infinite sum at a vertex; ``"values"`` for a mesh; an array for a matrix.
-    NotSymmetricError
-        ``"values"`` of a matrix whose W[i, j] and W[j, i] differ by more than 1e-10 times the largest weight at i or j. ``.row``
-        and ``.column`` name the worst entry. Smaller differences are averaged.
-
-    Warns
-    -----
-    MeshsolveWarning
-        The pattern of a matrix is not symmetric: the graph is directed, or each edge is given only once.
-
-    Notes
-    -----
-    O(n + edges). Weights of at least 0 make the Laplacian positive semidefinite.
-
-    References
-    ----------
-    Chung 1997, "Spectral graph theory", section 1.4 (weighted graphs and their loops).
-
-    Examples
-    --------
-    >>> import meshsolve as ms
-    >>> W = [[0, 5], [5, 0]]
-    >>> ms.graph_laplacian(W).toarray().tolist()
-    [[1.0, -1.0], [-1.0, 1.0]]
-    >>> ms.graph_laplacian(W, weights="values").toarray().tolist()
-    [[5.0, -5.0], [-5.0, 5.0]]
-    """
-    if isinstance(weights, str):
-        one_of(weights, "weights", ("unit", "values"))
-    if isinstance(weights, str) and weights == "values":
-        n, ends, weight = _weighted_edges(mesh_or_pattern)
-    else:
-        n, ends = _edges_of(mesh_or_pattern)
-        weight = np.ones(len(ends)) if isinstance(weights, str) else _weights_of_edges(weights, mesh_or_pattern, ends)
-    indptr, indices, data = _on_edges(n, ends.reshape(-1), weight)
-    if not np.isfinite(data).all():
-        row = int(np.searchsorted(indptr, np.argmin(np.isfinite(data)), side="right")) - 1
-        raise InvalidInputError(f"the weights of the edges at vertex {row} sum to infinity: scale the weights down")
-    return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
-
-
-def _on_edges(n, ends, weight):
-    """Return (indptr, indices, data) of a Laplacian. ``ends`` is the flat list of edges in lexicographic order."""
-    indptr, indices, edge = _core.mesh_adjacency(n, ends, True, thread_count())
-    return indptr, indices, _core.laplacian_values(indptr, indices, edge, weight, thread_count())
-
-
-def _weighted_edges(W):
-    """Return n, edges (e, 2) with the lower vertex first, and weights (e,) of a symmetric weight matrix."""
-    if is_mesh(W):
-        raise InvalidInputError('weights="values" needs a matrix, got a mesh: '
-                                "pass an array with one weight for each of mesh.edges")
-    M = as_csr(W, "W")
-    row, column = np.repeat(np.arange(M.n, dtype=np.int32), np.diff(M.indptr)), M.indices
-    off = row != column
-    row, column, value = row[off], column[off], M.data[off]
-    if (value < 0).any():
-        k = int(np.argmax(value < 0))
-        raise InvalidInputError(f"W[{row[k]}, {column[k]}] is {value[k]:.6g}: weights must be at least 0. A matrix with negative "
-                                "off-diagonal entries may already be a Laplacian")
-    require_symmetric(sp.csr_array((value, (row, column)), shape=(M.n, M.n)))
-    low, high = np.minimum(row, column), np.maximum(row, column)
-    upper = sp.coo_array((0.5 * value, (low, high)), shape=(M.n, M.n)).tocsr()            # averages both entries, keeps zeros
-    upper.sort_indices()
-    ends = np.stack([np.repeat(np.arange(M.n, dtype=np.int32), np.diff(upper.indptr)), upper.indices.astype(np.int32)], axis=1)
-    return M.n, ends, upper.data
-
-
-def _weights_of_edges(weights, mesh, ends):
-    """Check an array with one weight for each edge of a mesh; returns (e,) float64."""
-    if not is_mesh(mesh):
-        raise InvalidInputError('an array of weights needs a mesh, got a matrix: pass weights="values" to use its values')
-    given = as_array(weights, "weights")
-    if given.dtype.kind not in "fiub" or given.shape != (len(ends),):
-        raise InvalidInputError(f'weights must be "unit", "values" or {len(ends)} real numbers, one for each of mesh.edges, '
-                                f"got shape {given.shape} of {given.dtype}")
-    with np.errstate(over="ignore"):                        # longdouble values out of range become infinite and are refused
-        given = np.ascontiguousarray(given, np.float64)
-    good = (given >= 0) & (given < np.inf)
-    if not good.all():
-        k = int(np.argmin(good))
-        raise InvalidInputError(f"weights[{k}] of the edge from vertex {ends[k, 0]} to {ends[k, 1]} is {given[k]:.6g}: weights "
-                                "must be finite and at least 0")
-    return given
-
-
-def _edges_of(mesh_or_pattern):
-    """Return n and the edges (e, 2), lower vertex first, of a mesh or of the graph of a matrix."""
-    if is_mesh(mesh_or_pattern):
-        mesh = as_mesh(mesh_or_pattern)
-        return len(mesh.vertices), mesh.edges
-    graph = pattern_of(mesh_or_pattern)
-    if not isinstance(mesh_or_pattern, Csr):
-        warn_if_directed(as_csr(mesh_or_pattern, dtype=None), graph)
-    row = np.repeat(np.arange(graph.n, dtype=np.int32), np.diff(graph.indptr))
-    upper = graph.indices > row
-    return graph.n, np.stack([row[upper], graph.indices[upper]], axis=1)
 
 
 @takes_arrays
@@ -471,5 +350,5 @@ def _intrinsic_laplacian(mesh):
     pairs = ends.reshape(-1, 2)
     proper = pairs[:, 0] != pairs[:, 1]
     weight = np.bincount(of_side, half_cotangents, minlength=len(pairs))[proper]
-    indptr, indices, data = _on_edges(n, pairs[proper].reshape(-1), weight)
+    indptr, indices, data = on_edges(n, pairs[proper].reshape(-1), weight)
     return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))

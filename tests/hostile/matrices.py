@@ -7,13 +7,14 @@ import meshsolve as ms
 from hostile.material import SHARED, SHARED_LDL, SHARED_LU, SHARED_SCHUR, N, coo, edited, entry, spd
 from hostile.row import Bad, Indefinite, Row, Unsymmetric
 
+EDGES = "a list of edges, except in `graph_laplacian`, `PatchMesh` and `order`"
 OPERATOR = "a scipy `LinearOperator`, except in `cg` and `sqmr`"
 STRUCTURE = [                                       # for everything that takes a matrix
     ("text", "must be a matrix", lambda: "A.mtx"),
     ("`None`", "must be a matrix", lambda: None),
     (OPERATOR, "a matrix with its entries", lambda: sp.linalg.aslinearoperator(np.eye(3))),
     ("a networkx graph", "networkx.to_scipy_sparse_array", lambda: type("Graph", (), {"__module__": "networkx"})()),
-    ("a list of edges", "convert a list of edges i, j by scipy.sparse.coo_array", lambda: [(0, 1), (1, 2), (2, 0)]),
+    (EDGES, "convert a list of edges i, j by scipy.sparse.coo_array", lambda: [(0, 1), (1, 2), (2, 0)]),
     ("a list that is ragged", "not an array", lambda: [[2, 1], [1]]),
     ("a vector", "2-D", lambda: np.ones(N)),
     ("a sparse vector", "2-D", lambda: sp.coo_array(np.ones(N))),
@@ -67,7 +68,7 @@ def matrix_rows():
     every = TAKES_PATTERN | TAKES_VALUES | TAKES_ANY_VALUES | TAKES_SYMMETRIC | SOLVE
     for given, says, make in STRUCTURE:
         for name, function in every.items():
-            if given == OPERATOR and name in ("cg", "sqmr"):
+            if given == OPERATOR and name in ("cg", "sqmr") or given == EDGES and name in TAKES_PATTERN and name != "analyze":
                 continue
             yield Row("every function that takes a matrix", given, Bad, says, lambda tmp, f=function, m=make: (f, (m(),), {})), name
     for given, error, says, make, where in VALUES:

@@ -48,6 +48,7 @@ ROWS = [
     bad("solve", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.solve), (spd(), np.ones(N)), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("solve", "unknown device", "device must be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.solve, (spd(), np.ones(N)), {"device": "gpu"})),
     fine("solve", "complex b", "its parts are solved as two columns", lambda tmp: (ms.solve, (spd(), np.ones(N) * 1j), {})),
+    bad("spsolve", "a singular unsymmetric matrix", "A is", lambda tmp: (ms.spsolve, ([[1.0, 2.0], [0.0, 0.0]], [1.0, 1.0]), {}), ms.SingularMatrixError, index=None),
     bad("lu", "unknown ordering", "ordering must be one of auto, nd", lambda tmp: (ms.lu, (spd(),), {"ordering": "metis"})),
     bad("lu", "an ordering that is no permutation", "is no permutation: 0 occurs 2 times", lambda tmp: (ms.lu, (spd(), np.r_[0, 0, 2:N]), {})),
     bad("lu", "unknown engine", "engine must be one of", lambda tmp: (ms.lu, (spd(),), {"engine": "tiles"})),

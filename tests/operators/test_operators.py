@@ -54,7 +54,7 @@ def check_laplacian(L, n):
 
 def test_completion_offers_the_public_names():
     names = ["Assembly", "Curvatures", "NormalEquations", "cotan_laplacian", "curvatures", "divergence", "gradient", "graph_laplacian",
-             "intrinsic_delaunay", "mass_matrix"]
+             "intrinsic_delaunay", "mass_matrix", "normalized_laplacian"]
     assert dir(operators) == operators.__all__ == names and all(callable(getattr(operators, name)) for name in names)
 
 
