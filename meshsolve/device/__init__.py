@@ -19,6 +19,8 @@ A CUDA path looks like this::
     Kernels for float64 and float32 have one source, in which the type is ``SCALAR``: ``K.of(dtype).k_factor``.
 ``prepared(kernel, grid, block, shared, args)``
     A launch that is made many times, as a function of its last arguments.
+``compile_now(kernel)``
+    Compiles source text of a user; the compiler's messages become an InvalidInputError.
 ``dense(op, *arrays)``
     Library calls for large fronts: ``potrf``, ``trsm``, ``syrk``, ``gemm`` by cuSOLVER and cuBLAS, in place on column-major views
     with any leading dimension.
@@ -144,6 +146,16 @@ def prepared(kernel, grid, block, shared, args):
     return lambda *later: owner.launch(function, grid, block, shared, (*args, *later))
 
 
+def compile_now(kernel):
+    """Compile a kernel whose source a user has written. Raises InvalidInputError with the compiler's messages."""
+    owner = backend()
+    with errors(kernel.name):
+        try:
+            owner.function(kernel.path, kernel.name, kernel.scalar)
+        except (*owner.compile_errors, FileNotFoundError) as e:     # the latter: a header that does not exist
+            raise InvalidInputError(f"the source does not compile: {e}") from e
+
+
 def dense(op, *arrays, **options):
     """One dense library call in place, on column-major views of float64 or float32 (leading dimension from the strides).
 
@@ -208,6 +220,12 @@ def asarray(array):
     module = xp()
     known = isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__")
     return module.asarray(array) if known else module.from_dlpack(array)
+
+
+def address(array):
+    """Return the address of an array on the GPU, 0 for an empty one."""
+    interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__       # the latter under the harness
+    return interface["data"][0] if array.size else 0
 
 
 def shared_limit():

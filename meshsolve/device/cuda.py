@@ -47,6 +47,11 @@ class CuPy:
         self.memory_errors = (MemoryError,)                 # CuPy's own class derives from it; its sorts raise the base class
 
     @property
+    def compile_errors(self):
+        """Exceptions of the compiler, with its messages."""
+        return (self.xp.cuda.compiler.CompileException,)
+
+    @property
     def device_errors(self):
         """Exceptions of the driver, the compiler and the libraries. A missing library raises ImportError at its first call."""
         cuda = self.xp.cuda

@@ -18,11 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from meshsolve.device import choose
+from meshsolve.device import choose, scalar
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of
 from meshsolve.options import INT32_MAX, as_flag, as_integer, as_seed, counted, one_of, thread_count
 from meshsolve.patches import build_cuda, host, query_cuda, reductions
+from meshsolve.patches.kernel_cuda import PatchKernel
 from meshsolve.patches.rows import OF_PATTERN, QUERIES
 from meshsolve.types import Array, ArrayLike, Device, Matrix, Sparse
 
@@ -356,6 +357,58 @@ class PatchMesh:
             self._rows[key] = tables.rows(query, rings=rings)
         indptr, indices = self._rows[key]
         return tables.reduce(indptr, indices, given, reductions.OPS.index(op), reductions.value_of_empty(empty, dtype, op, indptr), dtype)
+
+    def kernel(self, source: str, *, vertex_bytes: int = 0, edge_bytes: int = 0, face_bytes: int = 0) -> PatchKernel:
+        """Compile a function of your own that runs on the GPU, one thread block per patch with the patch in shared memory.
+
+        Parameters
+        ----------
+        source : str
+            CUDA C++ with one function ``__device__ void NAME(const Patch& patch, ...) {``, whose further parameters are pointers and
+            numbers. All threads of a block call it. docs/patches.md lists what ``Patch`` has.
+        vertex_bytes, edge_bytes, face_bytes : int, optional
+            Shared memory for the function's own use, per vertex, edge and face of a patch with its ribbon:
+            ``patch.per_vertex<double>()`` and so on.
+
+        Returns
+        -------
+        PatchKernel
+            Call it with the arguments after the patch: C-contiguous arrays on the GPU of exactly the declared types, and numbers.
+
+        Raises
+        ------
+        InvalidInputError
+            No such function in the source; a parameter type that cannot be passed; the compiler's messages; a patch that does not fit
+            into shared memory; a vertex or edge of so many faces that no patch contains its neighbors.
+        DeviceUnavailableError
+            There is no GPU, or no CuPy.
+        OutOfMemoryError
+            Not enough GPU memory.
+
+        Notes
+        -----
+        The function must write only results of owned elements, so that every result is written by one thread block. It may read
+        all elements of patch and ribbon. The ribbon contains all faces at an owned vertex. Source: RXMesh, section 5. Code:
+        patches/kernel_cuda.py, kernel.cuh.
+
+        Examples
+        --------
+        >>> import meshsolve as ms
+        >>> source = '''
+        ... __device__ void degrees(const Patch& patch, int* degree) {
+        ...   for (int v = threadIdx.x; v < patch.owned_vertices; v += blockDim.x) degree[patch.global_vertex(v)] = patch.vv(v).size;
+        ... }'''
+        >>> patches = ms.PatchMesh(ms.datasets.icosphere(2))
+        >>> degrees = patches.kernel(source)                    # doctest: +SKIP
+        >>> degrees(degree := cupy.empty(162, "int32"))         # doctest: +SKIP
+        """
+        sizes = [as_integer(value, f"{name}_bytes", 0, 1 << 16)
+                 for name, value in (("vertex", vertex_bytes), ("edge", edge_bytes), ("face", face_bytes))]
+        for heavy, kind in ((self._heavy_vertices, "vertex"), (self._heavy_edges, "edge")):
+            if len(heavy):
+                raise InvalidInputError(f"{kind} {int(scalar(heavy[:1]))} has so many neighbors that no patch contains them: use query and "
+                                        "reduce")
+        return PatchKernel(self.tables("cuda"), source, sizes)
 
     def tables(self, device: Device | None = None) -> host.Tables | query_cuda.Tables:
         """Return the arrays that queries read, on a device. They are copied once and kept."""

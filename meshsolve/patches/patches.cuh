@@ -28,4 +28,19 @@ __device__ __forceinline__ void corners(const u16* ev, const u16* sides, int cor
   corner[2] = last[0] ^ last[1] ^ c;
 }
 
+enum Query { VE, VV, VF, EF };                              // transposed incidences, numbered as in query_cuda.py
+
+// The pairs (source, target) of edge or face i of a patch that are entries of the rows of a query. ev, fe: tables of the patch.
+template <int query, class Emit> __device__ __forceinline__ void pairs(const u16* ev, const u16* fe, int i, Emit emit) {
+  if constexpr (query == VE || query == VV) {
+    const int a = ev[2 * i], b = ev[2 * i + 1];
+    emit(a, query == VE ? i : b);
+    emit(b, query == VE ? i : a);
+  } else {
+    int source[3] = {fe[3 * i], fe[3 * i + 1], fe[3 * i + 2]};
+    if constexpr (query == VF) corners(ev, fe + 3 * i, source);
+    for (int c = 0; c < 3; ++c) emit(source[c], i);
+  }
+}
+
 }  // namespace ms::patches

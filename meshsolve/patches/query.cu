@@ -10,8 +10,6 @@
 
 namespace ms::patches {
 
-enum Query { VE, VV, VF, EF };                              // transposed incidences, numbered as in query_cuda.py
-
 // The incidence of one query in patch p: carriers (edges or faces) whose pairs (source, target) are the entries of the rows.
 template <Query query> struct Incidence {
   static constexpr bool of_edges = query == VE || query == VV;
@@ -26,17 +24,7 @@ template <Query query> struct Incidence {
         ev(all_ev + 2 * edges.ptr[p]),
         fe(all_fe + 3 * faces.ptr[p]) {}
 
-  template <class Emit> __device__ __forceinline__ void pairs(int i, Emit emit) const {
-    if constexpr (of_edges) {
-      const int a = ev[2 * i], b = ev[2 * i + 1];
-      emit(a, query == VE ? i : b);
-      emit(b, query == VE ? i : a);
-    } else {
-      int source[3] = {fe[3 * i], fe[3 * i + 1], fe[3 * i + 2]};
-      if constexpr (query == VF) corners(ev, fe + 3 * i, source);
-      for (int c = 0; c < 3; ++c) emit(source[c], i);
-    }
-  }
+  template <class Emit> __device__ __forceinline__ void pairs(int i, Emit emit) const { patches::pairs<query>(ev, fe, i, emit); }
 };
 
 // Calls body(Incidence<query>) for the query of the launch; the body is compiled once for each query.

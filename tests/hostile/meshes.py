@@ -103,6 +103,8 @@ ROWS = [
     bad("PatchMesh.reduce", "an unknown `op`", "op must be one of 'sum', 'mean', 'min', 'max'", lambda tmp: (ms.PatchMesh(sphere()).reduce, ("VV", np.ones(42), "median"), {})),
     bad("PatchMesh.reduce", "integers and a row without entries, without `empty`", "row 3 of the query has no entries", lambda tmp: (ms.PatchMesh(ms.Mesh(np.eye(4, 3), [[0, 1, 2]])).reduce, ("VV", np.arange(4), "min"), {})),
     bad("PatchMesh.query", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.PatchMesh(sphere()).query), ("VV", "cuda"), {}), ms.DeviceUnavailableError),
+    bad("PatchMesh.kernel", "a negative number of bytes", "vertex_bytes must be an integer from 0", lambda tmp: (ms.PatchMesh(sphere()).kernel, ("",), {"vertex_bytes": -1})),
+    bad("PatchMesh.kernel", "no GPU or no CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.PatchMesh(sphere()).kernel), ("",), {}), ms.DeviceUnavailableError),
     bad("PatchMesh", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.PatchMesh), (sphere(),), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("PatchMesh", "unknown device", "device must be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.PatchMesh, (sphere(),), {"device": "gpu"})),
 ]

@@ -71,6 +71,7 @@ class Harness:
     multiprocessors = 3                                     # persistent kernels launch more blocks than are in flight
     memory_errors = (MemoryError,)
     device_errors = ()
+    compile_errors = (SyntaxError,)
 
     def __init__(self, resident=2, seed=0, block=None, timeout=600.0, sanitize=None, shared_limit=48 << 10):
         self.resident, self.seed, self.block, self.timeout = resident, seed, block, timeout
