@@ -46,6 +46,7 @@ from meshsolve.errors import (
     SingularMatrixError,
 )
 from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.cholesky.batch import CholeskyBatch
 from meshsolve.factor.cholesky.schur import SchurComplement
 from meshsolve.factor.ildl import IldlFactor
 from meshsolve.factor.lu import LUFactor
@@ -60,7 +61,8 @@ from meshsolve.report import Report, showing_progress
 from meshsolve.version import __version__
 
 __all__ = [
-    "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "EigenInfo", "Eigenpairs", "GeneralSchurComplement",
+    "CholeskyBatch", "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "EigenInfo", "Eigenpairs",
+    "GeneralSchurComplement",
     "IldlFactor", "Info", "InvalidInputError", "LUFactor", "Mesh", "MeshsolveError", "MeshsolveWarning", "NotLaplacianError",
     "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "ParacFactor", "PatchMesh",
     "PatternMismatchError", "Quadratic", "QuadraticInfo", "Report", "SchurComplement", "SingularMatrixError", "Symbolic",

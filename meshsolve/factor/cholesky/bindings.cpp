@@ -1,7 +1,7 @@
 // Bindings of the Cholesky factor for both scalar types.
 #include <nanobind/stl/shared_ptr.h>
 
-#include "cholesky.hpp"
+#include "batch.hpp"
 #include "native/bind.hpp"
 
 namespace ms {
@@ -82,6 +82,32 @@ auto bind_factor(nb::module_& m, const char* name) {
       .def_prop_ro("nbytes", &Factor::nbytes);
 }
 
+// The Python wrapper checks that `data` has (count, nnz) numbers, and B and X (count, n, k).
+template <class T>
+void bind_batch(nb::module_& m, const char* name) {
+  using namespace nb::literals;
+  using Batch = cholesky::Batch<T>;
+  nb::class_<Batch>(m, name)
+      .def("__init__", [](Batch* self, std::shared_ptr<fronts::AssemblyTree> tree, int64_t count, int threads) {
+        new (self) Batch(std::move(tree), count, threads);
+      }, "tree"_a, "count"_a, "threads"_a)
+      .def("asymmetry", [](const Batch& f, In<int64_t> indptr, In<int32_t> indices, In<double> data, double tolerance, int threads) {
+        const auto found = released([&] { return f.asymmetry(pattern(indptr, indices), data.data(), tolerance, threads); });
+        return nb::make_tuple(found.system, found.entry.row, found.entry.column, found.entry.gap, found.entry.scale);
+      }, "indptr"_a, "indices"_a, "data"_a, "tolerance"_a, "threads"_a, "(system or -1, row, column, gap, scale)")
+      .def("factor", [](Batch& f, In<double> data, int threads) {
+        Released free;
+        f.factor(data.data(), f.count() ? extent(data) / f.count() : 0, threads);
+      }, "data"_a, "threads"_a)
+      .def("solve", [](const Batch& f, In<double> B, InOut<double> X, int64_t k, int threads) {
+        Released free;
+        f.solve(B.data(), X.data(), k, threads);
+      }, "B"_a, "X"_a, "k"_a, "threads"_a)
+      .def("state", [](const Batch& f) { return copied(f.state()); })
+      .def("may_be_singular", [](const Batch& f) { return copied(f.may_be_singular()); })
+      .def_prop_ro("nbytes", &Batch::nbytes);
+}
+
 }  // namespace
 
 void bind_cholesky(nb::module_& m) {
@@ -89,6 +115,8 @@ void bind_cholesky(nb::module_& m) {
   auto bound = bind_factor<double>(m, "CholeskyDouble");
   bind_boundary(bound);
   bind_factor<float>(m, "CholeskySingle");
+  bind_batch<double>(m, "CholeskyBatchDouble");
+  bind_batch<float>(m, "CholeskyBatchSingle");
   m.def("constant_component", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> iperm, int32_t n) {
     Released free;
     return cholesky::constant_component(pattern(indptr, indices), data.data(), iperm.data(), n);

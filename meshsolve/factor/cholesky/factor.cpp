@@ -3,10 +3,11 @@
 // A large front is split into tiles that do not depend on the number of threads, so the bits do not either. The Schur interface
 // is assembled only: its panel is the Schur complement of all pivots.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
-#include "cholesky.hpp"
+#include "batch.hpp"
 #include "factor/fronts/traverse.hpp"
 #include "native/threads/parallel.hpp"
 
@@ -156,42 +157,56 @@ void hold_pivots(const Front<T>& f, LeastPivot<T>& least) {
   each_pivot(f, [&](int64_t j, T root) { least.ratio = std::min(least.ratio, root / least.diagonal[j] * root); });
 }
 
-}  // namespace
-
+// The numeric phase of one matrix, front by front.
 template <class T>
-int32_t Factor<T>::run(const T* values, int threads) {
-  const AssemblyTree& tree = *tree_;
-  const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
-  const fronts::Schedule& plan = *kept;
-  UpdateBlocks<T> blocks(tree, plan, threads, fronts::packed_lower, blocks_);
-  std::vector<LeastPivot<T>> least(threads);
-  const int32_t boundary = tree.boundary();
-  interrupt::begin(tree.count());
-  const int32_t failed = fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
-    const Front<T> f{panel_shape(tree, s), panels_.data() + panel_ptr_[s], update};
-    values_.written();
+struct Numeric {
+  const AssemblyTree& tree;
+  const std::vector<int64_t>& panel_ptr;
+  const UpdateBlocks<T>& blocks;
+  const T* values;                             // of A, in the order of the tree
+  T* panels;
+
+  // -1, or the column (new numbering) whose pivot is not positive.
+  int32_t operator()(int32_t s, T* update, LeastPivot<T>& least, int threads) const {
+    const Front<T> f{panel_shape(tree, s), panels + panel_ptr[s], update};
     const auto each_child = [&](const auto& add) {
       for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
         const int32_t c = tree.child[q];
         add(blocks.of(c), tree.updates(c), tree.relative_rows(c));
       }
     };
-    if (s == boundary) {
-      assemble_boundary(tree, s, values, f, inside, each_child);
+    if (s == tree.boundary()) {
+      assemble_boundary(tree, s, values, f, threads, each_child);
       return -1;
     }
-    std::memset(f.panel, 0, sizeof(T) * (panel_ptr_[s + 1] - panel_ptr_[s]));
+    std::memset(f.panel, 0, sizeof(T) * (panel_ptr[s + 1] - panel_ptr[s]));
     add_entries(tree, s, values, f);
-    keep_diagonal(f, least[worker]);
+    keep_diagonal(f, least);
     each_child([&](const T* X, int64_t count, const int32_t* to) {
-      add_child(X, count, to, f, inside);
+      add_child(X, count, to, f, threads);
     });
-    if (const int64_t bad = factor_front(f, inside)) return tree.first(s) + static_cast<int32_t>(bad) - 1;
-    hold_pivots(f, least[worker]);
+    if (const int64_t bad = factor_front(f, threads)) return tree.first(s) + static_cast<int32_t>(bad) - 1;
+    hold_pivots(f, least);
     each_child([&](const T* X, int64_t count, const int32_t* to) {
-      fronts::add_to_update(X, count, to, f.shape.pivots, f.update, f.updates(), inside);
+      fronts::add_to_update(X, count, to, f.shape.pivots, f.update, f.updates(), threads);
     });
     return -1;
+  }
+};
+
+}  // namespace
+
+template <class T>
+int32_t Factor<T>::run(const T* values, int threads) {
+  const AssemblyTree& tree = *tree_;
+  const auto plan = fronts::plan_of(tree, threads, fronts::Use::factor);
+  UpdateBlocks<T> blocks(tree, *plan, threads, fronts::packed_lower, blocks_);
+  std::vector<LeastPivot<T>> least(threads);
+  const Numeric<T> front{tree, panel_ptr_, blocks, values, panels_.data()};
+  interrupt::begin(tree.count());
+  const int32_t failed = fronts::bottom_up(tree, *plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
+    values_.written();
+    return front(s, update, least[worker], inside);
   });
   may_be_singular_ = std::any_of(least.begin(), least.end(), [](const LeastPivot<T>& of) { return of.may_be_singular(); });
   return failed;
@@ -223,11 +238,90 @@ int64_t Factor<T>::nbytes() const {
   return scalars * static_cast<int64_t>(sizeof(T));
 }
 
+// ---- many matrices ------------------------------------------------------------------------------------------------------
+
+template <class T>
+Batch<T>::Batch(std::shared_ptr<const AssemblyTree> tree, int64_t count, int threads)
+    : tree_(std::move(tree)), panel_ptr_(fronts::positions(*tree_, [&](int32_t s) { return panel_shape(*tree_, s).scalars(); })),
+      panels_(fronts::panels<T>(count * panel_ptr_.back(), threads)), state_(count, unknown), may_be_singular_(count) {}
+
+template <class T>
+int64_t Batch<T>::systems_together(int threads) const {
+  return std::clamp<int64_t>(count() / (8 * threads), 1, 64);
+}
+
+template <class T>
+typename Batch<T>::Asymmetry Batch<T>::asymmetry(const Pattern& A, const double* Ax, double tolerance, int threads) const {
+  const int64_t nnz = A.ptr[A.n];
+  std::vector<int64_t> mirror(nnz), next(A.ptr, A.ptr + A.n);
+  for (int32_t i = 0; i < A.n; ++i)                     // rows ascend, so row j meets its mirror entries in order
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) mirror[p] = next[A.idx[p]]++;
+  std::atomic<int64_t> first{count()};
+  for_range(threads, count(), systems_together(threads), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end && i < first; ++i) {
+      interrupt::poll();
+      const double* const x = Ax + i * nnz;
+      bool same = true;
+      for (int64_t p = 0; p < nnz; ++p) same &= x[p] == x[mirror[p]] || !std::isfinite(x[p]) || !std::isfinite(x[mirror[p]]);
+      if (same) continue;
+      const Symmetry found = symmetry(A, x, 1);
+      if (!(found.gap > tolerance * found.scale)) continue;
+      for (int64_t seen = first; i < seen && !first.compare_exchange_weak(seen, i);) {
+      }
+    }
+  });
+  if (first == count()) return {};
+  return {first, symmetry(A, Ax + first * nnz, 1)};
+}
+
+// What a thread needs for the systems that it factors.
+template <class T>
+struct Batch<T>::Worker {
+  fronts::BlockMemory<T> memory;
+  UpdateBlocks<T> blocks;
+  Buffer<T> values;
+  LeastPivot<T> least;
+
+  Worker(const AssemblyTree& tree, const fronts::Schedule& plan)
+      : blocks(tree, plan, 1, fronts::packed_lower, memory), values(tree.entries()) {}
+};
+
+template <class T>
+void Batch<T>::factor(const double* Ax, int64_t nnz, int threads) {
+  const AssemblyTree& tree = *tree_;
+  const auto plan = fronts::plan_of(tree, 1, fronts::Use::factor);
+  std::vector<std::unique_ptr<Worker>> workers(threads);
+  std::fill(state_.begin(), state_.end(), unknown);
+  interrupt::begin(count());
+  const auto one = [&](Worker& w, int64_t i) -> int32_t {
+    const double* const x = Ax + i * nnz;
+    if (!std::all_of(x, x + nnz, [](double value) { return std::isfinite(value); })) return not_finite;
+    for (int64_t p = 0; p < w.values.size(); ++p) w.values.data()[p] = static_cast<T>(x[tree.entry_source.data()[p]]);
+    w.least.ratio = 1;
+    const Numeric<T> front{tree, panel_ptr_, w.blocks, w.values.data(), panels_of(i)};
+    const int32_t failed = fronts::bottom_up(tree, *plan, 1, w.blocks, [&](int32_t s, T* update, int, int) {
+      return front(s, update, w.least, 1);
+    }, false);
+    may_be_singular_[i] = failed < 0 && w.least.may_be_singular();
+    return may_be_singular_[i] ? constant_component(tree, x) : failed;
+  };
+  for_range(threads, count(), systems_together(threads), [&](int64_t begin, int64_t end, int worker) {
+    if (!workers[worker]) workers[worker] = std::make_unique<Worker>(tree, *plan);
+    for (int64_t i = begin; i < end; ++i) {
+      interrupt::poll();
+      state_[i] = one(*workers[worker], i);
+      interrupt::advance(1);
+    }
+  });
+}
+
 template int32_t Factor<double>::factor(const double*, int);
 template int32_t Factor<float>::factor(const double*, int);
 template std::vector<double> Factor<double>::matrix(int64_t) const;
 template std::vector<double> Factor<float>::matrix(int64_t) const;
 template int64_t Factor<double>::nbytes() const;
 template int64_t Factor<float>::nbytes() const;
+template class Batch<double>;
+template class Batch<float>;
 
 }  // namespace ms::cholesky

@@ -1,9 +1,10 @@
 // Solves with the factor. Forward: factor/fronts/solve.hpp. Backward: each front reads the unknowns of its ancestors, parents
 // first. The Schur interface is not solved: forward, the fronts below add to its rows; backward, its unknowns are given.
 #include <algorithm>
+#include <limits>
 #include <vector>
 
-#include "cholesky.hpp"
+#include "batch.hpp"
 #include "factor/fronts/solve.hpp"
 #include "native/memory/fetch.hpp"
 #include "native/threads/parallel.hpp"
@@ -191,6 +192,32 @@ void Factor<T>::in_blocks(int64_t k, bool permuted, int threads, Block&& block) 
 }
 
 template <class T>
+void Batch<T>::solve(const double* B, double* X, int64_t k, int threads) const {
+  const AssemblyTree& tree = *tree_;
+  const auto plan = fronts::plan_of(tree, 1, fronts::Use::solve_small_subtrees);
+  const int64_t size = tree.n() * k, scalars = panel_ptr_.back();
+  std::vector<fronts::SolveSpace<T>> spaces(threads);
+  interrupt::begin(count() * k);
+  for_range(threads, count(), systems_together(threads), [&](int64_t begin, int64_t end, int worker) {
+    fronts::SolveSpace<T>& space = spaces[worker];
+    space.reserve(tree.n(), k, 1, nullptr);
+    for (int64_t i = begin; i < end; ++i) {
+      interrupt::poll();
+      if (state_[i] != factored) {
+        std::fill(X + i * size, X + (i + 1) * size, std::numeric_limits<double>::quiet_NaN());
+        interrupt::advance(k);
+        continue;
+      }
+      const Problem<T> p{tree, *plan, panels_of(i), panel_ptr_.data(), tree.symbolic->analysis.perm.data(), 1, space,
+                         fronts::leaves_cache<T>(scalars)};
+      const Strided<const double> b{B + i * size, k, 1};
+      const Strided<double> x{X + i * size, k, 1};
+      fronts::in_row_blocks(k, [&](auto S, int64_t K, int64_t at) { solve_block<T, S>(System::A, p, b.from(at), K, x.from(at)); });
+    }
+  });
+}
+
+template <class T>
 void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   in_blocks(k, system == System::A, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
     solve_block<T, S>(system, p, B.from(at), K, X.from(at));
@@ -220,6 +247,8 @@ void Factor<T>::expand(Strided<const double> B, Strided<const double> given, Str
   });
 }
 
+template void Batch<double>::solve(const double*, double*, int64_t, int) const;
+template void Batch<float>::solve(const double*, double*, int64_t, int) const;
 template void Factor<double>::solve(System, Strided<const double>, Strided<double>, int64_t, int) const;
 template void Factor<float>::solve(System, Strided<const double>, Strided<double>, int64_t, int) const;
 template void Factor<double>::solve_rows(Strided<const double>, Rows, Rows, Strided<double>, int64_t) const;

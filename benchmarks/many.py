@@ -1,0 +1,139 @@
+"""Many systems of one pattern: refactor and solve all of them, beside loops over single factors of meshsolve, CHOLMOD and KLU.
+
+    python -m benchmarks.many [--sizes 36 642 5000] [--count 10000] [--repeat 5] [--threads 2]
+
+The systems are Laplacians of a 6 x 6 grid, of a sphere with 642 vertices and of a grid with 5,000 vertices, each with a random positive
+diagonal. A loop calls ``refactor`` and ``solve`` for each system of a sample, with one thread; CHOLMOD (supernodal or simplicial as it
+chooses, METIS) and KLU get prepared arrays and are called by ctypes. The batch has all threads. Solutions of the sample are compared bit
+by bit with those of a single factor. Prints microseconds per system and writes benchmarks/results/many-<date>-<threads>t.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import scipy.sparse as sp
+
+import meshsolve as ms
+from benchmarks.measure import describe, interleave, library_threads, summary, write_json
+from benchmarks.peers import Unavailable
+from benchmarks.peers.cholmod import Cholmod
+from benchmarks.peers.klu import Klu
+from benchmarks.table import Table, bar, print_bars
+
+FLOATS = 150_000_000                            # most numbers of all values: 5,000 rows get as many systems as fit
+SAMPLE = 200                                    # systems of a loop
+GOALS = {36: 20.0, 642: 4.0, 5000: 1.5}         # times faster than the loop over single factors
+PEERS = {"cholmod": lambda: Cholmod("metis"), "klu": Klu}
+
+
+def main(arguments=None):
+    """Run the benchmark. Returns 1 if a bar is missed or a solution has other bits."""
+    options = parser().parse_args(arguments)
+    run = describe("many", [options.threads], "wall") | {"rows": [], "left_out": {}}
+    table = Table("rows", "systems", "batch us", "loop us", *(f"{name} us" for name in PEERS))
+    with library_threads(1):
+        for size in options.sizes:
+            row = measure(size, options, run["left_out"])
+            run["rows"].append(row)
+            table.row(str(row["n"]), row["systems"], *(of(row, name) for name in ("batch", "loop", *PEERS)))
+    for name, why in run["left_out"].items():
+        print(f"left out: {name}: {why}")
+    run["bars"] = verdicts(run)
+    print("written:", write_json(run, options.out))
+    return 0 if print_bars(run["bars"]) else 1
+
+
+def parser():
+    """The command line."""
+    p = argparse.ArgumentParser(prog="python -m benchmarks.many", description=__doc__.split("\n")[0])
+    p.add_argument("--sizes", nargs="+", type=int, default=list(GOALS), choices=list(GOALS))
+    p.add_argument("--count", type=int, default=10_000, help="systems, fewer if their values would take more than 1.2 GB")
+    p.add_argument("--repeat", type=int, default=5)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--out", help="result file instead of benchmarks/results/...")
+    return p
+
+
+def pattern(size):
+    """A Laplacian with about ``size`` rows."""
+    if size == 642:
+        return sp.csr_array(ms.cotan_laplacian(ms.datasets.icosphere(3)))
+    side = round(size ** 0.5)
+    return sp.csr_array(ms.datasets.grid2d(side, side))
+
+
+def measure(size, options, left_out):
+    """Seconds of all systems in the batch and of a sample in the loops."""
+    A, rng = pattern(size), np.random.default_rng(0)
+    n, count = A.shape[0], max(min(options.count, FLOATS // A.nnz), SAMPLE)
+    values = np.repeat(A.data[None], count, axis=0)
+    values[:, np.repeat(np.arange(n), np.diff(A.indptr)) == A.indices] += 0.1 + rng.random((count, n))
+    b = rng.standard_normal((count, n))
+    sym = ms.analyze(A)
+    F, single = sym.factor_batch(values, threads=options.threads), sym.factor(A + sp.eye_array(n), threads=1)
+    matrices = [sp.csr_array((row, A.indices, A.indptr), shape=A.shape) for row in values[:SAMPLE]]
+    x = F.solve(b)
+    for i, M in enumerate(matrices):
+        if not np.array_equal(single.refactor(M).solve(b[i]), x[i]):
+            raise RuntimeError(f"system {i} of {n} rows has other bits than a single factor")
+
+    def batch():
+        F.refactor(values)
+        F.solve(b)
+
+    def loop():
+        for M, right in zip(matrices, b, strict=False):
+            single.refactor(M)
+            single.solve(right)
+
+    tasks = {"batch": batch, "loop": loop} | loops_of_peers(matrices, b, x, left_out)
+    seconds = interleave(tasks, options.repeat)[1]
+    per_system = {name: summary(np.array(found["wall"]) / (count if name == "batch" else SAMPLE)) for name, found in seconds.items()}
+    return {"n": n, "nnz": A.nnz, "systems": count, "seconds": per_system}
+
+
+def loops_of_peers(matrices, b, x, left_out):
+    """A function for each peer that is installed: it factors and solves the sample."""
+    tasks = {}
+    for name, make in PEERS.items():
+        try:
+            peer = make()
+        except Unavailable as why:
+            left_out[name] = str(why)
+            continue
+        prepared = [peer.matrix(M) for M in matrices]
+        right = [np.asfortranarray(b[i][:, None]) for i in range(len(matrices))]
+        peer.analyze(prepared[0])
+        peer.factor(prepared[0])
+        if not np.allclose(peer.solve(right[0])[:, 0], x[0]):
+            raise RuntimeError(f"{name} has another solution")
+        again = getattr(peer, "refactor", peer.factor)
+
+        def task(again=again, solve=peer.solve, prepared=prepared, right=right):
+            for M, column in zip(prepared, right, strict=True):
+                again(M)
+                solve(column)
+
+        tasks[name] = task
+    return tasks
+
+
+def of(row, name):
+    """Microseconds per system, or None."""
+    return 1e6 * row["seconds"][name]["median"] if name in row["seconds"] else None
+
+
+def verdicts(run):
+    """Times faster than each loop."""
+    bars = []
+    for row, goal in zip(run["rows"], (GOALS[min(GOALS, key=lambda size: abs(size - row["n"]))] for row in run["rows"]), strict=True):
+        bars.append(bar(f"{row['n']} rows: times faster than a loop over a single factor", of(row, "loop") / of(row, "batch"), goal))
+        bars += [bar(f"{row['n']} rows: times faster than a loop over {name}", of(row, name) / of(row, "batch"), 3.0)
+                 for name in PEERS if name in row["seconds"]]
+    return bars
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
