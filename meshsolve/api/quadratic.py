@@ -19,7 +19,13 @@ import scipy.sparse as sp
 from meshsolve.api.definite import cholesky
 from meshsolve.api.factors import ildl
 from meshsolve.device import choose
-from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning, NotPositiveDefiniteError, SingularMatrixError
+from meshsolve.errors import (
+    ConvergenceWarning,
+    InvalidInputError,
+    MeshsolveWarning,
+    NotPositiveDefiniteError,
+    SingularMatrixError,
+)
 from meshsolve.options import as_number, thread_count
 from meshsolve.report import Report, warn, without_warnings
 from meshsolve.sparse.columns import as_array, as_indices
@@ -30,7 +36,7 @@ STEPS = 100             # of the interior point method; 10 to 40 are usual
 ACTIVE_SETS = 30        # changes of the active set at the end
 TO_BOUNDARY = 0.995     # share of the way to the nearest bound that a step may go
 OPENED = 1e-9           # width of equal bounds for the interior point method, relative to their value
-DEPENDENT = 1e-10       # distance of a row of Aeq from the span of the rows before it, relative to its length, that is rounding error
+DEPENDENT = 1e-10       # distance of a row of Aeq from the span of those before it, relative to its length: below is rounding error
 
 
 @dataclass
@@ -158,8 +164,8 @@ class Quadratic:
             raise InvalidInputError(f"lower must not be above upper, in row {k} they are {lo[k]:.6g} and {hi[k]:.6g}")
         if ((lo == np.inf) | (hi == -np.inf)).any():
             k = int(((lo == np.inf) | (hi == -np.inf)).argmax())
-            raise InvalidInputError(f"no finite number lies within the bounds of row {k}, which are {lo[k]:.6g} and {hi[k]:.6g}: -inf and inf "
-                                    "leave lower and upper open")
+            raise InvalidInputError(f"the bounds of row {k} must leave a finite number, they are {lo[k]:.6g} and {hi[k]:.6g}: "
+                                    "give -inf for no lower bound, inf for no upper one")
         tol, x = as_number(tol, "tol", above=True), np.zeros(self.n)
         x[self._fixed] = _vector(0.0 if fixed_values is None else fixed_values, len(self._fixed), "fixed_values")
         problem = _Problem(self, (b - self._A @ x)[self._free], e - self._E @ x, lo[self._free], hi[self._free])
@@ -195,7 +201,7 @@ class Quadratic:
             return cholesky(H, device=self._device, threads=self._threads) if self._factor is None else self._factor.refactor(H)
         except NotPositiveDefiniteError as e:
             row = int(self._free[e.column])
-            raise NotPositiveDefiniteError(f"A must be positive definite on the rows that are free, the pivot of row {row} is not positive: "
+            raise NotPositiveDefiniteError(f"A must be positive definite on the free rows, the pivot of row {row} is not positive: "
                                            "fix rows, or bound x on both sides", row) from e
 
     def _saddle(self, H, constraints, has_active):
@@ -220,8 +226,8 @@ class Quadratic:
         """Raise the error for a saddle point matrix with this inertia."""
         row = -1 if has_active else _dependent_row(constraints)
         if row >= 0 or has_active:
-            raise SingularMatrixError(f"the rows of Aeq must be independent on the free rows of x, row {row} depends on the rows before it: "
-                                      "leave it out", row)
+            raise SingularMatrixError("the rows of Aeq must be independent on the free rows of x: "
+                                      f"row {row} depends on the rows before it; leave it out", row)
         raise NotPositiveDefiniteError("A must be positive definite on the null space of Aeq in the free rows: it has "
                                        f"{inertia[1] - constraints.shape[0]} negative and {inertia[2]} zero eigenvalues there")
 

@@ -1,7 +1,7 @@
 """Interactive deformation of a surface by handles, on one factor: as rigid as possible, or by the bi-Laplacian.
 
-ARAP: each vertex turns as a rigid body with the faces around it; rotations of all vertices and a solve for the positions alternate, and the
-energy never rises. Bi-Laplacian: the displacement of least bending.
+ARAP: each vertex turns as a rigid body with the faces around it; rotations of all vertices and a solve for the positions alternate,
+and the energy never rises. Bi-Laplacian: the displacement of least bending.
 
 Sources: Sorkine, Alexa 2007; Chao, Pinkall, Sanan, Schroeder 2010 (spokes and rims: each face counts with all its sides); Botsch,
 Kobbelt 2004.
@@ -62,8 +62,7 @@ class Deformation:
 
     Notes
     -----
-    Vertices without faces stay where they are. At a free boundary the bi-Laplacian has a normal derivative of 0. ARAP energies never
-    rise from one iteration to the next.
+    Vertices without faces stay where they are. At a free boundary the bi-Laplacian has a normal derivative of 0.
 
     Examples
     --------

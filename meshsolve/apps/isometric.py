@@ -1,11 +1,12 @@
 """Maps to the plane that keep lengths: as rigid as possible (ARAP), and symmetric Dirichlet energy without flips (SLIM).
 
-ARAP alternates rotations of all faces with solves on one factor; faces may flip. SLIM minimizes sum A (|J|^2 + |J^-1|^2) over faces of area
-A with the Jacobian J of the map, 4 A at an isometry. Each step minimizes the quadratic proxy sum A |W (J - R)|^2 with the gradient of the
-energy at the current map: R is the rotation of J = T R, and W^2 = I + T^-1 + T^-2 + T^-3. The step ends before a face flips.
+ARAP alternates rotations of all faces with solves on one factor; faces may flip. SLIM minimizes the symmetric Dirichlet energy, the
+sum of A (|J|^2 + |J^-1|^2) over faces of area A, where J is the Jacobian of the map. It is 4 A at an isometry. Each step minimizes the
+quadratic proxy sum A |W (J - R)|^2, which has the gradient of the energy at the current map: J = T R with a symmetric T and a rotation
+R, and W^2 = I + T^-1 + T^-2 + T^-3. The step ends before a face flips.
 
-Sources: Liu, Zhang, Xu, Gotsman, Gortler 2008 (ARAP); Rabinovich, Poranne, Panozzo, Sorkine-Hornung 2017 (SLIM); Smith, Schaefer 2015
-(largest step without flips, section 3.2).
+Sources: Liu, Zhang, Xu, Gotsman, Gortler 2008 (ARAP); Rabinovich, Poranne, Panozzo, Sorkine-Hornung 2017 (SLIM); Smith, Schaefer
+2015, section 3.2 (largest step without flips).
 Cost: ARAP one factor of n rows and a solve an iteration; SLIM a refactorization of 2 n rows an iteration.
 """
 
@@ -122,7 +123,7 @@ class _Dirichlet:
         return self._plan(blocks.reshape(-1, 6, 6)), np.stack(force, axis=1)
 
     def first_flip(self, uv, step):
-        """The least positive length of the step at which a face has no area, infinite if there is none."""
+        """The least positive length of the step at which a face has no area, or infinity."""
         J, d = self.jacobians(uv), self.jacobians(step)
         a, c = _determinant(d), _determinant(J)
         b = J[0] * d[3] + J[3] * d[0] - J[1] * d[2] - J[2] * d[1]

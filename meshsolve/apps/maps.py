@@ -4,7 +4,8 @@ The surface is a disc, or a disc with holes; other surfaces are cut to discs whe
 
 Sources: Tutte 1963, Floater 1997 (harmonic, injective with positive weights and a convex boundary); Levy, Petitjean, Ray, Maillot
 2002 (LSCM); Mullen, Tong, Alliez, Desbrun 2008 (spectral conformal); :mod:`meshsolve.apps.isometric` (ARAP, SLIM).
-Cost: one Cholesky factor of n (harmonic, ARAP) or 2 n rows; a solve for each ARAP iteration, a refactorization for each SLIM iteration.
+Cost: one Cholesky factor of n (harmonic, ARAP) or 2 n rows; then a solve for each iteration of ARAP, a refactorization for each
+iteration of SLIM.
 """
 
 from __future__ import annotations
@@ -69,15 +70,15 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
         One component that is manifold, oriented alike, and a disc, perhaps with holes. n vertices.
     method : {"harmonic", "lscm", "conformal", "arap", "slim"}
-        ``"harmonic"``: the longest boundary on the unit circle by arc length, holes free. ``"lscm"``: free boundary, angles kept in the
-        least-squares sense, two boundary vertices fixed. ``"conformal"``: the same without fixed vertices, by an eigenproblem: less
-        distortion. ``"arap"``: lengths kept as well as possible, starting from the LSCM map. ``"slim"``: lengths kept, and no face
-        flips; starts from the harmonic map with uniform weights.
+        ``"harmonic"``: the longest boundary lies on the unit circle by arc length, the boundaries of holes are free. The other
+        methods have free boundaries. ``"lscm"`` keeps angles in the least-squares sense and fixes two boundary vertices.
+        ``"conformal"`` fixes none and has less distortion, by an eigenproblem. ``"arap"`` keeps lengths as well as possible and
+        starts from the LSCM map. ``"slim"`` keeps lengths and flips no face; it starts from the harmonic map with uniform weights.
     weights : {"cotan", "uniform"}
-        Of the harmonic map. With ``"uniform"`` no face is flipped, whatever the triangles are. A map with ``"cotan"`` that flips faces is
-        computed again with ``"uniform"``.
+        Weights of the harmonic map. With ``"uniform"`` no face is flipped, whatever the triangles are. A map with ``"cotan"`` that
+        flips faces is computed again with ``"uniform"``.
     cut : bool
-        Cut the surface to a disc first: closed surfaces, holes and handles. Vertices at cuts get several rows.
+        Cut the surface to a disc first, along short paths: closed surfaces, holes and handles. A vertex on the cut gets several rows.
     iterations : int
         Most iterations of ``"arap"`` and ``"slim"``.
     tol : float
@@ -89,16 +90,16 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     Returns
     -------
     uv : (n, 2) float64
-        The area of a conformal or ARAP map is that of the surface; faces keep their orientation. With ``cut`` there are more rows, see
-        ``report.vertex_of``. NaN at vertices without faces.
+        The area of a conformal or ARAP map is that of the surface; faces keep their orientation. With ``cut`` there are more rows,
+        see ``report.vertex_of``. NaN at vertices without faces.
     report : MapReport
         ``.energy``, ``.flipped``, ``.iterations``, ``.area_sign``, ``.vertex_of``, ``.mesh``.
 
     Raises
     ------
     InvalidInputError
-        No boundary or a handle, and no ``cut``; several components; not manifold; faces not oriented alike; a face without area for
-        ``"slim"`` (names it).
+        No boundary or a handle, and no ``cut``; several components; not manifold; faces not oriented alike; a face without area
+        for ``"slim"``. The message names the face or edge.
     DeviceUnavailableError
         ``device="cuda"`` without a GPU.
 

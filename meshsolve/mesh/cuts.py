@@ -1,7 +1,7 @@
 """Cuts that turn a surface into a disc: a tree of edges, a tree of faces across other edges, and what remains.
 
-A surface that is cut along all edges that the tree of faces does not cross is a disc. Dangling paths of these edges are left uncut. What
-is cut are the shortest paths that join the remaining edges, and a path between two far vertices if the surface is a sphere.
+A surface is a disc after cuts along all edges that the tree of faces does not cross. Most of these edges are in dangling paths, which
+stay uncut. The cut follows shortest paths between the few edges in neither tree, or between two far vertices of a sphere.
 
 Sources: Erickson, Whittlesey 2005 (tree and cotree, greedy loops); Gu, Gortler, Hoppe 2002. O(n log n).
 """
@@ -51,8 +51,8 @@ def require_surface(mesh):
         k = int((component != component[0]).argmax())
         raise InvalidInputError(f"the mesh must have one component: faces 0 and {k} are not connected; map each component on its own")
     if not mesh.is_manifold:
-        raise InvalidInputError("the mesh must be manifold: an edge has more than two faces, or the faces at a vertex form several fans; "
-                                "split it there first")
+        raise InvalidInputError("the mesh must be manifold, but an edge has more than two faces, or the faces at a vertex form several "
+                                "fans: split it there first")
     side = mesh.side_edges.reshape(-1)
     ascends = np.where(mesh.faces < np.roll(mesh.faces, -1, axis=1), 1, -1).reshape(-1)
     wrong = (np.bincount(side) == 2) & (np.bincount(side, ascends) != 0)
@@ -80,7 +80,7 @@ def _seam(mesh):
 
 
 def _paths(mesh, cost, root):
-    """Shortest paths from a vertex: (distance (n,), vertex before each (n,), negative at the root and at vertices without faces)."""
+    """Shortest paths from a vertex: (distances (n,), vertex before each (n,) or a negative number)."""
     n = len(mesh.vertices)
     graph = sp.csr_array((cost, mesh.edges.T), shape=(n, n))
     return dijkstra(graph, directed=False, indices=root, return_predecessors=True)

@@ -1,4 +1,4 @@
-// Each thread writes its own faces or vertices, and a vertex adds its corners in ascending order: the bits do not depend on threads.
+// A thread writes its own faces or vertices, and a vertex adds its corners in ascending order: bits do not depend on the threads.
 #include "rigid.hpp"
 
 #include <algorithm>
@@ -15,8 +15,7 @@ constexpr int64_t kGrain = 1 << 10;               // faces or vertices per task
 constexpr int kNewtonSteps = 12;                  // 2 or 3 are usual from the rotation of the last iteration
 constexpr int kSweeps = 12;                       // of Jacobi's method; 4 or 5 are usual
 constexpr double kUnique = 1e-10;                 // smallest curvature of tr(R S), relative to |S|, of a unique maximum
-constexpr double kTurned = 1e-12;                 // squared angle of the last Newton step: the error is its square, and its effect on energies
-                                                  // the square of that
+constexpr double kTurned = 1e-12;                 // squared angle of the last Newton step; an error of 1e-12 is left
 
 using Vector = double[3];
 
@@ -42,8 +41,8 @@ double largest(const double* S, int count) {
   return most;
 }
 
-// Newton's method for the maximum of tr(R S) from q, with M = R S: the step w solves (tr(M) I - sym(M)) w = skew part of M. True if the
-// last matrix was positive definite and the last step negligible; false leaves q undefined.
+// Newton's method for the maximum of tr(R S) from q, M = R S. The step w solves (tr(M) I - sym(M)) w = g, the skew part of M. True
+// if the last matrix was positive definite and the last step negligible; false leaves q undefined.
 bool newton(const double* S, double scale, double* q) {
   const double least = kUnique * scale;
   double R[9], M[9];
@@ -62,7 +61,8 @@ bool newton(const double* S, double scale, double* q) {
     const double w1 = scaled * (dc * g0 + (a * c - e * e) * g1 + de * g2);
     const double w2 = scaled * (df * g0 + de * g1 + ab * g2);
     const double x = 0.5 * w0, y = 0.5 * w1, z = 0.5 * w2, s = q[0], u = q[1], v = q[2], t = q[3];
-    const double p[4] = {s - x * u - y * v - z * t, u + x * s + y * t - z * v, v + y * s + z * u - x * t, t + z * s + x * v - y * u};
+    const double p[4] = {s - x * u - y * v - z * t, u + x * s + y * t - z * v,     // (1, w / 2) q
+                         v + y * s + z * u - x * t, t + z * s + x * v - y * u};
     const double norm = 1 / std::sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2] + p[3] * p[3]);
     for (int k = 0; k < 4; ++k) q[k] = p[k] * norm;
     if (w0 * w0 + w1 * w1 + w2 * w2 <= kTurned) return true;
@@ -105,6 +105,18 @@ void jacobi(const double* S, double scale, double* q) {
   for (int k = 0; k < 4; ++k) q[k] = V[k][best];
 }
 
+// The rotation that maximizes tr(R S), S row-major, from the last one.
+void best_rotation(const double* S, double* q) {
+  const double scale = largest(S, 9);
+  if (!(scale > 0)) return;
+  double found[4];
+  std::copy(q, q + 4, found);
+  if (newton(S, scale, found))
+    std::copy(found, found + 4, q);
+  else
+    jacobi(S, scale, q);
+}
+
 // Calls f(v) for all vertices, on several threads.
 template <class F>
 void for_vertices(const RestShape& shape, int threads, F&& f) {
@@ -140,18 +152,8 @@ void flat_sides(const double* flat, double p[3][2]) {
 
 }  // namespace
 
-void best_rotation(const double* S, double* q) {
-  const double scale = largest(S, 9);
-  if (!(scale > 0)) return;
-  double found[4];
-  std::copy(q, q + 4, found);
-  if (newton(S, scale, found))
-    std::copy(found, found + 4, q);
-  else
-    jacobi(S, scale, q);
-}
-
-void fit_vertices(const RestShape& shape, const double* rest, Strided<const double> x, double* quaternion, double* energy, int threads) {
+void fit_vertices(const RestShape& shape, const double* rest, Strided<const double> x, double* quaternion, double* energy,
+                  int threads) {
   RawVector<double> S(9 * shape.m);               // of each face
   const Strided<const double> home{rest, 3, 1};
   for_faces(shape, threads, [&](int64_t t) {
@@ -192,7 +194,7 @@ void fit_vertices(const RestShape& shape, const double* rest, Strided<const doub
 
 void pull_vertices(const RestShape& shape, const double* rest, const double* quaternion, double* b, int threads) {
   RawVector<double> turns(9 * shape.n);           // matrices of the rotations
-  RawVector<double> at(9 * shape.m);              // of each corner: -w_c R p_c of the side that begins, and w_c R p_c of the one that ends
+  RawVector<double> at(9 * shape.m);              // of each corner: w_c R p_c of the side that ends, minus the side that begins
   const Strided<const double> home{rest, 3, 1};
   for_vertices(shape, threads, [&](int64_t v) { rotation_of(quaternion + 4 * v, turns.data() + 9 * v); });
   for_faces(shape, threads, [&](int64_t t) {

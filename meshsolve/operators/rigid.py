@@ -1,7 +1,7 @@
 """As-rigid-as-possible (ARAP) energies: rotations fitted by the native kernels, in turn with solves for the positions.
 
-The kernels and the energies are described in ``rigid.hpp``. Both classes have ``fit(x)``, which returns the energy of x with the best
-rotations, and ``pull()``, the right-hand side of L x = b whose solution has the least energy for these rotations.
+``rigid.hpp`` has the energies and the kernels. Both classes have two methods: ``fit(x)`` fits the rotations to positions x and returns
+the energy. ``pull()`` returns the right-hand side b of L x = b, whose solution x has the least energy for these rotations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from meshsolve.options import thread_count
 def side_weights(mesh, threads=None):
     """Return (m, 3) half the cotangent of the angle opposite side c of each face, which joins corners c and c + 1."""
     sides = np.arange(mesh.faces.size, dtype=np.int32)              # each side counts as an edge of its own
-    weight, _ = _core.cotan_weights(mesh.vertices.reshape(-1), mesh.faces.reshape(-1), sides, len(sides), FLATTEST, thread_count(threads))
+    weight, _ = _core.cotan_weights(mesh.vertices.reshape(-1), mesh.faces.reshape(-1), sides, len(sides), FLATTEST,
+                                    thread_count(threads))
     return weight.reshape(-1, 3)
 
 
