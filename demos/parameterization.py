@@ -1,56 +1,26 @@
-"""Flatten a surface with one boundary: the harmonic map to a disk, and least-squares conformal maps (LSCM).
+"""Flatten a surface: harmonic, conformal (LSCM), as rigid as possible (ARAP), and without flips (SLIM).
 
     python parameterization.py [mesh.ply] [-o flat.png]
 
-Harmonic: the boundary is mapped to a circle by arc length, L uv = 0 in the interior (Floater and Hormann 2005, section 2). LSCM:
-the boundary is free and two vertices are fixed; the map minimizes the Dirichlet energy minus the area (Levy et al. 2002; Desbrun
-et al.
-2002).
+A surface that is no disc is cut first. Sources: see ``ms.apps.parameterize``.
 """
 
 import argparse
 import sys
 
 import numpy as np
-import scipy.sparse as sp
 
 import meshsolve as ms
 
-
-def boundary_loop(mesh):
-    """Return the vertices of the only boundary loop, in order."""
-    try:
-        loops = mesh.boundary_loops()
-    except ms.InvalidInputError as e:
-        raise SystemExit(f"the mesh must have one boundary loop: {e}") from None
-    if len(loops) != 1 or len(loops[0]) != len(mesh.boundary_vertices):
-        raise SystemExit(f"the mesh must have one boundary loop that visits no vertex twice, got {len(loops)} loops with "
-                         f"{len(mesh.boundary_vertices)} vertices")
-    return loops[0]
+METHODS = {"harmonic": "harmonic", "lscm": "conformal (LSCM)", "arap": "as rigid as possible", "slim": "without flips (SLIM)"}
 
 
-def harmonic(mesh):
-    """Positions (n, 2) in the unit disk."""
-    loop = boundary_loop(mesh)
-    length = np.linalg.norm(np.diff(mesh.vertices[np.r_[loop, loop[:1]]], axis=0), axis=1)
-    angle = 2 * np.pi * np.r_[0, np.cumsum(length)[:-1]] / length.sum()
-    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    F = ms.cholesky(ms.cotan_laplacian(mesh), fixed=loop)
-    return F.solve(np.zeros((len(mesh.vertices), 2)), fixed_values=circle)
-
-
-def conformal(mesh):
-    """Positions (n, 2); two distant boundary vertices are fixed at (0, 0) and (1, 0)."""
-    n, loop = len(mesh.vertices), boundary_loop(mesh)
-    i, j = loop, np.roll(loop, -1)
-    one = np.full(len(loop), 0.5)
-    cross = sp.coo_array((np.r_[one, -one], (np.r_[i, j], np.r_[j, i])), shape=(n, n))      # u^T cross v is the area enclosed
-    L = ms.cotan_laplacian(mesh)
-    energy = sp.block_array([[L, -cross], [-cross.T, L]])
-    first = loop[0]
-    second = loop[np.linalg.norm(mesh.vertices[loop] - mesh.vertices[first], axis=1).argmax()]
-    F = ms.cholesky(energy, fixed=[first, second, n + first, n + second])
-    return F.solve(np.zeros(2 * n), fixed_values=[0.0, 1.0, 0.0, 0.0]).reshape(2, n).T
+def flatten(mesh):
+    """Return {title: uv} and the faces of all maps."""
+    maps = {}
+    for method, title in METHODS.items():
+        maps[title], report = ms.apps.parameterize(mesh, method, cut=True)
+    return maps, report.mesh.faces
 
 
 def cap(level=4):
@@ -92,14 +62,14 @@ def largest_component(path):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("mesh", nargs="?", help="mesh file with one boundary; default: a wavy cap")
+    parser.add_argument("mesh", nargs="?", help="mesh file; default: a wavy cap")
     parser.add_argument("-o", "--output", help="picture to write (.png)")
     given = parser.parse_args(arguments)
     mesh = largest_component(given.mesh) if given.mesh else cap()
-    maps = {"harmonic": harmonic(mesh), "conformal (LSCM)": conformal(mesh)}
-    print(f"{len(mesh.vertices)} vertices, {len(boundary_loop(mesh))} on the boundary")
+    maps, faces = flatten(mesh)
+    print(f"{len(mesh.vertices)} vertices, {faces.max() + 1 - len(mesh.vertices)} copies along cuts")
     if given.output:
-        draw(maps, mesh.faces, given.output)
+        draw(maps, faces, given.output)
     return maps
 
 

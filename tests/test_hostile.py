@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hostile import apps, definite, graphs, meshes, solvers
+from hostile import apps, definite, geometry, graphs, meshes, solvers
 from hostile.material import RHS, SHARED, SHARED_LDL, SHARED_LU, SHARED_SCHUR, N, spd, sphere
 from hostile.matrices import matrix_rows
 
@@ -18,7 +18,7 @@ import meshsolve as ms
 from meshsolve import memory
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[1] / "docs" / "errors.md"
-ROWS = definite.ROWS + solvers.ROWS + meshes.ROWS + graphs.ROWS + apps.ROWS
+ROWS = definite.ROWS + solvers.ROWS + meshes.ROWS + graphs.ROWS + geometry.ROWS + apps.ROWS
 BEGIN, END = "<!-- table:begin -->\n", "<!-- table:end -->"
 
 

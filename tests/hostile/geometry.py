@@ -1,0 +1,35 @@
+"""Maps, deformations, skinning weights, quadratics."""
+
+import numpy as np
+
+import meshsolve as ms
+from hostile.material import N, spd, sphere, without_cupy
+from hostile.row import bad
+
+
+def two_triangles():
+    return ms.Mesh(np.arange(18.0).reshape(6, 3) ** 2, [[0, 1, 2], [3, 4, 5]])
+
+
+ROWS = [
+    bad("apps.parameterize", "a closed surface without `cut`", "the surface must have a boundary", lambda tmp: (ms.apps.parameterize, (sphere(),), {})),
+    bad("apps.parameterize", "several components", "must have one component", lambda tmp: (ms.apps.parameterize, (two_triangles(),), {})),
+    bad("apps.parameterize", "faces that are not oriented alike", "two go along the edge (0, 1) in one direction", lambda tmp: (ms.apps.parameterize, (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]),), {})),
+    bad("apps.parameterize", "an edge of three faces", "the mesh must be manifold", lambda tmp: (ms.apps.parameterize, (ms.Mesh(np.eye(5, 3), [[0, 1, 2], [0, 1, 3], [1, 0, 4]]),), {})),
+    bad("apps.parameterize", "a face without area, for `method=\"slim\"`", "face 0 has none", lambda tmp: (ms.apps.parameterize, (ms.Mesh([[0, 0, 0], [1, 0, 0], [2, 0, 0]], [[0, 1, 2]]), "slim"), {})),
+    bad("apps.parameterize", "a vertex without faces", "1 vertex without faces, NaN in the map, the first is 3", lambda tmp: (ms.apps.parameterize, (ms.Mesh(np.eye(4, 3), [[0, 1, 2]]),), {}), ms.MeshsolveWarning),
+    bad("apps.parameterize", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.apps.parameterize), (ms.Mesh(np.eye(3), [[0, 1, 2]]),), {"device": "cuda"}), ms.DeviceUnavailableError),
+    bad("apps.Deformation", "no handle", "handles must have at least one vertex", lambda tmp: (ms.apps.Deformation, (sphere(), []), {})),
+    bad("apps.Deformation", "a handle outside the mesh", "handles has row numbers outside", lambda tmp: (ms.apps.Deformation, (sphere(), [10**6]), {})),
+    bad("apps.Deformation", "a handle twice", "handles names row 1 more than once", lambda tmp: (ms.apps.Deformation, (sphere(), [1, 1]), {})),
+    bad("apps.Deformation", "a component without a handle", "that of vertex 3 has none", lambda tmp: (ms.apps.Deformation, (two_triangles(), [0]), {})),
+    bad("apps.Deformation", "no vertex without a handle", "handles must leave a vertex of a face free", lambda tmp: (ms.apps.Deformation, (two_triangles(), np.arange(6)), {})),
+    bad("Deformation.move", "positions that are NaN, or of another number", "positions must be 1 finite rows of 3", lambda tmp: (ms.apps.Deformation(sphere(), [0]).move, (np.full((1, 3), np.nan),), {})),
+    bad("apps.skinning_weights", "a component without a handle", "that of vertex 3 has none", lambda tmp: (ms.apps.skinning_weights, (two_triangles(), [0]), {})),
+    bad("apps.skinning_weights", "a vertex without faces", "vertex 3 has none", lambda tmp: (ms.apps.skinning_weights, (ms.Mesh(np.eye(4, 3), [[0, 1, 2]]), [0]), {})),
+    bad("Quadratic.minimize", "bounds that cross", "in row 0 they are 1 and 0", lambda tmp: (ms.Quadratic(spd()).minimize, (np.ones(N),), {"lower": 1, "upper": 0})),
+    bad("Quadratic.minimize", "a lower bound of inf", "the bounds of row 0 must leave a finite number", lambda tmp: (ms.Quadratic(spd()).minimize, (np.ones(N),), {"lower": np.inf})),
+    bad("Quadratic.minimize", "equalities that depend on each other", "row 1 depends on the rows before it", lambda tmp: (ms.Quadratic(spd(), Aeq=np.ones((2, N))).minimize, (np.ones(N),), {}), ms.SingularMatrixError, index=1),
+    bad("Quadratic.minimize", "no minimum", "the pivot of row 0 is not positive", lambda tmp: (ms.Quadratic(-spd()).minimize, (np.ones(N),), {}), ms.NotPositiveDefiniteError, column=0),
+    bad("Quadratic.minimize", "bounds and equalities without a common point", "no point may satisfy bounds and equalities", lambda tmp: (ms.Quadratic(spd(), Aeq=np.ones((1, N))).minimize, (np.ones(N),), {"beq": [5.0 * N], "lower": 0, "upper": 1}), ms.ConvergenceWarning),
+]
