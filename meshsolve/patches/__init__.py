@@ -265,8 +265,8 @@ class PatchMesh:
 
         Notes
         -----
-        O(n + e + m + entries) time, 5 to 10 ns per entry on one thread. The result is the same on every device. Source: RXMesh,
-        section 5. Code: patches/query.cpp, query.cu; rings.cpp, rings.cu.
+        O(n + e + m + entries) time, 5 to 20 ns per entry on one thread, 60 ns with ``oriented``. The result is the same on every
+        device. Source: RXMesh, section 5. Code: patches/query.cpp, query.cu; rings.cpp, rings.cu.
 
         An oriented row around an inner vertex begins at the lowest face of the vertex. A row around a boundary vertex begins at the
         boundary edge that leaves the vertex in the direction of its face, and ends at the other boundary edge. If the faces around a
@@ -336,9 +336,9 @@ class PatchMesh:
 
         Notes
         -----
-        O(entries x numbers per element) time. The rows of the query are computed at the first call and kept, 4 bytes per entry.
-        Entries are added in the order of the row, so the result has the same bits on any number of threads and on every device.
-        The entries -1 of EVDiamond are passed over.
+        O(entries x numbers per element) time, 2 to 4 ns each on one thread. The rows of the query are computed at the first call
+        and kept, 4 bytes per entry. Entries are added in the order of the row, so the result has the same bits on any number of
+        threads and on every device (float32 on a GPU: subnormal numbers count as 0). Entries -1 of EVDiamond are passed over.
 
         Examples
         --------

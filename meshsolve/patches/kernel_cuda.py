@@ -8,7 +8,6 @@ import pathlib
 import re
 import tempfile
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import written_whole
-from meshsolve.options import as_integer, shown
+from meshsolve.options import as_integer, as_number, shown
 from meshsolve.patches.query_cuda import BLOCK, TRANSPOSED
 from meshsolve.types import Array
 
@@ -58,13 +57,11 @@ class Parameter:
 
     def checked(self, value):
         """Return an argument in the form of a launch."""
+        if not self.is_array and self.dtype.kind == "f":
+            return self.dtype.type(as_number(value, self.name, -np.inf))
         if not self.is_array:
-            if self.dtype.kind != "f":
-                limits = np.iinfo(self.dtype)
-                return self.dtype.type(as_integer(value, self.name, int(limits.min), int(limits.max)))
-            if isinstance(value, Real) and not isinstance(value, bool):
-                return self.dtype.type(value)
-            raise InvalidInputError(f"{self.name} must be a number, got {shown(value)}")
+            limits = np.iinfo(self.dtype)
+            return self.dtype.type(as_integer(value, self.name, int(limits.min), int(limits.max)))
         array = value if isinstance(value, device.xp().ndarray) else device.asarray(value) if device.holds(value) else None
         if array is None or array.dtype != self.dtype or not array.flags.c_contiguous:
             raise InvalidInputError(f"{self.name} must be a C-contiguous array of {self.dtype} on the GPU, got "

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Real
-
 import numpy as np
 
 from meshsolve import device
 from meshsolve.errors import InvalidInputError
-from meshsolve.options import as_integer
+from meshsolve.options import as_integer, as_number
 from meshsolve.sparse.columns import as_array, first_true
 
 OPS = ("sum", "mean", "min", "max")                         # numbered as in rings.hpp
@@ -40,6 +38,4 @@ def value_of_empty(empty, dtype, op, indptr):
         return 0
     if empty is None:
         return np.nan
-    if not isinstance(empty, (Real, np.bool_)) or isinstance(empty, bool):
-        raise InvalidInputError(f"empty must be a number, got {empty!r}")
-    return float(empty)
+    return float(empty) if isinstance(empty, (float, np.floating)) else as_number(empty, "empty", -np.inf)      # NaN and infinity pass

@@ -118,20 +118,9 @@ OwnedPattern rings(const Pattern& VV, int count, int64_t most, int threads) {
 template <class T>
 void reduce(const Pattern& rows, const T* values, int64_t width, int op, T empty, T* out, int threads) {
   for_range(threads, rows.n, grain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) {
-      T* const total = out + i * width;
-      int64_t count = 0;
-      for (int64_t q = rows.ptr[i]; q < rows.ptr[i + 1]; ++q) {
-        if (rows.idx[q] < 0) continue;                      // no vertex at the boundary side of a diamond
-        const T* const x = values + rows.idx[q] * width;
-        if (count++ == 0) std::copy_n(x, width, total);
-        else
-          for (int64_t c = 0; c < width; ++c) total[c] = combine(op, total[c], x[c]);
-      }
-      if (count == 0) std::fill_n(total, width, empty);
-      else if (op == kMean)
-        for (int64_t c = 0; c < width; ++c) total[c] /= static_cast<T>(count);
-    }
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t c = 0; c < width; ++c)
+        out[i * width + c] = reduce_column(op, rows.idx + rows.ptr[i], rows.idx + rows.ptr[i + 1], values + c, width, empty);
   });
 }
 

@@ -7,19 +7,12 @@
 
 namespace ms::patches {
 
-// out[item] = reduction of column item % width over the entries of row item / width. Negative entries are passed over.
+// out[item] = reduction of number item % width over the entries of row item / width.
 template <class T>
 __device__ __forceinline__ void reduce_item(long long item, int width, int op, const long long* indptr, const int* indices,
                                             const T* values, T empty, T* out) {
-  const long long row = item / width, column = item % width;
-  T total = empty;
-  int count = 0;
-  for (long long q = indptr[row]; q < indptr[row + 1]; ++q) {
-    if (indices[q] < 0) continue;
-    const T x = values[static_cast<long long>(indices[q]) * width + column];
-    total = count++ == 0 ? x : combine(op, total, x);
-  }
-  out[item] = op == kMean && count > 0 ? total / static_cast<T>(count) : total;
+  const long long row = item / width;
+  out[item] = reduce_column(op, indices + indptr[row], indices + indptr[row + 1], values + item % width, width, empty);
 }
 
 }  // namespace ms::patches

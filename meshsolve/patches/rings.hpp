@@ -113,10 +113,20 @@ MS_HD inline bool diamond(const int* ends, const int* faces, int count, const in
 
 enum Reduction { kSum, kMean, kMin, kMax };             // numbered as in PatchMesh.reduce
 
-// One more value of a sum, minimum or maximum. NaN is kept.
-template <class T> MS_HD inline T combine(int op, T total, T x) {
-  if (op <= kMean) return total + x;
-  return (op == kMin ? x < total : x > total) || x != x ? x : total;
+// Reduces one number of each entry of a row; entries of `values` are `width` numbers apart. Negative entries, the boundary sides of
+// diamonds, are passed over. NaN is kept. Without entries: `empty`.
+template <class T>
+MS_HD inline T reduce_column(int op, const int* entry, const int* end, const T* values, long long width, T empty) {
+  T total = empty;
+  int count = 0;
+  for (; entry < end; ++entry) {
+    if (*entry < 0) continue;
+    const T x = values[*entry * width];
+    if (count++ == 0) total = x;
+    else if (op <= kMean) total += x;
+    else if ((op == kMin ? x < total : x > total) || x != x) total = x;
+  }
+  return op == kMean && count > 0 ? total / static_cast<T>(count) : total;
 }
 
 }  // namespace ms::patches

@@ -42,7 +42,7 @@ class Rows:
             else:
                 why = f"edge ({v}, {scalar(neighbors[first + position:first + position + 1])}) has more than two faces"
             raise InvalidInputError(f"vertex {v} is not manifold, so its neighbors have no rotation order: {why}; "
-                                    "split the surface at it, or query without oriented=True")
+                                    "split the surface at this vertex, or query without oriented=True")
         return indptr, indices
 
     def _diamonds(self):
@@ -51,5 +51,5 @@ class Rows:
         if edge != NO_ROW:
             a, b, first, end = (scalar(row[k:k + 1]) for row, k in ((ends, 2 * edge), (ends, 2 * edge + 1), (ptr, edge), (ptr, edge + 1)))
             raise InvalidInputError(f"edge {edge}, ({a}, {b}), is not manifold: it has {end - first} faces, a diamond at most two; "
-                                    "split the surface at it, or query EF and FV")
+                                    "split the surface at this edge, or query EF and FV")
         return self.query("EV")[0] * 2, indices

@@ -190,7 +190,7 @@ def test_bad_arguments(cuda):
         ((1.0, 3, 0.5, flags), "x must be a C-contiguous array of float64 on the GPU, got 1.0"),
         ((x, 0.5, 0.5, flags), "k must be an integer from -2147483648 to 2147483647, got 0.5"),
         ((x, 2**31, 0.5, flags), "k must be an integer"),
-        ((x, 3, "0.5", flags), "s must be a number, got '0.5'"),
+        ((x, 3, "0.5", flags), "s must be a finite number, got '0.5'"),
     ]:
         with pytest.raises(InvalidInputError, match=says):
             kernel(*arguments)

@@ -309,7 +309,8 @@ def test_patterns():
     (["a"] * 56, {}, "values must be real numbers"),
     (sp.eye_array(56), {}, "values is sparse"),
     (np.ones(56), dict(op="median"), "op must be one of 'sum', 'mean', 'min', 'max'"),
-    (np.ones(56), dict(op="min", empty="0"), "empty must be a number"),
+    (np.ones(56), dict(op="min", empty="0"), "empty must be a finite number"),
+    (np.ones(56), dict(op="min", empty=10**400), "empty must be a finite number"),
     (np.ones(56, int), dict(op="min", empty=0.5), "empty must be an integer"),
     (np.ones(56), dict(rings=0), "rings must be an integer"),
 ], ids=str)
