@@ -155,6 +155,30 @@ def indefinite(path):
     _save(figure, path)
 
 
+def communities(path):
+    """A graph of six communities in the plane of its spectral embedding, colored by labels spread from one vertex each."""
+    groups, size, rng = 6, 150, np.random.default_rng(3)
+    near = np.kron(np.eye(groups), np.full((size, size), 0.05)) + 0.0012
+    W = sp.csr_array(np.triu(rng.random(near.shape) < near, 1).astype(float))
+    W = W + W.T
+    seeds = np.arange(groups) * size
+    label, certainty, _ = ms.apps.label_propagation(W, seeds, np.arange(groups), balance=True)
+    X = ms.apps.spectral_embedding(W, groups - 1).vectors
+    centers = np.stack([X[label == g].mean(axis=0) for g in range(groups)])
+    angle = 2 * np.pi * np.arange(groups) / groups
+    xy = X @ np.linalg.lstsq(centers, np.stack([np.cos(angle), np.sin(angle)], axis=1))[0]
+    colors = np.array(pyplot.get_cmap("Set1").colors)[[0, 1, 2, 3, 4, 7]]
+    i, j = sp.triu(W, 1).tocoo().coords
+    figure, axes = pyplot.subplots(figsize=(6.5, 6.5))
+    shade = np.where((label[i] == label[j])[:, None], colors[label[i]], 0.75)
+    axes.add_collection(LineCollection(np.stack([xy[i], xy[j]], axis=1), colors=shade, linewidths=0.25, alpha=0.5))
+    axes.scatter(*xy.T, c=colors[label], s=10 + 30 * certainty.max(axis=1), linewidths=0.3, edgecolors="white", zorder=2)
+    axes.scatter(*xy[seeds].T, c=colors, s=170, linewidths=1.8, edgecolors="black", zorder=3)
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    _save(figure, path)
+
+
 def circuits(path):
     """The rectifier of the page over time."""
     with tempfile.TemporaryDirectory() as folder:
@@ -237,7 +261,7 @@ def demo(module, *arguments):
 
 DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "laplacian_editing", "poisson_editing", "landmarks",
          "gaussian_field", "ir_drop", "spectral_embedding", "effective_resistance")
-PICTURES = {f.__name__: f for f in (patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, circuits, benchmark_orderings)}
+PICTURES = {f.__name__: f for f in (patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, circuits, benchmark_orderings)}
 WINDOWS = {f.__name__: f for f in (viewer, viewer_structure)}         # need polyscope, and a display or EGL
 PICTURES |= WINDOWS
 PICTURES |= {f"demo_{name}": demo(name) for name in DEMOS}

@@ -119,8 +119,8 @@ def spectral_embedding(graph: MeshLike | Matrix, k: int = 2, *, normalized: bool
     return Eigenpairs(w[1:], X[:, 1:], info)
 
 
-def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayLike, *, rtol: float = 1e-8, device: Device = "auto",
-                      threads: int | None = None) -> Labels:
+def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayLike, *, balance: bool = False, rtol: float = 1e-8,
+                      device: Device = "auto", threads: int | None = None) -> Labels:
     """Spread the labels of some vertices to all others: the label that a random walk from a vertex probably meets first.
 
     Parameters
@@ -131,6 +131,9 @@ def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayL
         Vertices with a label, in the numbering of the matrix.
     labels : (f,) integers of at least 0
         Their classes in the order of ``fixed``; these never change. Of (n,) labels those of ``fixed`` are used.
+    balance : bool
+        Scale the classes so that the sum of their probabilities is in proportion to their labels (class mass normalization). With few
+        labels in a well connected graph one class otherwise covers nearly all vertices.
     rtol : float
         Relative residual, as in :func:`meshsolve.solve`.
     device, threads
@@ -140,7 +143,7 @@ def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayL
     -------
     Labels
         ``(labels, probabilities, info)``. The probability of a class is the harmonic function that is 1 at its vertices and 0 at those of
-        other classes.
+        other classes; with ``balance`` scaled, so that rows sum to 1 again.
 
     Raises
     ------
@@ -158,7 +161,7 @@ def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayL
     Notes
     -----
     One :func:`meshsolve.solve` with c - 1 right-hand sides for c classes, O(n c) memory. Source: Zhu, Ghahramani, Lafferty 2003,
-    "Semi-supervised learning using Gaussian fields and harmonic functions", section 2.
+    "Semi-supervised learning using Gaussian fields and harmonic functions", sections 2 and 4 (``balance``).
 
     Examples
     --------
@@ -178,6 +181,9 @@ def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayL
     X, info = _harmonic(L, fixed, one_hot[:, 1:], reached, {"rtol": rtol, "device": device, "threads": threads})
     probabilities = np.concatenate([1 - X.sum(axis=1, keepdims=True), X], axis=1).clip(0, 1)
     probabilities[~reached] = 0
+    if as_flag(balance, "balance"):
+        probabilities *= one_hot.sum(axis=0) / probabilities.sum(axis=0)
+        probabilities[reached] /= probabilities[reached].sum(axis=1, keepdims=True)
     return Labels(np.where(reached, classes[probabilities.argmax(axis=1)], UNREACHED), probabilities, info)
 
 

@@ -117,7 +117,7 @@ def normalized_laplacian(graph: MeshLike | Matrix, weights: Weights = "auto") ->
     Examples
     --------
     >>> import meshsolve as ms
-    >>> ms.normalized_laplacian([(0, 1, 5.0)]).toarray().tolist()
+    >>> ms.normalized_laplacian([(0, 1, 4.0)]).toarray().tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     L = graph_laplacian(graph, weights)

@@ -170,6 +170,17 @@ def test_labels_are_harmonic():
     assert np.array_equal(ms.apps.label_propagation(W, mask, of_all, threads=1)[0], found)
 
 
+def test_balanced_labels_have_the_mass_of_their_class():
+    classes = [0, 2, 2, 2]
+    with pytest.warns(ms.MeshsolveWarning, match="1 vertex, the first 60"):
+        plain, P, _ = ms.apps.label_propagation(two_parts(), [3, 17, 29, 31], classes)
+        labels, Q, _ = ms.apps.label_propagation(two_parts(), [3, 17, 29, 31], classes, balance=True)
+    reached = plain >= 0
+    scaled = P[reached] / P.sum(axis=0) * [1, 3]
+    assert np.allclose(Q[reached], scaled / scaled.sum(axis=1, keepdims=True)) and not Q[~reached].any()
+    assert np.array_equal(labels[reached], np.array([0, 2])[scaled.argmax(axis=1)]) and (labels[~reached] == -1).all()
+
+
 def test_labels_do_not_reach_other_components():
     with pytest.warns(ms.MeshsolveWarning, match="31 vertices, the first 30, cannot be reached"):
         found, P, _ = ms.apps.label_propagation(two_parts(), [2, 20], [1, 0])
