@@ -261,7 +261,8 @@ def demo(module, *arguments):
 
 DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "laplacian_editing", "poisson_editing", "landmarks",
          "gaussian_field", "ir_drop", "spectral_embedding", "effective_resistance")
-PICTURES = {f.__name__: f for f in (patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, circuits, benchmark_orderings)}
+PICTURES = {f.__name__: f for f in (
+    patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, circuits, benchmark_orderings)}
 WINDOWS = {f.__name__: f for f in (viewer, viewer_structure)}         # need polyscope, and a display or EGL
 PICTURES |= WINDOWS
 PICTURES |= {f"demo_{name}": demo(name) for name in DEMOS}
