@@ -31,6 +31,7 @@ from meshsolve.apps.viewer import Model  # noqa: E402
 from meshsolve.apps.viewer.structure import separator_levels  # noqa: E402
 
 GREYISH = "#335577"
+LARGEST = 100_000           # bytes of a picture
 RECTIFIER = """Bridge rectifier
 V1 a b SIN(0 10 50)
 Rgnd b 0 1meg
@@ -259,8 +260,8 @@ def demo(module, *arguments):
     return draw
 
 
-DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "laplacian_editing", "poisson_editing", "landmarks",
-         "gaussian_field", "ir_drop", "spectral_embedding", "effective_resistance")
+DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "eigenfunctions", "deformation", "skinning", "denoising",
+         "poisson_editing", "landmarks", "gaussian_field", "ir_drop", "spectral_embedding", "effective_resistance")
 PICTURES = {f.__name__: f for f in (
     patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, circuits, benchmark_orderings)}
 WINDOWS = {f.__name__: f for f in (viewer, viewer_structure)}         # need polyscope, and a display or EGL
@@ -285,11 +286,13 @@ def _save(figure, path):
 
 
 def _shrink(path, width=1000, colors=128):
-    """At most ``width`` pixels wide, and few colours: a page with several pictures should stay small."""
+    """At most ``width`` pixels wide, and as few colours as keep the file below LARGEST: a page with several pictures should stay small."""
     with Image.open(path) as image:
         small = image.convert("RGB")
     small.thumbnail((width, width))
     (small if colors is None else small.quantize(colors)).save(path, optimize=True)
+    if colors is not None and colors > 16 and path.stat().st_size > LARGEST:
+        _shrink(path, width, colors // 2)
 
 
 def main(arguments=None):

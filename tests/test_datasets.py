@@ -135,6 +135,14 @@ def test_icosphere(k):
     assert len(mesh.vertices) - len(mesh.edges) + len(mesh.faces) == 2
 
 
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_cube(k):
+    mesh = ds.cube(k)
+    assert len(mesh.vertices) == 6 * k**2 + 2 and len(mesh.faces) == 12 * k**2 and mesh.is_manifold and len(mesh.boundary_edges) == 0
+    assert mesh.volume == pytest.approx(8) and np.allclose(mesh.face_areas, 2 / k**2) and np.abs(mesh.vertices).max() == 1
+    assert (np.abs(mesh.vertices).max(axis=1) == 1).all() and np.allclose(np.abs(mesh.face_normals).max(axis=1), 1)
+
+
 @pytest.mark.parametrize("n", [1000, 5000, 20_000])
 def test_scan_like(n):
     mesh = ds.scan_like(n)

@@ -16,7 +16,7 @@ import numpy as np
 
 from meshsolve.api import cholesky
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh.measures import flattened_faces
+from meshsolve.mesh.measures import flattened_faces, map_jacobians
 from meshsolve.operators import Assembly
 from meshsolve.operators.intrinsic import FLATTEST
 from meshsolve.operators.rigid import FaceRotations, alternate
@@ -74,7 +74,7 @@ class _Dirichlet:
         thin = base * height <= FLATTEST * longest
         if thin.any():
             raise InvalidInputError(f"method='slim' needs faces with an area, face {int(thin.argmax())} has none; use 'arap', or remove it")
-        self._base, self._along, self._height, self._area = base, along, height, 0.5 * base * height
+        self._flat, self._area = flat, 0.5 * base * height
         second = np.stack([1 / base, -along / (base * height)], axis=1)
         third = np.stack([np.zeros_like(base), 1 / height], axis=1)
         self._hats = np.stack([-second - third, second, third], axis=1)                  # (m, 3, 2) gradients
@@ -83,10 +83,7 @@ class _Dirichlet:
 
     def jacobians(self, uv):
         """(4, m) entries J00, J01, J10, J11 of the map."""
-        a, b, c = (uv.take(corner, axis=0) for corner in self._faces.T)
-        first = (b - a) / self._base[:, None]
-        second = (c - a - self._along[:, None] * first) / self._height[:, None]
-        return np.stack([first[:, 0], second[:, 0], first[:, 1], second[:, 1]])
+        return map_jacobians(self._flat, self._faces, uv)
 
     def value(self, uv):
         """The energy, infinite if a face is flipped or has no area."""

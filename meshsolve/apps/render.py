@@ -24,13 +24,16 @@ SPARSE = 8                          # ratio of samples in the box of a triangle 
 SLACK = 0.01                        # distance in samples beyond the sides of a triangle up to which a row has candidates
 CLAY = np.array([0.78, 0.83, 0.89])
 INSIDE = np.array([0.86, 0.62, 0.45])       # back faces
+SQUARES = np.array([0.93, 0.93, 0.93]), np.array([0.25, 0.45, 0.70])        # the two colors of a checkerboard
+CHECKERS = 24                       # squares along the longer side of a map
 EDGE = 1e-4                         # slack of barycentric weights, so that no sample falls between two faces in float32
 CREASE = 0.82                       # cosine to the vertex normal below which a corner is shaded with the normal of its face
 
 
 def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: Sequence[str] | None = None,
            title: str | None = None, size: int = 720, azimuth: float = 30.0, elevation: float = 18.0, up: str = "y",
-           values: ArrayLike | Sequence[ArrayLike] | None = None, colormap: str = "viridis", lines: int = 0) -> None:
+           values: ArrayLike | Sequence[ArrayLike] | None = None, colormap: str = "viridis", lines: int = 0,
+           uv: ArrayLike | None = None) -> None:
     """Draw a mesh, or two side by side with the same camera and scale, into a PNG file (written whole or not at all).
 
     Parameters
@@ -41,7 +44,7 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
     after : Mesh, optional
         Drawn to the right of ``mesh``.
     captions : sequence of str, optional
-        One for each mesh; their sizes by default.
+        One for each panel; sizes by default.
     title : str, optional
     size : int
         About the width and height of one panel in pixels, 300 to 4000.
@@ -56,12 +59,15 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
         A colormap of matplotlib, for ``values``.
     lines : int
         Number of lines of equal ``values``.
+    uv : (n, 2) array, optional
+        Texture coordinates of one mesh. It is drawn with a checkerboard of 24 squares along the longer side, and its map to the plane
+        next to it.
 
     Raises
     ------
     InvalidInputError
         Not a mesh, no face, another extension, a missing folder, values of another length or without a finite number, an unknown
-        colormap.
+        colormap; texture coordinates of another shape, with NaN, or together with ``after`` or ``values``.
     """
     target = as_path(path)
     if target.suffix.lower() != ".png":
@@ -71,18 +77,30 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
         raise InvalidInputError("a mesh without faces cannot be drawn")
     size = as_integer(size, "size", 300, 4000)
     azimuth, elevation = (as_number(angle, name, -np.inf) for name, angle in (("azimuth", azimuth), ("elevation", elevation)))
-    if captions is None:
-        names = [""] if after is None else ["before: ", "after: "]
-        captions = [f"{name}{counted(len(m.vertices), 'vertex')}, {counted(len(m.faces), 'face')}" for name, m in zip(names, meshes)]
-    if isinstance(captions, str) or not isinstance(captions, Sequence) or len(captions) != len(meshes):
-        raise InvalidInputError(f"captions must hold {len(meshes)} texts, got {captions!r}")
-    view = _camera(azimuth, elevation, up)
+    view, lines = _camera(azimuth, elevation, up), as_integer(lines, "lines", 0, 1000)
+    if uv is None:
+        colors, scale = _colors(values, meshes, colormap, lines)
+    elif len(meshes) == 1 and values is None:
+        meshes, colors = _with_map(meshes[0], uv, view)
+        scale = None
+    else:
+        raise InvalidInputError("uv is drawn for one mesh without values: leave out after and values")
+    names = _captions(captions, meshes, after is not None)
     placed = [m.vertices @ view.T for m in meshes]
     placed, shape = _to_pixels(placed, [np.bincount(m.faces.ravel(), minlength=len(m.vertices)) > 0 for m in meshes], size)
-    colors, scale = _colors(values, meshes, colormap, as_integer(lines, "lines", 0, 1000))
     panels = [_draw(x, m.faces, shape, paint) for x, m, paint in zip(placed, meshes, colors)]
     with written_whole(path) as part:
-        _write(part, panels, captions, title, scale)
+        _write(part, panels, names, title, scale)
+
+
+def _captions(given, meshes, pair):
+    """One text for each mesh; by default its sizes."""
+    if given is None:
+        names = ["before: ", "after: "] if pair else ["", "map: "]
+        return [f"{name}{counted(len(m.vertices), 'vertex')}, {counted(len(m.faces), 'face')}" for name, m in zip(names, meshes)]
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != len(meshes):
+        raise InvalidInputError(f"captions must hold {len(meshes)} texts, got {given!r}")
+    return given
 
 
 class _Colors:
@@ -102,8 +120,7 @@ class _Colors:
     def __call__(self, corners, weights, at, shape):
         """(k, 3) colors of samples between these corners, (k, 3) vertices; ``at`` are their positions in the panel."""
         with np.errstate(invalid="ignore"):
-            x = (self._field[corners] - self._low) / self._span
-            x = x[:, 0] * (1 - weights.sum(axis=1)) + x[:, 1] * weights[:, 0] + x[:, 2] * weights[:, 1]
+            x = _interpolated((self._field[corners] - self._low) / self._span, weights)
         known = np.isfinite(x)
         color = np.where(known[:, None], self._colormap(np.where(known, x, 0))[:, :3], CLAY)
         if self._lines:
@@ -111,6 +128,39 @@ class _Colors:
             band[at[known]] = np.floor(x[known] * self._lines)
             color[_steps(band.reshape(shape))[at]] *= 0.25
         return color
+
+
+class _Checkers:
+    """Colors of a checkerboard in the plane of texture coordinates (n, 2), with squares of one side length."""
+
+    def __init__(self, uv, side):
+        self._uv, self._side = uv, side
+
+    def __call__(self, corners, weights, at, shape):
+        """(k, 3) colors of samples between these corners."""
+        u, v = (np.floor(_interpolated(self._uv[corners, k], weights) / self._side) for k in range(2))
+        return np.where(((u + v) % 2 == 0)[:, None], *SQUARES)
+
+
+def _interpolated(values, weights):
+    """(k,) values at samples from (k, 3) values at the corners of their triangles."""
+    return values[:, 0] * (1 - weights.sum(axis=1)) + values[:, 1] * weights[:, 0] + values[:, 2] * weights[:, 1]
+
+
+def _with_map(mesh, uv, view):
+    """(the mesh and its map to the plane, which faces the camera and is as large; the same :class:`_Checkers` for both)."""
+    points = as_array(uv, "uv")
+    if points.shape != (len(mesh.vertices), 2) or points.dtype.kind not in "fiu" or not np.isfinite(points).all():
+        raise InvalidInputError(f"uv must be two finite numbers for each of {counted(len(mesh.vertices), 'vertex')}, got {points.dtype} of "
+                                f"shape {points.shape}")
+    points = points - points.min(axis=0)
+    extent = float(points.max()) or 1.0
+    seen = mesh.vertices[np.unique(mesh.faces)] @ view.T
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    flat = np.zeros_like(mesh.vertices)
+    flat[:, :2] = (points - points.max(axis=0) / 2) * ((high - low)[:2].max() / extent)
+    flat = (flat + (low + high) / 2) @ view
+    return [mesh, mesh.with_vertices(flat)], [_Checkers(points, extent / CHECKERS)] * 2
 
 
 def _steps(band):

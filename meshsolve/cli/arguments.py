@@ -6,12 +6,14 @@ import argparse
 import contextlib
 
 from meshsolve.cli.commands import run_circuit, run_info, run_mcf, run_order, run_smooth, run_solve, run_view
+from meshsolve.cli.geometry import run_denoise, run_geodesics, run_param, run_spectrum
 from meshsolve.datasets.files import MATRIX_SUFFIXES
 from meshsolve.device import DEVICES
 from meshsolve.mesh.files import READABLE, WRITABLE
 from meshsolve.order.methods import METHODS, names
 
 VIEWS = ("plain", "patches", "ribbons", "one patch", "separators", "elimination order", "column counts", "eigenvector")
+MAPS = ("harmonic", "lscm", "conformal", "arap", "slim")
 QUIET = {"order": "print only the output of --stats and --blocks", "info": "print no progress bar", "view": "print nothing"}
 EXIT_CODES = ("Exit codes: 0 success; 2 wrong usage; 130 interrupted; 1 any other error, also a solution that misses its tolerance. "
               "An error prints one line on standard error that begins with 'meshsolve: error:'.")
@@ -43,6 +45,10 @@ def parser():
     for name, run, add_arguments, example in (
             ("mcf", run_mcf, _mcf_arguments, "scan.ply -o smooth.ply --steps 2 --render picture.png"),
             ("smooth", run_smooth, _smooth_arguments, "scan.ply -o smooth.ply --order 2 --render picture.png"),
+            ("denoise", run_denoise, _denoise_arguments, "part.ply -o clean.ply --sigma 0.35 --render picture.png"),
+            ("spectrum", run_spectrum, _spectrum_arguments, "scan.ply -o modes.ply -k 20 --report eigenvalues.json"),
+            ("geodesics", run_geodesics, _geodesics_arguments, "scan.ply --source 0 -o distance.ply --render picture.png"),
+            ("param", run_param, _param_arguments, "face.ply -o face.obj --method arap --render picture.png"),
             ("solve", run_solve, _solve_arguments, "A.mtx b.mtx -o x.mtx"),
             ("order", run_order, _order_arguments, "A.mtx --method nd --stats --perm perm.txt"),
             ("circuit", run_circuit, _circuit_arguments, "rectifier.sp -o rectifier.csv --plot rectifier.png"),
@@ -62,10 +68,9 @@ def parser():
 
 
 def _mesh_arguments(parser):
-    parser.add_argument("-o", "--output", type=_file, required=True, metavar="OUT",
-                        help=f"output mesh ({', '.join(WRITABLE)}); may be the same file as MESH")
+    _output(parser, "OUT", f"output mesh ({', '.join(WRITABLE)}); may be the same file as MESH")
     _mesh(parser)
-    parser.add_argument("--render", type=_file, metavar="PNG", help="also write a picture of the mesh before and after")
+    _picture(parser, "the mesh before and after")
 
 
 def _mesh(parser):
@@ -93,6 +98,70 @@ def _smooth_arguments(parser):
     parser.add_argument("--order", type=int, choices=(1, 2), default=1,
                         help="1: Laplacian; 2: bi-Laplacian, which preserves volume and slopes better (default: 1)")
     _factor_arguments(parser)
+
+
+def _denoise_arguments(parser):
+    _mesh_arguments(parser)
+    parser.add_argument("--sigma", type=_positive, default=0.35, metavar="S",
+                        help="difference of unit normals that still counts as noise, about the angle of the noise in radians; larger "
+                             "values also smooth weak creases (default: 0.35)")
+    parser.add_argument("--iterations", type=_integer(0), default=20, metavar="N",
+                        help="passes over the normals, and over the positions (default: 20)")
+    parser.add_argument("--fixed-boundary", action="store_true", help="do not move vertices on the boundary")
+    _report_argument(parser)
+
+
+def _spectrum_arguments(parser):
+    _output(parser, "OUT", "eigenvalues (.txt), eigenvalues and eigenfunctions (.npz), or the mesh with the eigenfunctions as properties "
+                           "of its vertices (.ply, .ply.gz)")
+    _mesh(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-k", "--count", type=_integer(1), default=10, metavar="N", help="number of eigenvalues (default: 10)")
+    which.add_argument("--interval", type=float, nargs=2, metavar=("LO", "HI"), help="compute all eigenvalues w with LO <= w < HI")
+    parser.add_argument("--laplacian", choices=("cotan", "graph"), default="cotan",
+                        help="cotan: of the surface; graph: every edge has weight 1, every vertex mass 1 (default: cotan)")
+    parser.add_argument("--dirichlet", action="store_true",
+                        help="eigenfunctions are 0 on the boundary; otherwise their slope across it is 0")
+    _picture(parser, "the last eigenfunction")
+    _device_argument(parser)
+    _report_argument(parser, "write the eigenvalues, and times and sizes of each phase,")
+
+
+def _geodesics_arguments(parser):
+    _output(parser, "OUT", "distances, one row for each vertex (.txt, .npy, .npz, .mtx, .mtx.gz), or the mesh with the distances as "
+                           "properties of its vertices (.ply, .ply.gz)")
+    _mesh(parser)
+    parser.add_argument("--source", type=_integer(0), nargs="+", required=True, metavar="V",
+                        help="source vertices; distances are those to the nearest one")
+    parser.add_argument("--each", action="store_true", help="compute the distances to each source alone, one column for each")
+    parser.add_argument("--t", type=_time_step, default="auto", metavar="auto|X",
+                        help="time of the heat flow in squared units of length; larger times give smoother distances. auto: the squared "
+                             "mean edge length (default: auto)")
+    _picture(parser, "the distances, with lines of equal distance")
+    _device_argument(parser)
+    _report_argument(parser)
+
+
+def _param_arguments(parser):
+    _output(parser, "OUT.obj", "output mesh with texture coordinates (.obj, .obj.gz)")
+    _mesh(parser)
+    parser.add_argument("--method", choices=MAPS, default="lscm",
+                        help="harmonic: boundary on the unit circle; lscm: angles in the least-squares sense; conformal: angles, by an "
+                             "eigenproblem; arap: lengths; slim: lengths, without flips (default: lscm)")
+    parser.add_argument("--weights", choices=("cotan", "uniform"), default="cotan",
+                        help="weights of the harmonic map; with uniform no face is flipped (default: cotan)")
+    parser.add_argument("--cut", action="store_true", help="cut closed surfaces, holes and handles to a disc first")
+    _picture(parser, "the surface with a checkerboard, and its map")
+    _device_argument(parser)
+    _report_argument(parser, "write flipped faces, distortions and times")
+
+
+def _output(parser, metavar, what):
+    parser.add_argument("-o", "--output", type=_file, required=True, metavar=metavar, help=what)
+
+
+def _picture(parser, what):
+    parser.add_argument("--render", type=_file, metavar="PNG", help=f"also write a picture of {what}")
 
 
 def _factor_arguments(parser):
@@ -214,11 +283,13 @@ def _non_negative(text):
     return value
 
 
-def _time_step(text):
-    if text == "auto":
-        return text
+def _positive(text, or_auto=""):
     with contextlib.suppress(ValueError, argparse.ArgumentTypeError):
         value = _non_negative(text)
         if value > 0:
             return value
-    raise argparse.ArgumentTypeError(f"must be auto or a number above 0, got {text!r}")
+    raise argparse.ArgumentTypeError(f"must be {or_auto}a number above 0, got {text!r}")
+
+
+def _time_step(text):
+    return text if text == "auto" else _positive(text, "auto or ")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 import tempfile
 
 from meshsolve.cli import files
 from meshsolve.cli.describe import describe, describe_installation, sizes
+from meshsolve.cli.shared import finish_pair, load_input_mesh, outputs, show
 from meshsolve.datasets.files import load_matrix
 from meshsolve.errors import ConvergenceWarning, MeshsolveError
-from meshsolve.files import written_whole
 from meshsolve.report import without_warnings
 
 RTOL = 1e-10                # largest relative residual of a solution
@@ -25,7 +24,7 @@ def run_mcf(args):
     """
     from meshsolve import apps, device
 
-    mesh = _load_mesh(args)
+    mesh = load_input_mesh(args)
     chosen = device.choose(args.device, len(mesh.vertices))
     counts = args.label and args.steps > 1 and chosen == "cpu"         # on a GPU a callback copies the mesh to the host each time
     with files.naming(args.mesh):
@@ -33,7 +32,7 @@ def run_mcf(args):
                                callback=(lambda step, _: args.label(f"step {step + 1}/{args.steps} ")) if counts else None,
                                device=chosen, threads=args.threads)
     flow = "conformalized mean curvature flow" if args.conformal else "mean curvature flow"
-    _finish(args, mesh, out, report, f"{flow}, {args.steps} step{'s' * (args.steps > 1)}")
+    finish_pair(args, mesh, out, report, f"{flow}, {args.steps} step{'s' * (args.steps > 1)}")
 
 
 def run_smooth(args):
@@ -43,12 +42,12 @@ def run_smooth(args):
     """
     from meshsolve import apps
 
-    mesh = _load_mesh(args)
+    mesh = load_input_mesh(args)
     with files.naming(args.mesh):
         out, report = apps.smooth(mesh, args.strength, order=args.order, precision=args.precision, device=args.device,
                                   threads=args.threads)
     kind = "Laplacian" if args.order == 1 else "bi-Laplacian"
-    _finish(args, mesh, out, report, f"{kind} smoothing, strength {args.strength:g}")
+    finish_pair(args, mesh, out, report, f"{kind} smoothing, strength {args.strength:g}")
 
 
 def run_solve(args):
@@ -68,10 +67,10 @@ def run_solve(args):
     if info.iterations:
         info.report.facts["iterations"] = info.iterations
     info.report.facts.update(relative_residual=info.relative_residual, converged=bool(info.converged))
-    with _outputs(args.output, args.report) as (x_part, report_part):
+    with outputs(args.output, args.report) as (x_part, report_part):
         files.write_vector(x_part, x)
         files.write_report(report_part, info.report)
-    _print(args, str(info.report))
+    show(args, str(info.report))
     if not info.converged:
         reason = f"b may not be in the range of A ({info.reason})" if info.method == "ildl" else info.reason
         raise MeshsolveError(f"{args.output}: the solution was written, but its relative residual is "
@@ -94,10 +93,10 @@ def run_order(args):
         sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads, device="cpu")
         table = _block_table(args) if args.blocks else None         # may fail, so before anything is written
     sym.report.facts.update(supernodes=len(sym.supernodes) - 1, longest_column=int(sym.colcount.max()))
-    with _outputs(args.perm, args.report) as (perm_part, report_part):
+    with outputs(args.perm, args.report) as (perm_part, report_part):
         files.write_perm(perm_part, sym.ordering.perm)
         files.write_report(report_part, sym.report)
-    _print(args, f"{args.method}: nnz(L) {sym.nnz:,}, flops {sym.flops:.4g}")
+    show(args, f"{args.method}: nnz(L) {sym.nnz:,}, flops {sym.flops:.4g}")
     if args.stats:
         print(sym.report)
     if table:
@@ -127,7 +126,7 @@ def run_circuit(args):
     files.check_picture_format(args.plot)
     circuit = apps.circuit.read(args.deck)
     result, names = circuit.run(args.analysis, threads=args.threads)
-    with _outputs(args.output, args.plot, args.report) as (table_part, picture_part, report_part):
+    with outputs(args.output, args.plot, args.report) as (table_part, picture_part, report_part):
         if table_part:
             result.to_csv(table_part, names)
         else:
@@ -136,7 +135,7 @@ def run_circuit(args):
             result.plot(picture_part, names, title=circuit.title.strip("* ") or None)
         files.write_report(report_part, result.report)
     if args.output:
-        _print(args, str(result.report))
+        show(args, str(result.report))
 
 
 def _print_table(result, names):
@@ -165,9 +164,9 @@ def run_view(args):
     coloring = model.show() if args.screenshot or args.turntable else None
     if coloring:
         facts["colors"] = plain["colors"] = coloring.caption
-    with _outputs(args.report) as (report_part,):
+    with outputs(args.report) as (report_part,):
         files.write_report(report_part, plain)
-    _print(args, "\n".join(f"{name:<11} {value}" for name, value in facts.items()))
+    show(args, "\n".join(f"{name:<11} {value}" for name, value in facts.items()))
 
 
 def run_info(args):
@@ -182,44 +181,7 @@ def run_info(args):
             rows = describe(args.input, args.threads)
     else:
         rows = describe_installation()
-    with _outputs(args.report) as (report_part,):
+    with outputs(args.report) as (report_part,):
         files.write_report(report_part, {key: value for row in rows for key, value in row.values.items()})
     width = max(len(row.name) for row in rows)
     print("\n".join(f"{row.name:<{width}}  {row.text}" for row in rows))
-
-
-# ---- shared steps ---------------------------------------------------------------------------------------------------------
-
-
-def _load_mesh(args):
-    from meshsolve.mesh import load_mesh
-
-    files.check_outputs(args.output, args.render, args.report)
-    files.check_outputs(args.render, args.report, inputs=(args.mesh,))          # only args.output may replace args.mesh
-    files.check_mesh_format(args.output)
-    files.check_picture_format(args.render)
-    files.refuse_netlist(args.mesh)
-    return load_mesh(args.mesh)
-
-
-def _finish(args, before, after, report, title):
-    with _outputs(args.output, args.render, args.report) as (mesh_part, picture_part, report_part):
-        after.save(mesh_part)
-        if picture_part:
-            from meshsolve.apps.render import render
-
-            render(picture_part, before, after, title=title)
-        files.write_report(report_part, report)
-    _print(args, str(report))
-
-
-@contextlib.contextmanager
-def _outputs(*paths):
-    """Yield temporary files that replace ``paths`` together if the block succeeds; None stays None."""
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(written_whole(path)) if path else None for path in paths]
-
-
-def _print(args, text):
-    if not args.quiet:
-        print(text)

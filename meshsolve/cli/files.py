@@ -62,6 +62,31 @@ def check_vector_format(path):
         raise InvalidInputError(f"{path}: solutions are written as {', '.join(VECTOR_SUFFIXES)}")
 
 
+def check_spectrum_format(path):
+    """Raise if eigenpairs cannot be written in the format of the suffix."""
+    if not (is_ply(path) or str(path).lower().endswith((".txt", ".npz"))):
+        raise InvalidInputError(f"{path}: eigenvalues are written as .txt, eigenpairs as .npz, the mesh with eigenfunctions as .ply "
+                                "or .ply.gz")
+
+
+def check_distance_format(path):
+    """Raise if distances cannot be written in the format of the suffix."""
+    if not (is_ply(path) or str(path).lower().endswith(VECTOR_SUFFIXES)):
+        raise InvalidInputError(f"{path}: distances are written as {', '.join(VECTOR_SUFFIXES)}, the mesh with distances as .ply or "
+                                ".ply.gz")
+
+
+def check_texture_format(path):
+    """Raise if texture coordinates cannot be written in the format of the suffix."""
+    if not str(path).lower().removesuffix(".gz").endswith(".obj"):
+        raise InvalidInputError(f"{path}: meshes with texture coordinates are written as .obj or .obj.gz")
+
+
+def is_ply(path):
+    """True for the name of a PLY file, which may be compressed."""
+    return str(path).lower().removesuffix(".gz").endswith(".ply")
+
+
 def check_text_format(path, what, suffix):
     """Raise if a text file has the suffix of another format, except ``suffix``. Unknown suffixes are accepted."""
     name = str(path or "").lower()

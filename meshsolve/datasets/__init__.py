@@ -11,10 +11,10 @@ from meshsolve.datasets.graphs import delaunay, preferential, rmat, road_like
 from meshsolve.datasets.grids import grid2d, grid3d
 from meshsolve.datasets.indefinite import helmholtz, kkt, stokes
 from meshsolve.datasets.scan import scan_like
-from meshsolve.datasets.surfaces import icosphere
+from meshsolve.datasets.surfaces import cube, icosphere
 
-__all__ = ["conformal_map", "constrained_smoothing", "delaunay", "grid2d", "grid3d", "helmholtz", "icosphere", "kkt", "ladder",
-           "load_matrix", "power_grid", "preferential", "rlc_mesh", "rmat", "road_like", "scan_like", "stokes"]
+__all__ = ["conformal_map", "constrained_smoothing", "cube", "delaunay", "grid2d", "grid3d", "helmholtz", "icosphere", "kkt",
+           "ladder", "load_matrix", "power_grid", "preferential", "rlc_mesh", "rmat", "road_like", "scan_like", "stokes"]
 
 def __dir__() -> list[str]:
     return __all__

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -111,19 +111,30 @@ class Mesh:
 
         return meshio.Mesh(self.vertices, [("triangle", self.faces)])
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, *, fields: Mapping[str, ArrayLike] | None = None,
+             uv: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None) -> None:
         """Write the mesh in the format of the extension: OBJ, PLY, OFF, STL or GLB, each also with .gz.
 
         The file is written completely or not at all. OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB
         single precision.
 
+        Parameters
+        ----------
+        path : str or path
+        fields : dict of str to (n,) array_like, optional
+            Numbers at the vertices, written to a PLY file as properties of these names. ParaView and MeshLab show them.
+        uv : (n, 2) array_like, or (points (r, 2), faces (m, 3)), optional
+            Texture coordinates, written to an OBJ file as lines ``vt``. At seams a vertex has several points: ``faces`` are the rows
+            of ``points`` at the corners of each face.
+
         Raises
         ------
         InvalidInputError
             Unknown extension; a folder that cannot be written to; a vertex beyond single precision (STL and GLB); a coordinate
-            that was changed in place to NaN, infinity or a value beyond 1e70.
+            that was changed in place to NaN, infinity or a value beyond 1e70; ``fields`` for another format than PLY, ``uv`` for
+            another format than OBJ, or an array of another shape.
         """
-        files.write_mesh(path, checked_mesh(self).vertices, self.faces)
+        files.write_mesh(path, checked_mesh(self).vertices, self.faces, fields, uv)
 
     def copy(self) -> Mesh:
         """Return a mesh with a copy of the positions. The read-only faces and computed connectivity are shared. O(n)."""

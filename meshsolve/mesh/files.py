@@ -22,6 +22,7 @@ from meshsolve.mesh import gltf, stl
 from meshsolve.mesh.ply import read_ply, write_ply
 from meshsolve.mesh.polygons import Polygons, merge_identical, triangulated, without_small
 from meshsolve.report import warn
+from meshsolve.sparse.columns import as_array
 
 TEXT_READERS = {".obj": _core.read_obj, ".off": _core.read_off, ".stl": _core.read_stl_text}
 READABLE = (".obj", ".ply", ".off", ".stl", ".glb", ".gltf")
@@ -59,21 +60,50 @@ def read_mesh(path):
     return vertices, faces
 
 
-def write_mesh(path, vertices, faces):
+def write_mesh(path, vertices, faces, fields=None, uv=None):
     """Write a triangle mesh, completely or not at all, in the format of the extension.
 
-    OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB single precision.
+    OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB single precision. ``fields`` are numbers at the vertices
+    of a PLY file, name to (n,); ``uv`` are texture coordinates of an OBJ file, (n, 2) or (points (r, 2), faces (m, 3)).
 
     Raises
     ------
     InvalidInputError
-        Unknown extension, a missing folder, or a coordinate beyond single precision for STL and GLB.
+        Unknown extension, a missing folder, or a coordinate beyond single precision for STL and GLB; fields or texture coordinates
+        that the format or the mesh does not have.
     """
     path = as_path(path)
     kind = _kind(path, WRITABLE)
-    content = _encode(kind, vertices, faces)
+    fields = {name: _at_vertices(values, name, (len(vertices),)) for name, values in (fields or {}).items()}
+    uv = None if uv is None else _texture(uv, len(vertices), faces)
+    for given, what, needed in ((bool(fields), "numbers at vertices", ".ply"), (uv is not None, "texture coordinates", ".obj")):
+        if given and kind != needed:
+            raise InvalidInputError(f"{path}: {what} are written as {needed}, also with .gz")
+    content = _encode(kind, vertices, faces, fields, uv)
     with written_whole(path) as part:
         part.write_bytes(gzip.compress(content, 6) if path.suffix.lower() == ".gz" else content)
+
+
+def _at_vertices(values, name, shape):
+    """Values at the vertices as float64 of this shape."""
+    given = as_array(values, name)
+    if given.shape != shape or given.dtype.kind not in "fiub":
+        raise InvalidInputError(f"{name} must be real numbers of shape {shape}, one row for each vertex, got {given.dtype} of shape "
+                                f"{given.shape}")
+    return given.astype(np.float64)
+
+
+def _texture(uv, n, faces):
+    """Texture coordinates as points (r, 2) float64 and the rows of the corners of each face, (m, 3) integers."""
+    if not isinstance(uv, tuple) or len(uv) != 2:
+        return _at_vertices(uv, "uv", (n, 2)), faces
+    points, corners = as_array(uv[0], "uv"), as_array(uv[1], "the faces of uv")
+    points = _at_vertices(points, "uv", (len(points) if points.ndim else 0, 2))
+    fits = corners.shape == faces.shape and corners.dtype.kind in "iu"
+    if not fits or not ((corners >= 0) & (corners < len(points))).all():
+        raise InvalidInputError(f"the faces of uv must be integers of shape {faces.shape}, below {len(points)}, got {corners.dtype} of "
+                                f"shape {corners.shape}")
+    return points, corners
 
 
 def _kind(path, known):
@@ -136,11 +166,11 @@ def surface_of(points, blocks):
     return triangulated(without_small(points, np.concatenate(corners), np.concatenate(counts)))
 
 
-def _encode(kind, vertices, faces):
+def _encode(kind, vertices, faces, fields, uv):
     if kind == ".obj":
-        return _core.write_obj(vertices.reshape(-1), faces.reshape(-1))
+        return _core.write_obj(vertices.reshape(-1), faces.reshape(-1)) if uv is None else _textured_obj(vertices, faces, *uv)
     if kind == ".ply":
-        return write_ply(vertices, faces)
+        return write_ply(vertices, faces, fields)
     if kind == ".off":
         return _write_off(vertices, faces)
     most = np.finfo(np.float32).max
@@ -152,6 +182,15 @@ def _encode(kind, vertices, faces):
 
     content = trimesh.Trimesh(vertices, faces, process=False).export(file_type=kind[1:])
     return content.encode() if isinstance(content, str) else content
+
+
+def _textured_obj(vertices, faces, points, corners):
+    """OBJ with a line vt for each texture point, and faces of corners ``v/vt``."""
+    none = np.zeros(0, np.int32)
+    textures = _core.write_obj(np.column_stack([points, np.zeros(len(points))]).reshape(-1), none)
+    numbers = np.stack([faces, corners], axis=2).astype(np.int64).reshape(-1) + 1                   # OBJ counts from 1
+    return (_core.write_obj(vertices.reshape(-1), none) + textures.replace(b"v ", b"vt ").replace(b" 0\n", b"\n")
+            + b"f %d/%d %d/%d %d/%d\n" * len(faces) % tuple(numbers.tolist()))
 
 
 def _write_off(vertices, faces):

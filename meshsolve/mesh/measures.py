@@ -53,3 +53,12 @@ def flattened_faces(x, faces):
     base = np.linalg.norm(u, axis=1)
     safe = np.where(base > 0, base, 1)
     return np.stack([base, np.einsum("fk,fk->f", u, v) / safe, np.linalg.norm(np.cross(u, v), axis=1) / safe], axis=1)
+
+
+def map_jacobians(flat, faces, uv):
+    """(4, m) entries J00, J01, J10, J11 of the map of each face to the plane, from :func:`flattened_faces` and points uv (n, 2)."""
+    base, along, height = flat.T[:, :, None]
+    a, b, c = (uv.take(corner, axis=0) for corner in faces.T)
+    first = (b - a) / base
+    second = (c - a - along * first) / height
+    return np.stack([first[:, 0], second[:, 0], first[:, 1], second[:, 1]])

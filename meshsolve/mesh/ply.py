@@ -151,11 +151,15 @@ def _indices(values):
     return values.astype(np.int64)
 
 
-def write_ply(vertices, faces):
-    """Return the bytes of a binary little-endian file with double coordinates."""
+def write_ply(vertices, faces, fields=None):
+    """Return the bytes of a binary little-endian file with double coordinates, and ``fields``, name to (n,) float64, as properties."""
+    fields = fields or {}
+    for name in fields:
+        if not re.fullmatch(r"[!-~]+", name) or name in ("x", "y", "z"):
+            raise InvalidInputError(f"the name of a property must be one ASCII word other than x, y and z, got {name!r}")
     header = ("ply\nformat binary_little_endian 1.0\n"
-              f"element vertex {len(vertices)}\nproperty double x\nproperty double y\nproperty double z\n"
-              f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n")
+              f"element vertex {len(vertices)}\n" + "".join(f"property double {name}\n" for name in ("x", "y", "z", *fields))
+              + f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n")
     rows = np.empty(len(faces), [("count", "u1"), ("corners", "<i4", 3)])
     rows["count"], rows["corners"] = 3, faces
-    return header.encode() + vertices.astype("<f8").tobytes() + rows.tobytes()
+    return header.encode() + np.column_stack([vertices, *fields.values()]).astype("<f8").tobytes() + rows.tobytes()

@@ -130,6 +130,19 @@ def test_two_meshes_share_a_scale(tmp_path):
     assert blue[:, :middle].any() and not red[:, :middle].any() and red[:, middle:].any()
 
 
+def test_texture_coordinates_are_a_checkerboard_on_the_surface_and_on_its_map(tmp_path):
+    """A flat square that faces the camera: both panels have as many squares of each color, and the map keeps its size."""
+    x, y = np.meshgrid(np.linspace(-1, 1, 9), np.linspace(-1, 1, 9), indexing="ij")
+    i = (np.arange(8)[:, None] * 9 + np.arange(8)).ravel()
+    mesh = Mesh(np.stack([x.ravel(), y.ravel(), 0 * x.ravel()], axis=1), np.r_[np.c_[i, i + 9, i + 1], np.c_[i + 1, i + 9, i + 10]])
+    render(tmp_path / "a.png", mesh, uv=1e-3 * mesh.vertices[:, :2], size=480, azimuth=0, elevation=0)
+    blue = pixels(tmp_path / "a.png")[..., 2] - pixels(tmp_path / "a.png")[..., 0] > 0.2
+    halves = np.array_split(blue, 2, axis=1)
+    assert halves[0].sum() == pytest.approx(0.5 * (0.9 * 480) ** 2, rel=0.05) and halves[1].sum() == pytest.approx(halves[0].sum(), rel=0.02)
+    row = halves[0][30 + 240]
+    assert 23 <= np.count_nonzero(np.diff(row.astype(int))) <= 25               # 24 squares, every other one blue
+
+
 @pytest.mark.slow
 def test_lines_of_equal_values(tmp_path):
     """Four lines between five bands around the axis: a column of pixels crosses all of them."""

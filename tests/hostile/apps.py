@@ -30,6 +30,8 @@ ROWS = [
     bad("apps.render", "another extension than .png", "written as .png", lambda tmp: (ms.apps.render, (tmp / "a.jpg", sphere()), {})),
     bad("apps.render", "values of another length, or none that is finite", "values must be one number for each of", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"values": [1.0]})),
     bad("apps.render", "an unknown colormap", "colormap must be one of matplotlib's", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"values": sphere().vertices[:, 0], "colormap": "plain"})),
+    bad("apps.render", "texture coordinates of another shape or with NaN", "uv must be two finite numbers for each of", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"uv": np.full((42, 2), np.nan)})),
+    bad("apps.render", "texture coordinates and values", "uv is drawn for one mesh without values", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"uv": sphere().vertices[:, :2], "values": sphere().vertices[:, 0]})),
     bad("apps.render", "a size outside 300..4000", "size must be an integer from 300 to 4000", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"size": 10})),
     bad("apps.view", "an unknown `show`", "show must be one of 'plain', 'patches'", lambda tmp: (ms.apps.view, (sphere(),), {"show": "all"})),
     bad("apps.view", "a mesh without faces", "no faces: the viewer needs a surface", lambda tmp: (ms.apps.view, (ms.Mesh(np.eye(3), []),), {})),
@@ -80,5 +82,6 @@ ROWS = [
     bad("datasets.*", "unknown kind or boundary", "kind must be one of", lambda tmp: (ms.datasets.grid3d, (4, "random"), {})),
     bad("datasets.*", "a seed that is not an integer of at least 0", "seed must be an integer", lambda tmp: (ms.datasets.delaunay, (10, -1), {})),
     bad("datasets.kkt", "more constraints than unknowns", "m must be at most n, got 4", lambda tmp: (ms.datasets.kkt, (3, 4), {})),
+    bad("datasets.cube", "k below 1 or above 2000", "k must be an integer from 1 to 2000", lambda tmp: (ms.datasets.cube, (0,), {})),
     bad("datasets.icosphere", "k above 11", "k must be an integer from 0 to 11", lambda tmp: (ms.datasets.icosphere, (12,), {})),
 ]

@@ -1,9 +1,12 @@
 """Files are written completely or not at all: links, pipes, permissions, long names."""
 
+import gzip
+import io
 import os
 import stat
 import threading
 
+import numpy as np
 import pytest
 
 from meshsolve import apps, datasets
@@ -30,6 +33,30 @@ def test_the_longest_name_can_be_written(tmp_path):
         mesh = datasets.icosphere(0)
         mesh.save(path)
         assert (load_mesh(path).faces == mesh.faces).all()
+
+
+@pytest.mark.parametrize("name", ["a.ply", "a.ply.gz"])
+def test_numbers_at_vertices_keep_their_bits_in_a_ply_file(tmp_path, name):
+    """Another program reads them; load_mesh passes them over."""
+    mesh, values = datasets.icosphere(1), np.append(np.random.default_rng(0).standard_normal(40), [np.inf, np.nan])
+    mesh.save(tmp_path / name, fields={"distance": values, "index": np.arange(42)})
+    assert np.array_equal(load_mesh(tmp_path / name).vertices, mesh.vertices)
+    content = (gzip.open if name.endswith(".gz") else open)(tmp_path / name, "rb").read()
+    import trimesh
+
+    read = trimesh.load(io.BytesIO(content), file_type="ply", process=False).metadata["_ply_raw"]["vertex"]["data"]
+    assert np.array_equal(read["distance"], values, equal_nan=True) and np.array_equal(read["index"], np.arange(42))
+
+
+def test_texture_coordinates_are_written_for_each_vertex(tmp_path):
+    mesh = datasets.icosphere(1)
+    uv = mesh.vertices[:, :2] * [1, 1e-9]
+    mesh.save(tmp_path / "a.obj", uv=uv)
+    lines = [line.split() for line in (tmp_path / "a.obj").read_text().splitlines()]
+    assert np.array_equal(np.array([line[1:] for line in lines if line[0] == "vt"], float), uv)
+    assert [line[1:] for line in lines if line[0] == "f"] == [[f"{i}/{i}" for i in face + 1] for face in mesh.faces]
+    again = load_mesh(tmp_path / "a.obj")
+    assert np.array_equal(again.vertices, mesh.vertices) and np.array_equal(again.faces, mesh.faces)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="symbolic links are for administrators there")
