@@ -170,6 +170,7 @@ class Quadratic:
         x[self._fixed] = _vector(0.0 if fixed_values is None else fixed_values, len(self._fixed), "fixed_values")
         problem = _Problem(self, (b - self._A @ x)[self._free], e - self._E @ x, lo[self._free], hi[self._free])
         y, active = problem.solve(tol)
+        problem.x = np.clip(problem.x, problem.lo, problem.hi)      # an inactive bound may be passed by a rounding error
         x[self._free] = problem.x
         at = np.zeros(self.n, np.int8)
         at[self._free] = active

@@ -12,6 +12,8 @@ Cost: ARAP one factor of n rows and a solve an iteration; SLIM a refactorization
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from meshsolve.api import cholesky
@@ -28,11 +30,17 @@ ARMIJO = 1e-4           # share of the decrease that the slope predicts
 HALVINGS = 60           # of a step: then the decrease is below rounding errors
 
 
-def arap(mesh, L, uv, iterations, tol, options):
-    """(uv, energy, iterations) from a start uv (n, 2)."""
-    F = cholesky(L, pin=True, **options)
+def arap(mesh, L, uv, pins, iterations, tol, options):
+    """(uv, energy, iterations) from a start uv (n, 2). ``pins`` are None, or rows, ascending, and their images."""
+    if pins is None:
+        solve = cholesky(L, pin=True, **options).solve
+    elif len(pins[0]) == len(uv):
+        return uv, FaceRotations(mesh, options["threads"]).fit(uv), 0
+    else:
+        F = cholesky(L, fixed=pins[0], **options)
+        solve = functools.partial(F.solve, fixed_values=pins[1])
     least = ZERO * float((np.ptp(uv, axis=0) ** 2).sum())
-    return alternate(FaceRotations(mesh, options["threads"]), F.solve, uv, iterations, tol, least)
+    return alternate(FaceRotations(mesh, options["threads"]), solve, uv, iterations, tol, least)
 
 
 def slim(mesh, uv, iterations, tol, options):

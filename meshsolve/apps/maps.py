@@ -25,9 +25,11 @@ from meshsolve.mesh.cuts import cut_to_disc, require_surface
 from meshsolve.operators import cotan_laplacian, graph_laplacian
 from meshsolve.options import as_flag, as_integer, as_number, counted, one_of, thread_count
 from meshsolve.report import Report, warn
-from meshsolve.types import Array, Device
+from meshsolve.sparse.columns import as_array, as_indices
+from meshsolve.types import Array, ArrayLike, Device
 
 METHODS = ("harmonic", "lscm", "conformal", "arap", "slim")
+PINNED = ("harmonic", "lscm", "arap")               # methods that take prescribed images
 
 
 class MapReport(Report):
@@ -61,8 +63,9 @@ class MapReport(Report):
 
 @takes_arrays
 def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal", "arap", "slim"] = "lscm", *,
-                 weights: Literal["cotan", "uniform"] = "cotan", cut: bool = False, iterations: int = 100, tol: float = 1e-6,
-                 device: Device = "auto", threads: int | None = None) -> tuple[Array, MapReport]:
+                 weights: Literal["cotan", "uniform"] = "cotan", cut: bool = False, fixed: ArrayLike | None = None,
+                 fixed_uv: ArrayLike | None = None, iterations: int = 100, tol: float = 1e-6, device: Device = "auto",
+                 threads: int | None = None) -> tuple[Array, MapReport]:
     """Map a surface to the plane.
 
     Parameters
@@ -79,6 +82,11 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
         flips faces is computed again with ``"uniform"``.
     cut : bool
         Cut the surface to a disc first, along short paths: closed surfaces, holes and handles. A vertex on the cut gets several rows.
+    fixed : (f,) integers or (n,) bool, optional
+        Vertices with a prescribed image, at least two: for ``"harmonic"`` instead of the circle, for ``"lscm"`` instead of its two
+        boundary vertices, for ``"arap"`` with both. On a cut the first row of a vertex is fixed.
+    fixed_uv : (f, 2) array_like, optional
+        Their images, not all at one point.
     iterations : int
         Most iterations of ``"arap"`` and ``"slim"``.
     tol : float
@@ -90,8 +98,8 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     Returns
     -------
     uv : (n, 2) float64
-        The area of a conformal or ARAP map is that of the surface; faces keep their orientation. With ``cut`` there are more rows,
-        see ``report.vertex_of``. NaN at vertices without faces.
+        Without ``fixed`` the area of a conformal or ARAP map is that of the surface; faces keep their orientation. With ``cut`` there
+        are more rows, see ``report.vertex_of``. NaN at vertices without faces.
     report : MapReport
         ``.energy``, ``.flipped``, ``.iterations``, ``.area_sign``, ``.vertex_of``, ``.mesh``.
 
@@ -99,7 +107,8 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     ------
     InvalidInputError
         No boundary or a handle, and no ``cut``; several components; not manifold; faces not oriented alike; a face without area
-        for ``"slim"``. The message names the face or edge.
+        for ``"slim"``. The message names the face or edge. ``fixed`` without ``fixed_uv``, with fewer than two images, a vertex without
+        faces, or for another method.
     DeviceUnavailableError
         ``device="cuda"`` without a GPU.
 
@@ -129,8 +138,9 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
         whole, report.vertex_of = cut_to_disc(mesh) if cut else (mesh, np.arange(len(mesh.vertices), dtype=np.int32))
         disc, rows = _without_unreferenced(whole)
         loops = _boundary_of_disc(disc)
+        pins = _pins(fixed, fixed_uv, method, len(mesh.vertices), rows)
     with report.phase("map"):
-        uv, report.energy, report.iterations = _mapped(disc, method, weights, loops, iterations, tol, options, report)
+        uv, report.energy, report.iterations = _mapped(disc, method, weights, loops, pins, iterations, tol, options, report)
     _describe(report, disc, uv)
     report.mesh, out = whole, np.full((len(whole.vertices), 2), np.nan)
     out[rows] = uv
@@ -147,8 +157,32 @@ def _describe(report, disc, uv):
              "method='slim' flips none", MeshsolveWarning)
 
 
-def _mapped(mesh, method, weights, loops, iterations, tol, options, report):
+def _pins(fixed, fixed_uv, method, n, rows):
+    """(rows of the disc (f,) ascending, their images (f, 2)), or None."""
+    if fixed is None and fixed_uv is None:
+        return None
+    if fixed is None or fixed_uv is None:
+        raise InvalidInputError("fixed and fixed_uv must be given together")
+    if method not in PINNED:
+        raise InvalidInputError(f"fixed goes with method={', '.join(map(repr, PINNED))}, got {method!r}")
+    chosen, uv = as_indices(fixed, n), np.asarray(as_array(fixed_uv, "fixed_uv"), dtype=np.float64)
+    if uv.shape != (len(chosen), 2) or not np.isfinite(uv).all():
+        raise InvalidInputError(f"fixed_uv must be {len(chosen)} finite rows of 2, one for each fixed vertex, got shape {uv.shape}")
+    if len(chosen) < 2 or (uv == uv[0]).all():
+        raise InvalidInputError(f"fixed_uv must have at least two different points, got {counted(len(chosen), 'point')}")
+    row = np.searchsorted(rows, chosen)
+    without = rows[np.minimum(row, len(rows) - 1)] != chosen
+    if without.any():
+        raise InvalidInputError(f"a fixed vertex must have a face, vertex {chosen[without.argmax()]} has none")
+    order = np.argsort(row)
+    return row[order], uv[order]
+
+
+def _mapped(mesh, method, weights, loops, pins, iterations, tol, options, report):
     """(uv, energy or None, iterations) by one of the methods."""
+    if method == "harmonic" and pins is not None:
+        L = cotan_laplacian(mesh) if weights == "cotan" else graph_laplacian(mesh)
+        return _with_pins(L, *pins, options), None, 0
     if method == "harmonic":
         return _harmonic_map(mesh, weights, loops, options, report), None, 0
     if method == "slim":
@@ -161,9 +195,13 @@ def _mapped(mesh, method, weights, loops, iterations, tol, options, report):
         return slim(mesh, start, iterations, tol, options)
     L = cotan_laplacian(mesh)
     conformal = _conformal_energy(L, loops)
-    uv = _oriented(mesh, (_spectral if method == "conformal" else _lscm)(mesh, conformal, loops, options))
+    if pins is not None:
+        uv = _lscm(conformal, *pins, options)
+    else:
+        uv = _oriented(mesh, _spectral(mesh, conformal, loops, options) if method == "conformal" else
+                       _lscm(conformal, *_far_apart(mesh, loops[0]), options))
     if method == "arap":
-        return arap(mesh, L, uv, iterations, tol, options)
+        return arap(mesh, L, uv, pins, iterations, tol, options)
     return uv, float(0.5 * uv.T.ravel() @ (conformal @ uv.T.ravel())), 0
 
 
@@ -223,9 +261,13 @@ def _harmonic(mesh, L, loop, options):
     angle = 2 * np.pi * np.r_[0, np.cumsum(length)[:-1]] / length.sum()
     order = np.argsort(loop)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    if len(loop) == len(mesh.vertices):
-        return circle[order]
-    return cholesky(L, fixed=loop[order], **options).solve(np.zeros((len(mesh.vertices), 2)), fixed_values=circle[order])
+    return _with_pins(L, loop[order], circle[order], options)
+
+
+def _with_pins(L, rows, values, options):
+    """The solution (n, 2) of L x = 0 with prescribed rows, ascending."""
+    n = L.shape[0]
+    return values if len(rows) == n else cholesky(L, fixed=rows, **options).solve(np.zeros((n, 2)), fixed_values=values)
 
 
 def _conformal_energy(L, loops):
@@ -236,15 +278,22 @@ def _conformal_energy(L, loops):
     return sp.csr_array(sp.block_array([[L, -area], [-area.T, L]]))
 
 
-def _lscm(mesh, energy, loops, options):
-    """Two far boundary vertices are fixed."""
-    n, loop = len(mesh.vertices), loops[0]
+def _far_apart(mesh, loop):
+    """Two far boundary vertices, ascending, and their images: the first one of the loop at (0, 0), the other at (1, 0)."""
     first = loop[0]
     second = loop[np.linalg.norm(mesh.vertices[loop] - mesh.vertices[first], axis=1).argmax()]
-    rows = np.array([first, second, n + first, n + second])
+    rows = np.array([first, second])
     order = np.argsort(rows)
-    F = cholesky(energy, fixed=rows[order], **options)
-    return F.solve(np.zeros(2 * n), fixed_values=np.array([0.0, 1.0, 0.0, 0.0])[order]).reshape(2, n).T
+    return rows[order], np.array([[0.0, 0.0], [1.0, 0.0]])[order]
+
+
+def _lscm(energy, rows, values, options):
+    """The map of least conformal energy with prescribed images of some vertices, ascending."""
+    n = energy.shape[0] // 2
+    if len(rows) == n:
+        return values
+    F = cholesky(energy, fixed=np.append(rows, n + rows), **options)
+    return F.solve(np.zeros(2 * n), fixed_values=values.T.ravel()).reshape(2, n).T
 
 
 def _spectral(mesh, energy, loops, options):

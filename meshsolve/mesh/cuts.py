@@ -1,7 +1,8 @@
 """Cuts that turn a surface into a disc: a tree of edges, a tree of faces across other edges, and what remains.
 
-A surface is a disc after cuts along all edges that the tree of faces does not cross. Most of these edges are in dangling paths, which
-stay uncut. The cut follows shortest paths between the few edges in neither tree, or between two far vertices of a sphere.
+Each boundary loop counts as one vertex. A surface is a disc after cuts along all edges that the tree of faces does not cross. Most of
+these edges are in dangling paths, which stay uncut. The cut follows shortest paths between boundaries and the few edges in neither tree,
+or between two far vertices of a sphere.
 
 Sources: Erickson, Whittlesey 2005 (tree and cotree, greedy loops); Gu, Gortler, Hoppe 2002. O(n log n).
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import dijkstra, minimum_spanning_tree
+from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, boundary
@@ -61,47 +62,69 @@ def require_surface(mesh):
         raise InvalidInputError(f"faces must be oriented alike, two go along the edge ({a}, {b}) in one direction; orient them first")
 
 
+class _Skeleton:
+    """The inner edges of a surface, with each boundary loop collapsed to its lowest vertex.
+
+    Attributes
+    ----------
+    of : (n,) int64
+        The vertex to which each vertex collapses.
+    is_inner : (e,) bool
+        True for edges of two faces.
+    anchors : (b,) int64
+        Collapsed boundary loops.
+    """
+
+    def __init__(self, mesh):
+        n = len(mesh.vertices)
+        count = np.bincount(mesh.side_edges.reshape(-1), minlength=len(mesh.edges))
+        self.is_inner, rim = count == 2, mesh.edges[count == 1]
+        label = connected_components(sp.coo_array((np.ones(len(rim), np.int8), rim.T), shape=(n, n)), directed=False)[1]
+        self.of = np.unique(label, return_index=True)[1][label]
+        self.anchors = np.unique(self.of[rim])
+        self.ends = self.of[mesh.edges]
+        self.lengths = np.maximum(mesh.edge_lengths, 1e-12 * mesh.edge_lengths.max())      # csgraph takes 0 for no edge
+        edge = np.flatnonzero(self.is_inner & (self.ends[:, 0] != self.ends[:, 1]))
+        key = self._keys(*self.ends[edge].T)
+        order = np.lexsort((self.lengths[edge], key))
+        self._key, first = np.unique(key[order], return_index=True)     # the shortest edge of each pair
+        self._edge = edge[order[first]]
+
+    def _keys(self, i, j):
+        return np.minimum(i, j) * len(self.of) + np.maximum(i, j)
+
+    def paths(self, root):
+        """Shortest paths: (distance (n,), vertex before each or a negative number (n,), edge to it or -1 (n,))."""
+        n = len(self.of)
+        graph = sp.csr_array((self.lengths[self._edge], np.divmod(self._key, n)), shape=(n, n))
+        distance, before = dijkstra(graph, directed=False, indices=root, return_predecessors=True)
+        edge, reached = np.full(n, -1), np.flatnonzero(before >= 0)
+        edge[reached] = self._edge[np.searchsorted(self._key, self._keys(reached, before[reached].astype(np.int64)))]
+        return distance, before, edge
+
+
 def _seam(mesh):
     """The edges to cut."""
-    count = np.bincount(mesh.side_edges.reshape(-1), minlength=len(mesh.edges))
-    length = np.maximum(mesh.edge_lengths, mesh.edge_lengths.max() * 1e-12)         # csgraph takes 0 for no edge
-    cost = np.where(count == 2, length, length * 1e-9)                               # along a boundary nothing is cut
-    root = int(mesh.edges[(count == 1).argmax(), 0])
-    distance, before = _paths(mesh, cost, root)
-    in_tree = _edges_between(mesh, np.flatnonzero(before >= 0), before)
-    crossed = _cotree(mesh, np.where(count == 2, ~in_tree, False), distance)
-    left = np.flatnonzero(~in_tree & ~crossed)              # 2 for each handle, and 1 for each boundary
-    seam = np.zeros(len(mesh.edges), bool)
-    if len(left) == 0:
-        return _path_of_a_sphere(mesh, cost, distance)
-    seam[left] = True
-    seam |= _ancestors(mesh, np.unique(mesh.edges[left]), before)
-    return np.flatnonzero(_pruned(mesh, seam | (count == 1)) & (count == 2))
+    skeleton = _Skeleton(mesh)
+    root = skeleton.anchors[0] if len(skeleton.anchors) else mesh.faces[0, 0]
+    distance, before, edge = skeleton.paths(root)
+    outside_tree = skeleton.is_inner.copy()
+    outside_tree[edge[edge >= 0]] = False
+    loop = distance[skeleton.ends].sum(axis=1) + skeleton.lengths
+    left = np.flatnonzero(outside_tree & ~_cotree(mesh, outside_tree, loop))       # two for each handle
+    if len(left) == 0 and len(skeleton.anchors) == 0:
+        return _path_of_a_sphere(mesh, skeleton, distance)
+    needed = np.unique(np.append(skeleton.ends[left], skeleton.anchors))
+    return _pruned(skeleton, np.append(left, edge[_before_root(needed, before)]))
 
 
-def _paths(mesh, cost, root):
-    """Shortest paths from a vertex: (distances (n,), vertex before each (n,) or a negative number)."""
-    n = len(mesh.vertices)
-    graph = sp.csr_array((cost, mesh.edges.T), shape=(n, n))
-    return dijkstra(graph, directed=False, indices=root, return_predecessors=True)
-
-
-def _edges_between(mesh, vertices, before):
-    """(e,) True for the edges from these vertices to those before them."""
-    n = len(mesh.vertices)
-    pairs = np.sort(np.stack([vertices, before[vertices]]), axis=0).astype(np.int64)
-    found = np.zeros(len(mesh.edges), bool)
-    found[np.searchsorted(mesh.edges[:, 0].astype(np.int64) * n + mesh.edges[:, 1], pairs[0] * n + pairs[1])] = True
-    return found
-
-
-def _cotree(mesh, may_cross, distance):
+def _cotree(mesh, may_cross, loop):
     """(e,) True for the edges that a spanning tree of the faces crosses: those whose loops through the root are long."""
     m, side = len(mesh.faces), mesh.side_edges.reshape(-1)
     order = np.argsort(side, kind="stable")
     pairs = order[may_cross[side[order]]].reshape(-1, 2)    # the two sides of each edge
     edge, faces = side[pairs[:, 0]], np.sort(pairs // 3, axis=1)
-    longest = np.argsort(-(distance[mesh.edges[edge]].sum(axis=1) + mesh.edge_lengths[edge]), kind="stable")
+    longest = np.argsort(-loop[edge], kind="stable")
     edge, faces = edge[longest], faces[longest]
     once = np.sort(np.unique(faces[:, 0] * m + faces[:, 1], return_index=True)[1])       # two faces may have two common edges
     tree = minimum_spanning_tree(sp.csr_array((np.arange(1.0, len(once) + 1), faces[once].T), shape=(m, m)))
@@ -110,40 +133,38 @@ def _cotree(mesh, may_cross, distance):
     return crossed
 
 
-def _ancestors(mesh, vertices, before):
-    """(e,) True for the edges of the tree between these vertices and the root."""
-    seen = np.zeros(len(mesh.vertices), bool)
+def _before_root(vertices, before):
+    """The vertices on the paths from these to the root, without the root."""
+    seen = np.zeros(len(before), bool)
     while len(vertices):
         seen[vertices] = True
         vertices = np.unique(before[vertices[before[vertices] >= 0]])
         vertices = vertices[~seen[vertices]]
-    return _edges_between(mesh, np.flatnonzero(seen & (before >= 0)), before)
+    return np.flatnonzero(seen & (before >= 0))
 
 
-def _pruned(mesh, kept):
-    """(e,) the kept edges without paths that end at a vertex of one kept edge."""
-    edges = np.flatnonzero(kept)
+def _pruned(skeleton, edges):
+    """The edges without paths that end at a vertex of one edge, unless it is a boundary."""
     while len(edges):
-        degree = np.bincount(mesh.edges[edges].ravel())
-        stays = (degree[mesh.edges[edges]] > 1).all(axis=1)
+        ends = skeleton.ends[edges]
+        degree = np.bincount(np.append(ends.ravel(), np.repeat(skeleton.anchors, 2)))
+        stays = (degree[ends] > 1).all(axis=1)
         if stays.all():
             break
         edges = edges[stays]
-    out = np.zeros(len(kept), bool)
-    out[edges] = True
-    return out
+    return edges
 
 
-def _path_of_a_sphere(mesh, cost, distance):
+def _path_of_a_sphere(mesh, skeleton, distance):
     """The edges of a shortest path of at least two edges between two far vertices."""
-    start = int(np.where(np.isfinite(distance), distance, -1).argmax())
-    distance, before = _paths(mesh, cost, start)
-    end = int(np.where(np.isfinite(distance), distance, -1).argmax())
-    path = _ancestors(mesh, np.array([end]), before)
-    if path.sum() == 1:                                     # both sides of a single edge are the same edge of the cut mesh
-        at_end = (mesh.edges == end).any(axis=1) & ~path
-        path[at_end.argmax()] = True
-    return np.flatnonzero(path)
+    start = np.where(np.isfinite(distance), distance, -1).argmax()
+    distance, before, edge = skeleton.paths(start)
+    end = np.where(np.isfinite(distance), distance, -1).argmax()
+    path = edge[_before_root(np.array([end]), before)]
+    if len(path) == 1:                                      # both sides of a single edge would be the same edge of the cut mesh
+        others = np.flatnonzero((mesh.edges == end).any(axis=1))
+        path = np.append(path, others[others != path[0]][0])
+    return path
 
 
 def _split(mesh, seam):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import meshsolve as ms
+from meshsolve.mesh.measures import corner_angles
 
 METHODS = ("lscm", "conformal", "arap")
 ALL = ("harmonic", *METHODS, "slim")
@@ -183,6 +184,62 @@ def test_a_harmonic_map_that_flips_is_repeated_with_uniform_weights():
     assert np.array_equal(uv, ms.apps.parameterize(mesh, method="harmonic", weights="uniform")[0])
 
 
+def test_prescribed_images():
+    """A flat patch whose corners are prescribed where a similarity takes them: the map is that similarity."""
+    mesh, corners = grid(), [8, 0, 125]
+    to = lambda x: 3 * x[:, :2] @ np.array([[0.6, 0.8], [-0.8, 0.6]]) + [5, 7]
+    for method in ("lscm", "arap"):
+        uv, report = ms.apps.parameterize(ms.Mesh(mesh.vertices * (3 if method == "arap" else 1), mesh.faces), method=method, fixed=corners,
+                                          fixed_uv=to(mesh.vertices[corners]))
+        assert abs(uv - to(mesh.vertices)).max() < 1e-9 and len(report.flipped) == 0
+    rim = mesh.boundary_vertices[::-1]
+    for weights in ("cotan", "uniform"):
+        uv, _ = ms.apps.parameterize(mesh, method="harmonic", weights=weights, fixed=rim, fixed_uv=to(mesh.vertices[rim]))
+        assert abs(uv - to(mesh.vertices)).max() < (1e-9 if weights == "cotan" else 0.2)
+    sphere = ms.datasets.icosphere(1)
+    uv, report = ms.apps.parameterize(sphere, cut=True, fixed=[0, 3], fixed_uv=[[0, 0], [2, 1]])
+    assert uv[0].tolist() == [0, 0] and uv[3].tolist() == [2, 1] and len(uv) > 42
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"fixed": [0, 1]}, "together"), ({"fixed_uv": [[0, 0], [1, 1]]}, "together"), ({"fixed": [0], "fixed_uv": [[0, 0]]}, "two different"),
+    ({"fixed": [0, 1], "fixed_uv": [[1, 0], [1, 0]]}, "two different"), ({"fixed": [0, 1], "fixed_uv": [[1, 0]]}, "2 finite rows"),
+    ({"fixed": [0, 1], "fixed_uv": [[1, 0], [np.nan, 0]]}, "2 finite rows"), ({"fixed": [0, 0], "fixed_uv": [[1, 0], [0, 0]]}, "more than once"),
+    ({"fixed": [0, 999], "fixed_uv": [[1, 0], [0, 0]]}, "outside"), ({"method": "slim", "fixed": [0, 1], "fixed_uv": [[1, 0], [0, 0]]}, "fixed goes with")])
+def test_bad_images(options, message):
+    with pytest.raises(ms.InvalidInputError, match=message):
+        ms.apps.parameterize(grid(), **options)
+    mesh = grid()
+    if message == "outside":
+        with pytest.warns(ms.MeshsolveWarning, match="without faces"), pytest.raises(ms.InvalidInputError, match="vertex 126 has none"):
+            ms.apps.parameterize(ms.Mesh(np.vstack([mesh.vertices, [[0, 0, 1]]]), mesh.faces), fixed=[0, 126], fixed_uv=np.eye(2))
+
+
+def test_a_half_sphere_maps_conformally():
+    """Angles are kept to the order of the edge length, as by the stereographic projection."""
+    error = []
+    for level in (2, 3, 4):
+        sphere = ms.datasets.icosphere(level)
+        half = ms.Mesh(sphere.vertices, sphere.faces[(sphere.vertices[sphere.faces, 2] > -1e-9).all(axis=1)])
+        with pytest.warns(ms.MeshsolveWarning, match="without faces"):
+            uv, _ = ms.apps.parameterize(half, method="conformal")
+        angle = lambda x: corner_angles(x, half.faces)
+        error.append(abs(angle(np.c_[uv, 0 * uv[:, 0]]) - angle(half.vertices)).mean())
+    assert error[0] < 0.06 and error[1] < 0.6 * error[0] and error[2] < 0.6 * error[1]
+
+
+def test_a_cone_unrolls():
+    """The lateral surface of a cone, cut along a ruling: developable, so that lengths are kept by all methods but one."""
+    r, turns = np.meshgrid(np.linspace(0.3, 1, 7), np.linspace(0, 2 * np.pi, 24, endpoint=False), indexing="ij")
+    x = np.stack([r * np.cos(turns), r * np.sin(turns), 2 * r], -1).reshape(-1, 3)
+    i, j = np.meshgrid(np.arange(6), np.arange(24), indexing="ij")
+    at = lambda di, dj: ((i + di) * 24 + (j + dj) % 24).ravel()
+    mesh = ms.Mesh(x, np.vstack([np.stack([at(0, 0), at(1, 0), at(1, 1)], 1), np.stack([at(0, 0), at(1, 1), at(0, 1)], 1)]))
+    for method in ("lscm", "conformal", "arap", "slim"):
+        uv, report = ms.apps.parameterize(mesh, method=method, cut=True, iterations=500, tol=1e-13)
+        assert np.allclose(side_lengths(uv, report.mesh.faces), side_lengths(x, mesh.faces), rtol=1e-3) and len(uv) == len(x) + 7
+
+
 @pytest.mark.parametrize("unit", [1e-4, 1e5])
 @pytest.mark.parametrize("shape", [None, cylinder])
 def test_slim_of_a_developable_surface_is_an_isometry(unit, shape):
@@ -310,6 +367,25 @@ def test_a_component_without_a_handle():
     for bad in (np.zeros((1, 3)), np.full((2, 3), np.nan)):
         with pytest.raises(ms.InvalidInputError, match="positions must"):
             D.move(bad)
+
+
+def test_the_bilaplacian_reproduces_linear_functions():
+    """With two rings held at the boundary of a flat patch."""
+    mesh = grid(12, 10)
+    rim = mesh.boundary_vertices
+    ring = np.unique(np.r_[rim, mesh.edges[np.isin(mesh.edges, rim).any(axis=1)].ravel()])
+    at = mesh.vertices @ np.array([[1, 0.2, 0.3], [-0.4, 1.5, 0.7], [0, 0, 1]])
+    moved = ms.apps.Deformation(mesh, ring, method="bilaplacian").move(at[ring])
+    assert abs(moved.vertices - at).max() < 1e-9
+
+
+def test_weights_without_active_bounds_are_cubic():
+    """A path with L M^-1 L: between two handles that also hold their neighbors the weight is a cubic polynomial."""
+    n = 21
+    L = ms.datasets.grid2d(n, 1)
+    x, info = ms.Quadratic(L @ L, fixed=[0, 1, n - 2, n - 1]).minimize(np.zeros(n), fixed_values=[1, 1, 0, 0], lower=-1, upper=2)
+    t = np.arange(n)
+    assert abs(np.polyval(np.polyfit(t[1:-1], x[1:-1], 3), t[1:-1]) - x[1:-1]).max() < 1e-9 and not info.active.any()
 
 
 def test_skinning_weights_share_the_surface():

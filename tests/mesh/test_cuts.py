@@ -30,13 +30,22 @@ def cylinder():
     return ms.Mesh(mesh.vertices, mesh.faces[(mesh.faces >= 8).all(axis=1)])
 
 
+def cone(rings=5, around=12):
+    """Rings of different lengths: paths along the short boundary are cheaper than along the long one."""
+    mesh = torus(rings + 1, around)
+    ring = np.arange(len(mesh.vertices)) // around
+    angle = 2 * np.pi * np.arange(len(mesh.vertices)) / around
+    x = np.stack([(1 + ring) * np.cos(angle), (1 + ring) * np.sin(angle), 3.0 * ring], 1)
+    return ms.Mesh(x, mesh.faces[np.ptp(ring[mesh.faces], axis=1) < 2])
+
+
 def without(mesh, faces):
     return ms.Mesh(mesh.vertices, np.delete(mesh.faces, faces, axis=0))
 
 
 TETRAHEDRON = ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
 SURFACES = {"sphere": (ms.datasets.icosphere(2), None), "tetrahedron": (TETRAHEDRON, 1), "torus": (torus(), 21),
-            "torus with holes": (without(torus(), [5, 60, 130]), None), "cylinder": (cylinder(), None),
+            "torus with holes": (without(torus(), [5, 60, 130]), None), "cylinder": (cylinder(), None), "cone": (cone(), 6),
             "double torus": (double_torus(), None), "disc": (without(ms.datasets.icosphere(1), [3]), 0),
             "triangle": (ms.Mesh(np.eye(3), [[0, 1, 2]]), 0)}
 
@@ -51,6 +60,23 @@ def test_the_result_is_a_disc(name):
     n = len(mesh.vertices)
     assert np.array_equal(vertex_of[disc.faces], mesh.faces) and np.array_equal(vertex_of[:n], np.arange(n))
     assert np.array_equal(disc.vertices, mesh.vertices[vertex_of]) and (copies is None or len(vertex_of) == n + copies)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_holes(seed):
+    """A double torus or a sphere of random edge lengths without the faces around some vertices."""
+    rng, mesh = np.random.default_rng(seed), double_torus() if seed % 2 else ms.datasets.icosphere(3)
+    taken, cut = np.zeros(len(mesh.vertices), bool), np.zeros(len(mesh.faces), bool)
+    for v in rng.permutation(len(mesh.vertices))[:40]:
+        star = (mesh.faces == v).any(axis=1)
+        if not taken[mesh.faces[star]].any():
+            taken[mesh.faces[star]] = True
+            cut |= star
+    mesh = without(ms.Mesh(mesh.vertices * rng.uniform(0.5, 2, (len(mesh.vertices), 1)), mesh.faces), cut)
+    disc, vertex_of = cut_to_disc(mesh)
+    used = np.unique(disc.faces)
+    assert len(mesh.boundary_loops()) > 3 and len(disc.boundary_loops()) == 1 and disc.is_manifold
+    assert len(used) - len(disc.edges) + len(disc.faces) == 1 and np.array_equal(vertex_of[disc.faces], mesh.faces)
 
 
 def test_seams_are_short():
