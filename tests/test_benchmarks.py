@@ -581,6 +581,20 @@ def test_parac_results_are_measured_and_written(tmp_path, monkeypatch, capsys):
         assert bars["tiny, amd: factor, ns per entry of G"] == bound
 
 
+def test_tasks_on_graphs_are_compared_with_other_libraries(tmp_path, capsys, monkeypatch):
+    from benchmarks import graphs
+
+    out, weights = tmp_path / "graphs.json", graphs.weights
+    assert graphs.main(["--sizes", "600", "--kinds", "road", "neighbors", "--out", str(out)]) == 0
+    run = json.loads(out.read_text())
+    assert [row["graph"] for row in run["rows"]] == ["road", "neighbors"] and "neighbors" in capsys.readouterr().out
+    assert all(row["n"] == 600 and row["difference"] < graphs.WRONG and {"embedding", "labels", "resistances"} <= row["seconds"].keys()
+               for row in run["rows"])
+    monkeypatch.setattr(graphs, "peer_tasks", lambda W: {"pagerank of peer": lambda: np.ones(W.shape[0])})
+    with pytest.raises(RuntimeError, match="results differ by"):
+        graphs.measure(weights("road", 300))
+
+
 def test_updates_are_compared_with_cholmod(tmp_path, capsys):
     from benchmarks import updates
 
