@@ -106,9 +106,12 @@ def spectral_embedding(graph: MeshLike | Matrix, k: int = 2, *, normalized: bool
     """
     L = graph_laplacian(graph, "auto")
     n, k = L.shape[0], as_integer(k, "k")
-    rank = np.count_nonzero(L.diagonal()) if as_flag(normalized, "normalized") else n
-    if k > rank - 2:
-        raise InvalidInputError(f"k must be at most the number of vertices with edges minus 2, {rank - 2}, got {k}")
+    with_edges = np.count_nonzero(L.diagonal())
+    if with_edges == 0:
+        raise InvalidInputError("the graph has no edge of positive weight: it has no embedding")
+    most = (with_edges if as_flag(normalized, "normalized") else n) - 2
+    if k > most:
+        raise InvalidInputError(f"k must be at most {most}, the number of vertices{' with edges' if normalized else ''} minus 2, got {k}")
     count = components_of(L)[0]
     if count > 1:
         warn(f"the graph has {counted(count, 'component')}: the first coordinates only separate these; embed each component alone",
@@ -174,6 +177,7 @@ def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayL
     fixed = as_indices(fixed, n)
     if not 0 < len(fixed) < n:
         raise InvalidInputError(f"fixed must name some of the {counted(n, 'vertex')} and leave some to label, got {len(fixed)}")
+    L.data /= L.data.max(initial=0.0) or 1.0                # labels do not depend on the unit of the weights
     classes, number = np.unique(_checked_labels(labels, fixed, n), return_inverse=True)
     reached = _reached(L, fixed)
     one_hot = np.zeros((len(fixed), len(classes)))
@@ -286,6 +290,9 @@ def pagerank(graph: MeshLike | Matrix, personalization: ArrayLike | None = None,
     jumps, shape = as_rhs(np.ones(n) if personalization is None else personalization, n, "personalization")
     jumps = _distribution(jumps)
     degree = L.diagonal() + loops
+    unit = degree.max() or 1.0                              # ranks do not depend on the unit of the weights
+    L.data /= unit
+    degree /= unit
     isolated = degree == 0
     # D - a W = a L + (1 - a) D, which has no negative row sums in rounding either
     A = damping * L + sp.diags_array((1 - damping) * degree + isolated)

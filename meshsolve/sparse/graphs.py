@@ -79,6 +79,10 @@ def _of_igraph(G):
 
 
 def _of_edges(edges, name):
+    if isinstance(edges, list) and len({len(edge) for edge in edges}) > 1:
+        k = next(k for k, edge in enumerate(edges) if len(edge) != len(edges[0]))
+        raise InvalidInputError(f"{name}: edge {k} has {len(edges[k])} numbers, edge 0 has {len(edges[0])}. Give all edges a weight, "
+                                "or none")
     given = as_array(edges, name)
     if given.dtype.kind not in "fiu":
         raise InvalidInputError(f"{name} must be a list of edges (i, j) or (i, j, weight) of numbers, got {given.dtype}: {NO_MATRIX}")

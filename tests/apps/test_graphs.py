@@ -51,6 +51,17 @@ def test_normalized_laplacian_of_any_scale():
         assert np.allclose(ms.normalized_laplacian(W * scale).toarray(), N, atol=1e-14)
 
 
+@pytest.mark.parametrize("scale", [1e-310, 1e-150, 1e150, 1e300])
+def test_results_do_not_depend_on_the_unit_of_weights(scale):
+    W = weighted()[1]
+    tolerance = 1e-9 if scale > 1e-300 else 1e-6                        # such weights have few digits, and resistances are infinite
+    tasks = (lambda W: ms.apps.pagerank(W)[0], lambda W: ms.apps.label_propagation(W, [3, 30], [0, 1])[1],
+             lambda W: abs(ms.apps.spectral_embedding(W, 2)[1] * np.sqrt(W.sum())),
+             lambda W: ms.apps.effective_resistances(ms.graph_laplacian(W, "values"))[0] * W.max())
+    for task in tasks if scale > 1e-300 else tasks[:2]:
+        np.testing.assert_allclose(task(W * scale), task(W), rtol=tolerance, atol=tolerance)
+
+
 # ---- spectral embedding -------------------------------------------------------------------------------------------------
 
 
