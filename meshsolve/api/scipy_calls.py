@@ -28,7 +28,7 @@ from meshsolve.errors import MeshsolveError, SingularMatrixError
 from meshsolve.factor.lu import LUFactor
 from meshsolve.options import one_of, thread_count
 from meshsolve.sparse.columns import as_array
-from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
+from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix, Trans
 
 TRANS = ("N", "T", "H")
 _options: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("meshsolve_scipy_solver", default=None)
@@ -190,12 +190,12 @@ class SuperluFactor:
         self.shape, self.dtype, self.factor = A.shape, A.dtype, factor
         self._matrix, self._construct, self._threads = A, construct, threads
 
-    def solve(self, rhs: ArrayLike, trans: str = "N") -> np.ndarray:
+    def solve(self, rhs: ArrayLike, trans: Trans = "N") -> np.ndarray:
         """Solve A x = rhs, A^T x = rhs (``"T"``) or A^H x = rhs (``"H"``); rhs is (n,) or (n, k)."""
         one_of(trans, "trans", TRANS)
-        rhs = as_array(rhs, "rhs")
-        x = self.factor.solve(rhs, trans=trans) if isinstance(self.factor, LUFactor) else self.factor.solve(rhs)
-        return x.astype(np.result_type(self.dtype, np.complex64) if rhs.dtype.kind == "c" else self.dtype, copy=False)
+        b = as_array(rhs, "rhs")
+        x = self.factor.solve(b, trans=trans) if isinstance(self.factor, LUFactor) else self.factor.solve(b)
+        return x.astype(np.result_type(self.dtype, np.complex64) if b.dtype.kind == "c" else self.dtype, copy=False)
 
     @functools.cached_property
     def _lu(self):

@@ -174,15 +174,15 @@ def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayL
     """
     L = graph_laplacian(graph, "auto")
     n = L.shape[0]
-    fixed = as_indices(fixed, n)
-    if not 0 < len(fixed) < n:
-        raise InvalidInputError(f"fixed must name some of the {counted(n, 'vertex')} and leave some to label, got {len(fixed)}")
+    known = as_indices(fixed, n)
+    if not 0 < len(known) < n:
+        raise InvalidInputError(f"fixed must name some of the {counted(n, 'vertex')} and leave some to label, got {len(known)}")
     L.data /= L.data.max(initial=0.0) or 1.0                # labels do not depend on the unit of the weights
-    classes, number = np.unique(_checked_labels(labels, fixed, n), return_inverse=True)
-    reached = _reached(L, fixed)
-    one_hot = np.zeros((len(fixed), len(classes)))
-    one_hot[np.arange(len(fixed)), number] = 1
-    X, info = _harmonic(L, fixed, one_hot[:, 1:], reached, {"rtol": rtol, "device": device, "threads": threads})
+    classes, number = np.unique(_checked_labels(labels, known, n), return_inverse=True)
+    reached = _reached(L, known)
+    one_hot = np.zeros((len(known), len(classes)))
+    one_hot[np.arange(len(known)), number] = 1
+    X, info = _harmonic(L, known, one_hot[:, 1:], reached, {"rtol": rtol, "device": device, "threads": threads})
     probabilities = np.concatenate([1 - X.sum(axis=1, keepdims=True), X], axis=1).clip(0, 1)
     probabilities[~reached] = 0
     if as_flag(balance, "balance"):
