@@ -23,7 +23,7 @@ import time
 RESULTS = pathlib.Path(__file__).parent / "results"
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MESHSOLVE_NUM_THREADS")
 STOLEN = 0.02                   # share of a round's time above which stolen CPU time invalidates the round
-LIBRARIES = ("meshsolve", "numpy", "scipy", "libigl", "pymetis", "pypardiso", "mkl", "cholespy")
+LIBRARIES = ("meshsolve", "numpy", "scipy", "libigl", "pymetis", "pypardiso", "mkl", "cholespy", "potpourri3d", "osqp")
 
 
 class Stopwatch:
@@ -126,6 +126,22 @@ def _status(field):
 def thread_environment(threads):
     """The environment of a process in which every library uses ``threads`` threads."""
     return {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), "MKL_DYNAMIC": "FALSE"}
+
+
+def child(module, task, threads, limit):
+    """The dict that ``python -m module`` prints for a task, given as JSON on its standard input.
+
+    Returns ``{"failed": reason}`` if it crashes, with ``stopped`` if it takes longer than ``limit`` seconds.
+    """
+    try:
+        done = subprocess.run([sys.executable, "-m", module], input=json.dumps(task), text=True, capture_output=True,
+                              cwd=pathlib.Path(__file__).parents[1], env=thread_environment(threads), timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"no result after {limit:g} s", "stopped": limit}
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        return {"failed": reason[0]}
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @contextlib.contextmanager

@@ -11,14 +11,12 @@ import ctypes
 import gc
 import hashlib
 import json
-import pathlib
-import subprocess
 import sys
 
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.measure import PeakMemory, Stopwatch, thread_environment
+from benchmarks.measure import PeakMemory, Stopwatch, child
 
 
 def measure(solver, system, perm=None, threads=1, again=3, timeout=600):
@@ -27,16 +25,7 @@ def measure(solver, system, perm=None, threads=1, again=3, timeout=600):
     Returns the worker's dict, or ``{"failed": reason}`` if it crashed or took longer than ``timeout`` seconds.
     """
     task = {"solver": solver, "system": str(system), "perm": None if perm is None else str(perm), "again": again}
-    try:
-        done = subprocess.run([sys.executable, "-m", "benchmarks.worker"], input=json.dumps(task), text=True,
-                              capture_output=True, cwd=pathlib.Path(__file__).parents[1], env=thread_environment(threads),
-                              timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"no result after {timeout} s"}
-    if done.returncode:
-        reason = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        return {"failed": reason[0]}
-    return json.loads(done.stdout.splitlines()[-1])
+    return child("benchmarks.worker", task, threads, timeout)
 
 
 def run(solver, system, perm=None, again=3):
