@@ -47,7 +47,7 @@ class QuadraticInfo:
     ----------
     converged : bool
         ``kkt_residual`` is at most ``tol``.
-    kkt_residual : float
+    kkt_residual : float or (k,) float64
         Largest violation of the optimality conditions, relative to the largest of b and A x: gradient on free rows, its sign at active
         bounds, bounds, equalities.
     iterations : int
@@ -61,7 +61,7 @@ class QuadraticInfo:
     """
 
     converged: bool
-    kkt_residual: float
+    kkt_residual: float | Array
     iterations: int
     active: Array
     multipliers: Array
@@ -109,12 +109,10 @@ class Quadratic:
         self._threads = thread_count(threads)
         M = as_symmetric(A, threads=self._threads)
         self._A, self.n, self._device = M.to_scipy(), M.n, choose(device, M.n)
-        free = np.ones(M.n, bool)
-        if fixed is not None:
-            free[as_indices(fixed, M.n)] = False
-        if not free.any():
+        self._fixed = as_indices([] if fixed is None else fixed, M.n)
+        self._free = np.delete(np.arange(M.n), self._fixed)
+        if len(self._free) == 0:
             raise InvalidInputError("fixed must leave a row free, got all of them")
-        self._free, self._fixed = np.flatnonzero(free), np.flatnonzero(~free)
         self._E = _equalities(Aeq, M.n)
         self._block = _with_diagonal(self._A[self._free][:, self._free])
         self._rows = np.repeat(np.arange(len(self._free)), np.diff(self._block.indptr))
@@ -128,10 +126,11 @@ class Quadratic:
 
         Parameters
         ----------
-        b : (n,) array_like
-        fixed_values : (f,) array_like or number, optional
-            Values of the fixed rows, ascending; default 0. Bounds do not apply to them.
-        beq : (m,) array_like, optional
+        b : (n,) or (n, k) array_like
+            Each column is a problem.
+        fixed_values : number, (f,) or (f, k) array_like, optional
+            Values of the fixed rows in the order of ``fixed``; default 0. Bounds do not apply to them.
+        beq : number, (m,) or (m, k) array_like, optional
             Right-hand sides of the equalities; default 0.
         lower, upper : (n,) array_like or number, optional
             Bounds; -inf and inf do not bound a row. Equal bounds fix a value.
@@ -140,13 +139,14 @@ class Quadratic:
 
         Returns
         -------
-        x : (n,) float64
+        x : array of b's shape
         info : QuadraticInfo
+            For (n, k) columns ``kkt_residual`` is (k,), ``active`` (n, k), ``multipliers`` (m, k), ``iterations`` their sum.
 
         Raises
         ------
         InvalidInputError
-            A shape does not fit, NaN, ``lower`` above ``upper``, a lower bound of inf or an upper one of -inf (names the row).
+            A shape does not fit; NaN; ``lower`` above ``upper``, a lower bound of inf or an upper one of -inf (names the row).
         NotPositiveDefiniteError
             A is not positive definite on the free rows, or on the null space of ``Aeq`` in them, and nothing bounds x: ``.column``.
         SingularMatrixError
@@ -157,7 +157,10 @@ class Quadratic:
         ConvergenceWarning
             ``tol`` was not reached: no point may satisfy bounds and equalities.
         """
-        b, e = _vector(b, self.n, "b"), _vector(0.0 if beq is None else beq, self._E.shape[0], "beq")
+        b = as_array(b, "b")
+        k = b.shape[1] if b.ndim == 2 else 1
+        columns = [_columns(given, rows, k, name) for given, rows, name in (
+            (b, self.n, "b"), (fixed_values, len(self._fixed), "fixed_values"), (beq, self._E.shape[0], "beq"))]
         lo, hi = (_bound(x, self.n, name, default) for x, name, default in ((lower, "lower", -np.inf), (upper, "upper", np.inf)))
         if (lo > hi).any():
             k = int((lo > hi).argmax())
@@ -166,8 +169,14 @@ class Quadratic:
             k = int(((lo == np.inf) | (hi == -np.inf)).argmax())
             raise InvalidInputError(f"the bounds of row {k} must leave a finite number, they are {lo[k]:.6g} and {hi[k]:.6g}: "
                                     "give -inf for no lower bound, inf for no upper one")
-        tol, x = as_number(tol, "tol", above=True), np.zeros(self.n)
-        x[self._fixed] = _vector(0.0 if fixed_values is None else fixed_values, len(self._fixed), "fixed_values")
+        tol = as_number(tol, "tol", above=True)
+        solved = [self._minimized(*column, lo, hi, tol) for column in zip(*columns, strict=True)]
+        return solved[0] if b.ndim == 1 else _together(solved, self.n, self._E.shape[0])
+
+    def _minimized(self, b, fixed_values, e, lo, hi, tol):
+        """(x, info) of one problem."""
+        x = np.zeros(self.n)
+        x[self._fixed] = fixed_values
         problem = _Problem(self, (b - self._A @ x)[self._free], e - self._E @ x, lo[self._free], hi[self._free])
         y, active = problem.solve(tol)
         problem.x = np.clip(problem.x, problem.lo, problem.hi)      # an inactive bound may be passed by a rounding error
@@ -396,13 +405,29 @@ def _dependent_row(E):
     return int((distance <= DEPENDENT).argmax()) if (distance <= DEPENDENT).any() else -1
 
 
-def _vector(x, n, name):
-    """(n,) float64 from a vector or a number, all finite."""
-    x = np.asarray(as_array(x, name) if np.ndim(x) else x, dtype=np.float64)
-    if x.shape not in ((), (n,)) or not np.isfinite(x).all():
-        raise InvalidInputError(f"{name} must be a number or {n} finite numbers, got shape {x.shape}" if x.shape not in ((), (n,)) else
-                                f"{name} must be finite")
-    return np.broadcast_to(x, n).copy()
+def _columns(x, n, k, name):
+    """k rows of n finite float64 values from a number, a vector or an (n, k) array; None is 0."""
+    x = np.asarray(0.0 if x is None else as_array(x, name) if np.ndim(x) else x, dtype=np.float64)
+    if x.shape not in ((), (n,), (n, k)):
+        raise InvalidInputError(f"{name} must be a number, {n} numbers, or {n} rows of {k}, got shape {x.shape}")
+    if not np.isfinite(x).all():
+        raise InvalidInputError(f"{name} must be finite")
+    return list(np.broadcast_to(x.T if x.ndim == 2 else x, (k, n)).copy())
+
+
+def _together(solved, n, m):
+    """(x (n, k), info) of the columns."""
+    infos = [info for _, info in solved]
+    report = Report()
+    for info in infos:
+        report.merge(info.report)
+    failed = [info.reason for info in infos if not info.converged]
+    active, multipliers = np.zeros((n, len(solved)), np.int8), np.zeros((m, len(solved)))
+    x = np.zeros((n, len(solved)))
+    for k, (column, info) in enumerate(solved):
+        x[:, k], active[:, k], multipliers[:, k] = column, info.active, info.multipliers
+    return x, QuadraticInfo(not failed, np.array([info.kkt_residual for info in infos]), sum(info.iterations for info in infos), active,
+                            multipliers, failed[0] if failed else "converged", report)
 
 
 def _bound(x, n, name, default):

@@ -63,12 +63,8 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, device: Device = "au
     if not (mass > 0).all():
         raise InvalidInputError(f"each vertex must have a face of positive area, vertex {int((mass <= 0).argmax())} has none")
     L = cotan_laplacian(mesh)
-    order = np.argsort(chosen)
-    quadratic = Quadratic(sp.csr_array(L @ sp.diags_array(1 / mass) @ L), fixed=chosen[order], device=device, threads=threads)
-    W = np.empty((n, len(chosen)))
-    for column in range(len(chosen)):
-        values = (order == column).astype(np.float64)
-        W[:, column], _ = quadratic.minimize(np.zeros(n), fixed_values=values, lower=0.0, upper=1.0)
+    quadratic = Quadratic(sp.csr_array(L @ sp.diags_array(1 / mass) @ L), fixed=chosen, device=device, threads=threads)
+    W, _ = quadratic.minimize(np.zeros((n, len(chosen))), fixed_values=np.eye(len(chosen)), lower=0.0, upper=1.0)
     total = W.sum(axis=1, keepdims=True)
     if (total <= 0).any():
         raise InvalidInputError(f"no handle reaches vertex {int((total[:, 0] <= 0).argmax())}: add one near it")

@@ -83,7 +83,7 @@ def test_many_problems_share_one_analysis():
 
 @pytest.mark.parametrize(("make", "ask", "error"), [
     ({}, {"lower": 1, "upper": 0}, "row 0"), ({}, {"lower": np.nan}, "lower"), ({}, {"lower": np.zeros(3)}, "lower"), ({}, {"b": np.full(300, np.nan)}, "b "),
-    ({}, {"b": np.zeros(4)}, "b "), ({"fixed": np.ones(300, bool)}, {}, "row free"), ({"fixed": [300]}, {}, "fixed"), ({"Aeq": np.ones((1, 4))}, {}, "Aeq"),
+    ({}, {"b": np.zeros(4)}, "b "), ({}, {"b": np.zeros((4, 2))}, "b "), ({"fixed": [1, 2]}, {"fixed_values": np.zeros((2, 2))}, "fixed_values "), ({"fixed": np.ones(300, bool)}, {}, "row free"), ({"fixed": [300]}, {}, "fixed"), ({"Aeq": np.ones((1, 4))}, {}, "Aeq"),
     ({"Aeq": np.ones((1, 300))}, {"beq": [1, 2]}, "beq"), ({}, {"tol": 0}, "tol"), ({"device": "gpu"}, {}, "device"),
     ({}, {"lower": np.where(np.arange(300) == 4, np.inf, 0)}, "row 4"), ({}, {"upper": -np.inf}, "row 0")])
 def test_bad_input(make, ask, error):
@@ -116,6 +116,18 @@ def test_a_minimum_that_is_not_unique():
     b = B - B.mean()
     x, info = ms.Quadratic(L).minimize(b, lower=-100.0, upper=100.0)
     assert abs(L @ x - b).max() < 1e-8 and abs(x).max() <= 100 and info.kkt_residual < 1e-8
+
+
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_columns_are_problems(k):
+    Q, b, e, values = ms.Quadratic(A, fixed=[7, 0], Aeq=np.ones((1, 300))), B[:, None] * np.arange(1, k + 1), np.arange(k)[None], np.ones((2, k))
+    values[0] = 2
+    x, info = Q.minimize(b, fixed_values=values, beq=e, lower=-0.1)
+    assert x.shape == (300, k) and info.active.shape == (300, k) and info.multipliers.shape == (1, k) and info.converged
+    for c in range(k):
+        alone, other = Q.minimize(b[:, c], fixed_values=[2, 1], beq=[c], lower=-0.1)
+        assert np.array_equal(x[:, c], alone) and info.kkt_residual[c] == other.kkt_residual and alone[7] == 2 and alone[0] == 1
+    assert info.iterations >= k
 
 
 def test_on_a_gpu_as_on_the_host(gpu):
