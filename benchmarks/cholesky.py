@@ -32,15 +32,15 @@ DEFAULT = [name for name in SOLVERS if name != "cholmod-simplicial"]
 def main(arguments=None):
     """Run the benchmark. Returns 1 if a bar was missed."""
     options = parser().parse_args(arguments)
-    here, missing = available(options.peers)
+    installed, missing = available(options.peers)
     for name, why in missing.items():
         print(f"left out: {name}: {why}")
     problems = [find(m) for m in options.meshes] or problem_set("quick" if options.quick else "cholesky")
     run = describe("cholesky", options.threads, options.clock)
-    run |= {"peers": here, "left_out": missing, "rows": []}
+    run |= {"peers": installed, "left_out": missing, "rows": []}
     for problem in problems:
         with tempfile.TemporaryDirectory() as folder:
-            run["rows"] += measure_problem(problem, list(here), pathlib.Path(folder), options)
+            run["rows"] += measure_problem(problem, list(installed), pathlib.Path(folder), options)
         write_json(run, options.out)                                # after each row: an interrupted run keeps its results
     run["bars"] = cholesky_bars.verdicts(run["rows"], options.clock)
     print("written:", write_json(run, options.out))

@@ -38,7 +38,7 @@ from meshsolve.errors import MeshsolveError
 
 SIDES = {("grid", 20): 115, ("grid", 200): 365, ("grid", 1000): 816, ("controlled", 20): 115, ("controlled", 200): 365,
          ("controlled", 1000): 816, ("chains", 20): 18, ("chains", 200): 56, ("chains", 1000): 125}
-LEFT_OUT = ("pdn_pg1_C", "rajat01", "helmholtz")       # structurally singular, a pattern without values, complex
+LEFT_OUT = ("pdn_pg1_C", "rajat01", "helmholtz")       # one is structurally singular, one has no values, one is complex
 REFACTOR_BARS = {("mesh", 20): (2.0, 2.5), ("mesh", 200): (5.0, 8.0), ("mesh", 1000): (10.0, 16.0),
                  ("chains", 20): (1.0, 1.4), ("chains", 200): (1.0, 1.4), ("chains", 1000): (1.0, 1.4)}
 
@@ -212,19 +212,19 @@ def problems(options):
 
 def solvers(options):
     """{(name, threads): solver} of the installed solvers."""
-    here = {("meshsolve", t): Ours(t) for t in options.threads}
+    found = {("meshsolve", t): Ours(t) for t in options.threads}
     for name, make in (("klu", Klu), ("pardiso", PardisoLU)):
         if name not in options.peers:
             continue
         try:
-            here[name, int(os.environ.get("MKL_NUM_THREADS", 1)) if name == "pardiso" else 1] = Peer(make())
+            found[name, int(os.environ.get("MKL_NUM_THREADS", 1)) if name == "pardiso" else 1] = Peer(make())
         except Unavailable as e:
             print(f"left out: {name}: {e}")
     if options.device == "cuda":
-        here["meshsolve cuda", 1] = OnGpu()
+        found["meshsolve cuda", 1] = OnGpu()
     if options.superlu:
-        here["superlu", 1] = SuperLU()
-    return here
+        found["superlu", 1] = SuperLU()
+    return found
 
 
 def measure(name, A, options):

@@ -61,8 +61,8 @@ def _with_means(L, count):
 
 
 def run_solve(A, b, watch):
-    """``ms.solve(method="ildl")``, everything chosen by itself: the first call in a process, which has to get its memory from the
-    system, and ``again``, the least of three further calls."""
+    """``ms.solve(method="ildl")`` with defaults: the first call in a process, which allocates its memory from the system, and
+    ``again``, the fastest of three further calls."""
     with watch.phase("total"):
         x, info = ms.solve(A, b, method="ildl", rtol=SOLVED)
     seconds, facts = info.report.seconds, info.report.facts

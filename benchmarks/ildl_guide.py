@@ -49,7 +49,7 @@ def main(names):
 
 
 def measure(name, choice):
-    """One cell: iterations, nnz(L) over nnz(tril(A)), CPU seconds to factor and to solve, pivots that were perturbed."""
+    """One cell: iterations, nnz(L) over nnz(tril(A)), CPU seconds to factor and to solve, perturbed pivots."""
     A = load(name)
     b = A @ np.random.default_rng(0).standard_normal(A.shape[0])
     options = {"fill_level": 2} | choice

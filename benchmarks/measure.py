@@ -81,22 +81,22 @@ def stolen_seconds():
 
 
 def clock_for(threads, clock):
-    """The clock to compare by: CPU seconds, where asked for, say nothing about several threads."""
+    """The clock of a comparison: CPU seconds if requested, but always wall-clock seconds for several threads."""
     return clock if threads == 1 else "wall"
 
 
 def geometric_mean(values):
-    """Geometric mean of positive numbers; NaN of none."""
+    """Geometric mean of positive numbers; NaN for an empty list."""
     values = list(values)
     return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
 
 class PeakMemory:
-    """Bytes that the process grows by at most, from the moment this object is made.
+    """Peak growth of the process, in bytes, since this object was made.
 
-    Linux: the kernel's high-water mark of the resident set (VmHWM) is reset first, so that memory used and given back
-    before does not hide the peak. Elsewhere, or where the system does not let it be reset (``reset`` is false), the mark
-    of the whole life of the process stands in, which is wrong in that case.
+    Linux: the kernel's high-water mark of the resident set (VmHWM) is reset first, so that freed memory does not hide the peak.
+    On other systems, or if the mark cannot be reset (``reset`` is false), the peak of the whole process is used, which may be too
+    large.
     """
 
     def __init__(self):
@@ -146,7 +146,7 @@ def child(module, task, threads, limit):
 
 @contextlib.contextmanager
 def library_threads(threads):
-    """Let meshsolve use ``threads`` threads inside the ``with`` block where no argument says so."""
+    """Let meshsolve use ``threads`` threads by default inside the ``with`` block."""
     before = os.environ.get("MESHSOLVE_NUM_THREADS")
     os.environ["MESHSOLVE_NUM_THREADS"] = str(threads)
     try:
@@ -172,7 +172,7 @@ def _cpuinfo(field):
 
 
 def _vectors(flags):
-    """What decides the speed of every library's dense kernels on x86: one processor's name covers machines with and without."""
+    """The widest vectors on x86, which determine the speed of dense kernels. Processors of one name differ in them."""
     return next((name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags.split()), None)
 
 
@@ -193,7 +193,7 @@ def versions():
 
 
 def git_hash():
-    """Commit of this checkout, with ``-dirty`` where files differ from it; None outside a repository."""
+    """Commit of this checkout, with ``-dirty`` if files differ from it; None outside a repository."""
     try:
         done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=pathlib.Path(__file__).parent,
                               capture_output=True, text=True, check=True)
@@ -203,7 +203,7 @@ def git_hash():
 
 
 def dgemm_rate():
-    """Gflop/s of scipy's dgemm on matrices of 512 columns, one thread, the best of 50: what a core can do."""
+    """Gflop/s of scipy's dgemm on matrices of 512 columns, one thread, the best of 50: the speed of a core."""
     source = ("import time, numpy as np; from scipy.linalg.blas import dgemm; A = np.asfortranarray(np.random.rand(512, 512))\n"
               "def once():\n t = time.process_time(); dgemm(1.0, A, A); return time.process_time() - t\n"
               "print(2 * 512 ** 3 / min(once() for _ in range(50)) / 1e9)")
@@ -212,7 +212,7 @@ def dgemm_rate():
 
 
 def describe(bench, threads, clock):
-    """What every result begins with: taken before the first measurement."""
+    """The header of every result, taken before the first measurement."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {"bench": bench, "date": now, "git": git_hash(), "command": sys.argv[1:], "threads": threads, "clock": clock,
             "machine": machine(), "versions": versions()}

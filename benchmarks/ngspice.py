@@ -1,7 +1,7 @@
-"""Decks in meshsolve and in ngspice: CPU seconds of reading and analysis, and how many steps each takes.
+"""Decks in meshsolve and in ngspice: CPU seconds of reading and analysis, and numbers of steps.
 
 ``python -m benchmarks.ngspice`` prints the table of ``docs/circuits.md`` and writes ``results/ngspice-<date>-1t.json``. Both run on one
-thread; of several runs the shortest counts. ngspice starts in each run, which takes it about 7 ms; the start of Python is left out.
+thread, and the shortest of several runs counts. ngspice starts in each run, in about 7 ms. The start of Python is left out.
 """
 
 from __future__ import annotations

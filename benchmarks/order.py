@@ -23,21 +23,21 @@ from benchmarks.table import Table, bar, print_bars
 def main(arguments=None):
     """Run the benchmark. Returns 1 if a bar was missed."""
     options = parser().parse_args(arguments)
-    here, missing = available(options.peers, ORDERINGS)
+    installed, missing = available(options.peers, ORDERINGS)
     symbolic, reason = cholmod_release()
-    peers = {name: ORDERINGS[name]() for name in here}
+    peers = {name: ORDERINGS[name]() for name in installed}
     missing |= {} if symbolic else {"cholmod": reason}
     for name, why in missing.items():
         print(f"left out: {name}: {why}")
     problems = [find(m) for m in options.meshes] or problem_set("quick" if options.quick else "order")
     t = options.threads[-1]
-    table = Table("mesh", "vertices", *here, *(f"ours {k}t" for k in options.threads), "nnz(L)/", "flops/", "vs METIS",
+    table = Table("mesh", "vertices", *installed, *(f"ours {k}t" for k in options.threads), "nnz(L)/", "flops/", "vs METIS",
                   f"lca {t}t", "cholmod")
     run = describe("order", options.threads, options.clock)
-    run |= {"peers": {**here, "cholmod": symbolic}, "left_out": missing, "rows": []}
+    run |= {"peers": {**installed, "cholmod": symbolic}, "left_out": missing, "rows": []}
     for problem in problems:
         run["rows"].append(measure(problem, peers, bool(symbolic), options))
-        table.row(*cells(run["rows"][-1], here, options))
+        table.row(*cells(run["rows"][-1], installed, options))
         write_json(run, options.out)                                # after each row: an interrupted run keeps its results
     run["bars"] = verdicts(run["rows"], options)
     print("written:", write_json(run, options.out))

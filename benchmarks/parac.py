@@ -28,9 +28,9 @@ from benchmarks.table import Table, bar, print_bars
 ORDERINGS = ("amd", "nnz_sort", "rounds")
 SEEDS, TOLERANCE, WRONG = 5, 1e-8, 1.1e-8
 SOLVES = 10                                         # pairs of triangular solves, of which the fastest counts
-SHARED = 100_000                                    # rows from which two threads have to pay
+SHARED = 100_000                                    # rows from which two threads must be faster
 FAST_CORE = 40                                      # Gflop/s of dgemm from which the bars in nanoseconds hold; slower cores get more
-GAINS = {"amd": 1.4, "nnz_sort": 1.6, "rounds": 1.6}        # of the factor, two threads against one
+GAINS = {"amd": 1.4, "nnz_sort": 1.6, "rounds": 1.6}        # bar: speedup of the factor by two threads
 
 
 @dataclass(frozen=True)
@@ -68,19 +68,19 @@ PROBLEMS = {
 def main(arguments=None):
     """Run the benchmark. Returns 1 if a bar was missed."""
     options = parser().parse_args(arguments)
-    here, missing = available(options.peers, ITERATIVE)
+    installed, missing = available(options.peers, ITERATIVE)
     for name, why in missing.items():
         print(f"left out: {name}: {why}")
     names = options.problems or [name for name, p in PROBLEMS.items() if p.quick == options.quick or (p.quick and name.startswith("power"))]
     run = describe("parac", options.threads, options.clock)
-    run |= {"peers": here, "left_out": missing, "dgemm": dgemm_rate(), "rows": []}
+    run |= {"peers": installed, "left_out": missing, "dgemm": dgemm_rate(), "rows": []}
     for name in names:
         try:
             A = PROBLEMS[name].make()
         except FileNotFoundError as e:
             print(f"left out: {name}: {e}")
             continue
-        run["rows"].append(measure_problem(name, A, list(here), options))
+        run["rows"].append(measure_problem(name, A, list(installed), options))
         write_json(run, options.out)                                # after each row: an interrupted run keeps its results
     run["bars"] = verdicts(run["rows"], options.clock, run["dgemm"])
     print("written:", write_json(run, options.out))
@@ -161,7 +161,7 @@ def measure_order(A, ordering, samples, options):
 
 
 def least_cpu(solve):
-    """CPU seconds of the fastest of some solves: CG does dozens with one factor, the first of which makes its memory."""
+    """CPU seconds of the fastest of some solves. CG does dozens with one factor, and the first allocates memory."""
     def once():
         watch = Stopwatch()
         with watch.phase("solve"):
@@ -227,7 +227,7 @@ def verdicts(rows, clock="wall", dgemm=FAST_CORE):
 
 def _costs(row, problem, slower):
     """Nanoseconds per entry of G on a core that is ``slower`` than that of the bars. Only amd has a bar: its factor reads memory in order.
-    The factors of the other two orders take twice the time on any machine; their times are printed."""
+    The factors of the other two orders take twice the time on any machine; their times are only printed."""
     name, bars = row["problem"], []
     for ordering in ORDERINGS if problem.nanoseconds else ():
         value = row["orders"][f"{ordering}-1"]["ns_per_entry"]
@@ -240,7 +240,7 @@ def _costs(row, problem, slower):
 
 
 def _gains(row):
-    """Two threads against one: amd, and the better of the other two, of which one has to reach its bar."""
+    """Two threads against one: amd, and the better of the other two, one of which must reach its bar."""
     found = row.get("factor_threads", {})
     gain = {o: s["1"] / s["2"] for o, s in found.items() if "1" in s and "2" in s}
     if not gain:
@@ -251,8 +251,7 @@ def _gains(row):
 
 
 def _against(row, what, names, bound, clock):
-    """How many times faster than the fastest of the peers, set-up and solve, one thread: of those that solved it and of those that
-    were stopped, which took at least as long as they were given."""
+    """Speedup over the fastest peer, set-up and solve, one thread. A stopped peer counts with its time limit as a lower bound."""
     ours = row["solvers"].get("parac-auto-1t", {})
     peers = [row["solvers"].get(name, {}) for name in names]
     theirs = [p["seconds"][clock]["total"]["median"] if "seconds" in p else p["stopped"] for p in peers if "seconds" in p or "stopped" in p]

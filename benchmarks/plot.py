@@ -2,9 +2,9 @@
 
     python -m benchmarks.plot [RESULT.json ...] [--bench NAME ...] [--page docs/benchmarks.md] [--png docs/benchmark.png]
 
-All files that are named are taken; without any, the newest result of each benchmark for each list of threads and set of meshes. With ``--page`` the
-text between the markers ``<!-- benchmark:begin -->`` and ``<!-- benchmark:end -->`` of that file is replaced, otherwise the tables
-are printed.
+Uses the named files, or by default the newest result of each benchmark for each list of threads and set of meshes. With
+``--page`` the text between the markers ``<!-- benchmark:begin -->`` and ``<!-- benchmark:end -->`` of that file is replaced,
+otherwise the tables are printed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ def main(arguments=None):
 
 
 def newest(benches=tuple(TABLES)):
-    """The newest result file, by the date inside, of each of the benchmarks, each list of threads, each statistic that it was run with
-    and each set of meshes or problems."""
+    """The newest result files, by their dates, for each benchmark, list of threads, statistic, and set of meshes or problems."""
     dated = {}
     for path in RESULTS.glob("*.json"):
         run = json.loads(path.read_text())

@@ -26,12 +26,12 @@ import meshsolve as ms
 from benchmarks.peers.base import cache_folder
 
 SMALLEST, LARGEST = 30_000, 1_000_000           # vertices in the set "order"
-MOST_COMPONENTS = 1_000                         # more components: a triangle soup, no test of an ordering
+MOST_COMPONENTS = 1_000                         # more components are a triangle soup, no test of an ordering
 CHOLESKY = ("spot", "stanford-bunny", "nefertiti", "ogre", "igea", "ogre-1", "igea-1", "nefertiti-2", "ogre-2")
 QUICK = ("stanford-bunny", "nefertiti", "igea", "ogre-1")
 SPHERES = {"order": (6, 7, 8), "cholesky": (4, 6, 7, 8), "quick": (5, 6)}
 SCAN = 16_000                                   # approximate number of vertices of the generated scan before subdivision
-SHIFT = 1e-3                                    # of the mean diagonal, for the Laplacian of a graph
+SHIFT = 1e-3                                    # shift of the Laplacian of a graph, relative to the mean diagonal
 
 
 @dataclasses.dataclass(frozen=True)

@@ -186,14 +186,14 @@ def ildl_table(run):
 
 
 def ildl_threads_table(run):
-    """The complete factorization, and all that ms.solve takes, at first and later on in a process, by one and by more threads; the first
-    two of PARDISO, where it ran."""
+    """The complete factorization, and the first and later calls of ms.solve, by one and by more threads; PARDISO's factorization
+    and solve if it was measured."""
     if len(run["threads"]) < 2:
         return [], []
-    beside = any(row["solver"] == "pardiso" for row in run["rows"])
+    has_pardiso = any(row["solver"] == "pardiso" for row in run["rows"])
     again = any("again" in row.get("seconds", {}).get("wall", {}) for row in run["rows"])
     columns = ["complete factor / first ms.solve / later ones, s" if again else "complete factor / ms.solve, s", "unknowns", *(_threads(t) for t in run["threads"]), "times faster",
-               *(f"PARDISO, {_threads(t)}" for t in run["threads"] if beside)]
+               *(f"PARDISO, {_threads(t)}" for t in run["threads"] if has_pardiso)]
     systems, rows = {}, []
     for row in run["rows"]:
         if "seconds" in row and row["solver"] in ("meshsolve", "meshsolve-complete", "pardiso"):
@@ -204,10 +204,10 @@ def ildl_threads_table(run):
             continue
         seconds = [(found[a]["factor"]["median"], *(found[b][k]["median"] for k in ("total", "again") if k in found[b])) for a, b in wanted]
         faster = " / ".join(f"{a / b:.2f}" for a, b in zip(seconds[0], seconds[-1], strict=True))
-        theirs = [found.get(("pardiso", t)) for t in run["threads"] if beside]
+        theirs = [found.get(("pardiso", t)) for t in run["threads"] if has_pardiso]
         pairs = [*seconds, *(t and (t["factor"]["median"], t["total"]["median"]) for t in theirs)]
-        told = [" / ".join(map(_seconds, pair)) if pair else "-" for pair in pairs]
-        rows.append([name, f"{n:,}", *told[:len(seconds)], faster, *told[len(seconds):]])
+        texts = [" / ".join(map(_seconds, pair)) if pair else "-" for pair in pairs]
+        rows.append([name, f"{n:,}", *texts[:len(seconds)], faster, *texts[len(seconds):]])
     return columns, rows
 
 

@@ -34,7 +34,7 @@ from meshsolve.report import Report
 SIDES = {1: 32, 20: 141, 200: 447}      # thousands of nodes: side of the grid
 STEP = 2e-11                            # seconds
 MOST_NEWTON = 50
-TURNS = 25                              # of a run: long enough for a factor to be back in the caches
+TURNS = 25                              # steps of a turn: enough to load a factor into the caches
 RELATIVE, VOLT = 1e-3, 1e-6             # reltol and vntol of SPICE
 SMALL = 5_000                           # largest system without a bar, a check that the loop works
 CLEARLY = 1.2                           # times faster than KLU end to end

@@ -25,21 +25,21 @@ from benchmarks.worker import backward_error
 
 COLUMNS = ("mesh", "vertices", "refactor", "update 1", "CHOLMOD", "downdate 1", "CHOLMOD", "update 10", "CHOLMOD", "inverse")
 COUNTS = (1, 10)                                # columns of C
-WEIGHT = 10.0                                   # times the mean diagonal
+WEIGHT = 10.0                                   # weight, relative to the mean diagonal
 WRONG = 1e-10                                   # backward error that ends the run
 
 
 def main(arguments=None):
     """Run the benchmark. Returns 1 if a solution is wrong."""
     options = parser().parse_args(arguments)
-    here, missing = available(["cholmod-simplicial"])
-    run = describe("updates", [options.threads], options.clock) | {"peers": here, "left_out": missing, "rows": []}
+    installed, missing = available(["cholmod-simplicial"])
+    run = describe("updates", [options.threads], options.clock) | {"peers": installed, "left_out": missing, "rows": []}
     for name, why in missing.items():
         print(f"left out: {name}: {why}")
     table = Table(*COLUMNS)
     with library_threads(options.threads):
         for problem in [find(m) for m in options.meshes] or problem_set("quick" if options.quick else "cholesky"):
-            row = {"mesh": problem.name} | measure(problem.system(), options, bool(here))
+            row = {"mesh": problem.name} | measure(problem.system(), options, bool(installed))
             run["rows"].append(row)
             table.row(*cells(row, run))
             write_json(run, options.out)
@@ -60,9 +60,9 @@ def parser():
     return p
 
 
-def measure(S, options, there):
+def measure(S, options, has_peer):
     """Seconds of all tasks on one system, and the largest backward error of a changed matrix."""
-    ours, peer = ms.cholesky(S.A, threads=options.threads), cholmod(S) if there else None
+    ours, peer = ms.cholesky(S.A, threads=options.threads), cholmod(S) if has_peer else None
     tasks = {"refactor": lambda: ours.refactor(S.A), "inverse": ours.inverse_diagonal}
     error = 0.0
     for k in COUNTS:

@@ -1,7 +1,7 @@
 """One measurement in a child process: ``python -m benchmarks.worker``, with the task as JSON on standard input.
 
 A fresh process for each run keeps the libraries' memory pools, thread pools and BLAS settings apart. The library is
-loaded and warmed up on a tiny system first; what is timed is the first factorization of this process, then a few
+loaded and warmed up on a tiny system first. Timed are the first factorization of this process, then a few
 refactorizations with solves. The answer is one line of JSON: seconds by phase, peak memory, errors, sizes.
 """
 

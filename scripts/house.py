@@ -1,7 +1,7 @@
 """Counts that show whether the code keeps to its plan: ``python scripts/house.py [--check]``.
 
-Prints one line a count, with its limit where there is one; --check exits with 1 if a limit is passed. A test of the place asks
-whether data lies on the host or on the GPU; such tests belong to sparse/, device/ and CUDA files, so that drivers exist once.
+Prints one line a count, with its limit where there is one; --check exits with 1 if a limit is passed. A test of the place checks
+whether data lies on the host or on the GPU. Such tests belong to sparse/, device/ and CUDA files, so that drivers exist once.
 """
 
 import ast

@@ -12,7 +12,7 @@ from kernel_harness.strict import Strict
 
 from meshsolve import device
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))     # last, for `benchmarks`: meshsolve is imported as installed
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))     # for `benchmarks`; last: meshsolve as installed
 
 ANY_SPEED = dict(deadline=None, suppress_health_check=[HealthCheck.too_slow])                # tests must not depend on the machine's speed
 settings.register_profile("meshsolve", max_examples=40, derandomize=True, **ANY_SPEED)

@@ -1,4 +1,4 @@
-"""A caller's arrays and matrices on the device: CuPy's, or those of the kernel harness."""
+"""Arrays and matrices of a caller on the device: those of CuPy, or of the kernel harness."""
 
 import contextlib
 

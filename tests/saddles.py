@@ -61,7 +61,7 @@ def eigenvalue_signs(A):
 
 
 def spoiled(n=70):
-    """A dense pattern (one front in natural order), and (row, values) pairs whose elimination fails at that row.
+    """A dense pattern (one front in natural order), and (row, values) pairs for which the elimination fails at that row.
 
     The values have NaN in a column of zeros, NaN after 40 pivots, or a diagonal entry that overflows in column 52.
     """

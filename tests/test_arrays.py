@@ -65,7 +65,7 @@ def test_entries_are_sorted_and_summed(n, seed, twice):
 @pytest.mark.parametrize("n, at", [(10_000, at) for at in (0, 1, 2, 4094, 4095, 4096, 4097, 8191, 8192, 9998)]
                          + [(600_000, at) for at in (0, 262_142, 262_143, 262_144, 262_145, 524_287, 524_288, 599_998)])
 def test_errors_are_found_anywhere(n, at):
-    """Whichever of several threads reads that row."""
+    """On any number of threads, in any row."""
     def check(indptr, indices):
         found = _core.check_csr(indptr, indices, n, 1)
         assert _core.check_csr(indptr, indices, n, 3) == found
@@ -150,7 +150,7 @@ def test_equal_values_at_other_positions_are_not_symmetric():
 
 @pytest.mark.parametrize("penalty", [1e10, 1e30])
 def test_large_entries_do_not_hide_an_unsymmetric_pair(penalty):
-    """Dirichlet conditions by a penalty on a convection-diffusion chain: only the first and the last row are large."""
+    """A convection-diffusion chain with Dirichlet penalties: only the first and the last row are large."""
     T = sp.lil_array(sp.diags_array([-1.3, 2.0, -0.7], offsets=[-1, 0, 1], shape=(40, 40)))
     T[0, 0] = T[39, 39] = penalty
     b = np.zeros(40)
@@ -175,7 +175,7 @@ def test_values_of_zero_hash_are_compared():
 @pytest.mark.parametrize("form", ["coo", "csr", "csc", "bsr"])
 def test_duplicates_of_small_integers_do_not_overflow(form):
     twice = sp.coo_array((np.full(4, 100, np.int8), ([0, 0, 1, 1], [0, 0, 1, 1])), shape=(2, 2))
-    if form != "coo":                                                  # scipy would sum on the way to these
+    if form != "coo":                                                  # scipy sums duplicates in these conversions
         indices = np.array([0, 0, 1, 1])
         twice = sp.csr_array((np.full(4, 100, np.int8), indices, [0, 2, 4])) if form != "bsr" else sp.bsr_array(
             (np.full((4, 1, 1), 100, np.int8), indices, [0, 2, 4]))
@@ -234,7 +234,7 @@ def test_threads_of_the_environment(monkeypatch):
 @pytest.mark.parametrize("threads", [1, 2])
 @given(seed=st.integers(0, 10_000))
 def test_swapped_values_are_found(threads, seed):
-    """Few different values, so that sums over the halves could cancel; many rows, so that several threads take part."""
+    """Few different values, so that sums over the halves could cancel, and enough rows for several threads."""
     rng = np.random.default_rng(seed)
     n = 40_000
     i, j = rng.integers(0, n, (2, 6))
@@ -365,9 +365,9 @@ def test_lengths_are_not_left_to_the_threads_of_blas():
     """BLAS sums in an order that depends on the number of threads, and started a thread for each column of a pinned solve."""
     code = "import numpy as np; from meshsolve.sparse.columns import lengths; x = np.random.default_rng(0).standard_normal(200_001)" \
            "; print(lengths(x[:, None])[0].hex())"
-    told = [subprocess.run([sys.executable, "-c", code], env={**os.environ, "OPENBLAS_NUM_THREADS": threads}, capture_output=True,
+    outputs = [subprocess.run([sys.executable, "-c", code], env={**os.environ, "OPENBLAS_NUM_THREADS": threads}, capture_output=True,
                            text=True, check=True).stdout for threads in "12"]
-    assert told[0] == told[1]
+    assert outputs[0] == outputs[1]
 
 
 def test_dlpack_input():

@@ -161,7 +161,7 @@ def test_disturbed_rounds_are_repeated(monkeypatch):
     _, seconds = measure.interleave({"a": lambda: calls.append(0)}, 3)
     assert len(calls) == 5 and len(seconds["a"]["wall"]) == 3
     calls.clear()
-    monkeypatch.setattr(measure, "stolen_seconds", lambda: 5 * len(calls))                # always: they count then
+    monkeypatch.setattr(measure, "stolen_seconds", lambda: 5 * len(calls))                # disturbed in every attempt: accepted
     _, seconds = measure.interleave({"a": lambda: calls.append(0)}, 3)
     assert len(calls) == 6 and len(seconds["a"]["wall"]) == 3
 
@@ -230,7 +230,7 @@ def test_loop_subdivision():
     faces = np.array([[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2], [1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]])
     vertices, fine = problems.loop_subdivided(corners, faces)
     assert vertices.shape == (18, 3) and fine.shape == (32, 3)
-    assert np.allclose(vertices[0], [5 / 8, 0, 0])                    # valence 4: weight 3/32 a neighbour, they cancel
+    assert np.allclose(vertices[0], [5 / 8, 0, 0])                    # valence 4: weight 3/32 per neighbor, they cancel
     sides = np.sort(fine[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
     assert (np.unique(sides, axis=0, return_counts=True)[1] == 2).all()
     area = [np.cross(v[f[:, 1]] - v[f[:, 0]], v[f[:, 2]] - v[f[:, 0]]) for v, f in ((corners, faces), (vertices, fine))]
@@ -532,13 +532,13 @@ def test_gpu_bars_compare_the_largest_mesh():
 
 
 def test_gpu_sizes_span_20k_to_4m(monkeypatch, tmp_path):
-    monkeypatch.setenv("MESHSOLVE_DATA", str(tmp_path))                 # a bare machine
+    monkeypatch.setenv("MESHSOLVE_DATA", str(tmp_path))                 # no data, empty cache
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     sizes = [problems.find(name).size() for name in gpu.default_meshes()]
     assert sizes[0] <= 20_000 and sizes[-1] >= 4_000_000 and all(2 < b / a < 6 for a, b in zip(sizes, sizes[1:]))
     for name in ("scan-1", "icosphere-3"):
         problem = problems.find(name)
-        assert problem.size() == len(problem.mesh().vertices) == len(problem.mesh().vertices)       # made, and from the cache
+        assert problem.size() == len(problem.mesh().vertices) == len(problem.mesh().vertices)       # second time from the cache
     monkeypatch.setattr(gpu, "catalogue", lambda: {"igea": {}})
     monkeypatch.setattr(gpu, "find", lambda name: problems.find("icosphere-7" if name == "igea" else name))
     assert gpu.default_meshes() == ["scan-0", "scan-1", "igea", "scan-2", "scan-3", "scan-4"]
@@ -552,7 +552,7 @@ def test_gpu_rows_beyond_the_time_limit_are_left_out(monkeypatch):
     with budget.spend("a", 1000):
         now[0] = 10
     assert budget.refuses("a", 4000) is None and "90 of 100 s left" in budget.refuses("a", 8000)
-    assert budget.refuses("b", 8000) is None                            # nothing is known of it
+    assert budget.refuses("b", 8000) is None                            # no earlier measurement
     now[0] = 101
     assert "out of budget" in budget.refuses("b", 10)
 
@@ -621,7 +621,7 @@ def test_a_slow_solver_is_stopped_and_reported(tmp_path):
     assert found["seconds"]["wall"]["total"]["runs"] == 2 and found["error"] < 1.1e-8 and found["iterations"] > 5
     assert "residual" in iterative.measure(tmp_path, "parac-amd", 1, options, 1e-2, 1e-8)["failed"]
     assert "ordering must be one of" in iterative.measure(tmp_path, "parac-none", 1, options, 1e-8, 1.1e-8)["failed"]
-    options = types.SimpleNamespace(repeat=10_000, limit=2)                 # what was measured until then stands
+    options = types.SimpleNamespace(repeat=10_000, limit=2)                 # earlier measurements are kept
     assert 0 < iterative.measure(tmp_path, "parac-amd", 1, options, 1e-8, 1.1e-8)["seconds"]["wall"]["total"]["runs"] < 10_000
     options.limit = 1e-3
     assert iterative.measure(tmp_path, "parac-amd", 1, options, 1e-8, 1.1e-8) == {"failed": "stopped after 0.001 s", "stopped": 1e-3}
@@ -635,7 +635,7 @@ def test_a_stopped_peer_is_a_lower_bound():
     stopped = {"failed": "stopped after 120 s", "stopped": 120}
     (b,) = judged(4, a=stopped, b=stopped)
     assert b["value"] == 60 and b["passed"] and "at least" in b["what"]
-    assert judged(100, a=stopped)[0]["passed"] is None      # it may or may not be a hundred times faster
+    assert judged(100, a=stopped)[0]["passed"] is None      # a lower bound alone decides nothing
     (b,) = judged(4, a=stopped, b={"seconds": _seconds(total=6.0)})
     assert b["value"] == 3 and b["passed"] is False and "at least" not in b["what"]
     assert judged(4, a={"failed": "no"}) == []

@@ -31,9 +31,9 @@ def modules():
 
 def public():
     """All public names ms.x and ms.package.x, and the methods of public classes."""
-    rooms = [ms, ms.operators, ms.order, ms.apps, ms.apps.circuit, ms.datasets, ms.torch]
+    public_modules = [ms, ms.operators, ms.order, ms.apps, ms.apps.circuit, ms.datasets, ms.torch]
     seen = {}
-    for module in rooms:
+    for module in public_modules:
         for name in getattr(module, "__all__", dir(module)):
             thing = getattr(module, name)
             if name.startswith("_") or not callable(thing) or not getattr(thing, "__module__", "").startswith("meshsolve"):

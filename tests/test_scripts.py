@@ -1,4 +1,4 @@
-"""The scripts of a clone, with a fake Python in .venv that records what it is called to install and run."""
+"""The scripts of a clone, with a fake Python in .venv that records its arguments."""
 import os
 import shutil
 import subprocess

@@ -94,10 +94,10 @@ def test_every_public_name_is_in_the_reference():
     import meshsolve as ms
 
     text = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
-    rooms = {"operators": ms.operators, "order": ms.order, "apps": ms.apps, "datasets": ms.datasets, "apps.circuit": ms.apps.circuit}
-    elsewhere = {"__version__", "Ordering", "order.resolve", *rooms}       # Ordering is documented as order.Ordering
+    packages = {"operators": ms.operators, "order": ms.order, "apps": ms.apps, "datasets": ms.datasets, "apps.circuit": ms.apps.circuit}
+    elsewhere = {"__version__", "Ordering", "order.resolve", *packages}       # Ordering is documented as order.Ordering
     names = {n for n in ms.__all__ if not n.endswith(("Error", "Warning"))}
-    names |= {f"{room}.{n}" for room, module in rooms.items() if room != "datasets" for n in module.__all__ if n not in ms.__all__}
+    names |= {f"{package}.{n}" for package, module in packages.items() if package != "datasets" for n in module.__all__ if n not in ms.__all__}
     def entries(name):
         """Its name in the reference: a function with the name of its module is listed under the module's path."""
         thing = functools.reduce(getattr, name.split("."), ms)

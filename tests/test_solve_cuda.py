@@ -14,7 +14,7 @@ from meshsolve.api import solving
 from meshsolve.krylov import diagonal
 
 
-def there(A):
+def on_gpu(A):
     """A caller's array or matrix on the GPU."""
     if not sp.issparse(A):
         return device.to_device(A)
@@ -42,7 +42,7 @@ def test_the_solution_of_the_host_on_the_device_of_b(gpu, name, columns):
     A, method, asked = SYSTEMS[name]
     b = A @ np.random.default_rng(0).standard_normal((A.shape[0],) if columns is None else (A.shape[0], columns))
     expected, _ = ms.solve(A, b, asked, device="cpu")
-    for matrix, rhs in ((there(A), there(b)), (A, there(b)), (there(A), b), (A, b)):
+    for matrix, rhs in ((on_gpu(A), on_gpu(b)), (A, on_gpu(b)), (on_gpu(A), b), (A, b)):
         x, info = ms.solve(matrix, rhs, asked, device="cuda")
         assert device.holds(x) == device.holds(rhs) and info.converged and info.method == method
         found = device.to_host(x)
@@ -56,7 +56,7 @@ def test_device_cpu_returns_x_on_the_device_of_b(gpu, name):
     A, method, asked = SYSTEMS[name]
     b = A @ np.arange(A.shape[0])
     expected, _ = ms.solve(A, b, asked, device="cpu")
-    x, info = ms.solve(there(A), there(b), asked, device="cpu")
+    x, info = ms.solve(on_gpu(A), on_gpu(b), asked, device="cpu")
     assert device.holds(x) and np.array_equal(device.to_host(x), expected) and info.method == method
 
 
@@ -72,7 +72,7 @@ def test_jacobi_and_factor_iterations_share_the_matrix(gpu, monkeypatch):
 def test_auto_uses_the_gpu_if_an_input_is_on_it(gpu):
     A = spd(grid(9, 8))
     b = np.ones(72)
-    for matrix, rhs in ((there(A), b), (A, there(b))):
+    for matrix, rhs in ((on_gpu(A), b), (A, on_gpu(b))):
         assert ms.solve(matrix, rhs)[1].report.facts["device"] == "cuda"
     assert ms.solve(A, b)[1].report.facts["device"] == "cpu"
 
@@ -102,7 +102,7 @@ def test_other_definite_matrices_are_tried_with_the_diagonal(gpu, monkeypatch, c
     for iteration, method in ((1e-6, "jacobi"), (1e9, "cholesky")):
         count_as_large(monkeypatch, iteration)
         expected, other = ms.solve(A, b, device="cpu", rtol=1e-13)
-        for rhs in (b, there(b)):
+        for rhs in (b, on_gpu(b)):
             x, info = ms.solve(A, rhs, device="cuda", rtol=1e-13)
             assert info.method == other.method == method and info.converged and device.holds(x) == device.holds(rhs)
             assert info.report.facts["device"] == "cuda" and np.allclose(device.to_host(x), expected, rtol=1e-9, atol=1e-12)
@@ -116,7 +116,7 @@ def test_no_memory_for_a_factor_on_the_gpu(gpu, monkeypatch):
 
     A = spd(grid(15, 12))
     monkeypatch.setattr(solving, "analyze", starved)
-    for rhs in (np.ones(180), there(np.ones(180))):
+    for rhs in (np.ones(180), on_gpu(np.ones(180))):
         x, info = ms.solve(A, rhs, device="cuda")
         assert info.method == "jacobi" and info.converged and device.holds(x) == device.holds(rhs)
         assert info.report.facts["steps_taken"].startswith("complete factor: the factor needs 1 GiB; diagonal: ")
@@ -136,7 +136,7 @@ SINGULAR, REGULAR, SADDLES = ms.datasets.grid2d(9, 8), ms.datasets.grid2d(9, 8, 
     *[lambda b, A=A, method=method: ms.solve(A, b, method, device="cuda")[0] for A, method in
       ((REGULAR, "auto"), (REGULAR, "lu"), (SINGULAR, "auto"), (SINGULAR, "parac"))]])
 def test_zero_right_hand_sides(gpu, solve):
-    for b in (NOTHING, there(NOTHING)):
+    for b in (NOTHING, on_gpu(NOTHING)):
         x = solve(b)
         assert x.shape == (72, 0) and device.holds(x) == device.holds(b)
 
@@ -147,8 +147,8 @@ def test_a_factor_lies_on_the_requested_device(gpu, monkeypatch, name):
     monkeypatch.setattr(device, "AUTO_SIZE", 1)
     A = spd(grid(15, 12))
     A = {"complex": A * 1j, "indefinite": A - 3 * sp.eye_array(180)}.get(name, SYSTEMS.get(name, [A])[0])
-    there = "cuda" if name in ("positive definite", "unsymmetric") else "cpu"
-    for asked, place in (("cpu", "cpu"), ("cuda", there), ("auto", there)):
+    on_gpu = "cuda" if name in ("positive definite", "unsymmetric") else "cpu"
+    for asked, place in (("cpu", "cpu"), ("cuda", on_gpu), ("auto", on_gpu)):
         F = ms.factorized(A, device=asked)
         assert F.report.facts["device"] == place and np.abs(A @ F(A @ np.ones(180)) - A @ np.ones(180)).max() < 1e-10
 
@@ -166,7 +166,7 @@ def test_complex_right_hand_sides(gpu):
     A = spd(grid(9, 8))
     b = A @ (np.arange(72.0) + 1j * np.arange(72.0)[::-1])
     for method, bound in (("auto", 1e-14), ("parac", 1e-10)):
-        for rhs in (b, there(b)):
+        for rhs in (b, on_gpu(b)):
             x, info = ms.solve(A, rhs, method, device="cuda")
             assert info.relative_residual < bound and np.allclose(device.to_host(x), np.arange(72.0) + 1j * np.arange(72.0)[::-1])
             assert info.report.facts["device"] == "cuda" and device.holds(x) == device.holds(rhs)
@@ -179,7 +179,7 @@ def test_methods_without_gpu_are_refused_and_auto_uses_the_host(gpu):
         if device.backend().name == "harness":
             with pytest.raises(ms.DeviceUnavailableError, match="CPU"):
                 ms.solve(A, b, method, device="cuda")
-        for rhs in (b, there(b)):
+        for rhs in (b, on_gpu(b)):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 x, info = ms.solve(A, rhs, method)
@@ -187,12 +187,12 @@ def test_methods_without_gpu_are_refused_and_auto_uses_the_host(gpu):
     with pytest.raises(ms.NotPositiveDefiniteError):
         ms.solve(K, K @ np.ones(42), "cholesky", device="cuda")
     with pytest.raises(ms.NotSymmetricError):
-        ms.solve(there(U), np.ones(6), "cholesky", device="cuda")
+        ms.solve(on_gpu(U), np.ones(6), "cholesky", device="cuda")
     with pytest.raises(ms.InvalidInputError, match="device must be"):
         ms.solve(K, np.ones(42), device="gpu")
 
 
 def test_arrays_are_those_of_cupy(gpu):
     A = spd(grid(9, 8))
-    x, _ = ms.solve(there(A), there(np.ones(72)))
+    x, _ = ms.solve(on_gpu(A), on_gpu(np.ones(72)))
     assert isinstance(x, Array if device.backend().name == "harness" else device.xp().ndarray)

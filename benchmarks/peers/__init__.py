@@ -34,10 +34,10 @@ ORDERINGS = {"metis": METIS, "metis-c": METIS_C}
 
 def available(names, table=SOLVERS):
     """Split ``names`` into ``{name: version}`` of those that load here and ``{name: reason}`` of those that do not."""
-    here, missing = {}, {}
+    installed, missing = {}, {}
     for name in names:
         try:
-            here[name] = table[name]().version()
+            installed[name] = table[name]().version()
         except Unavailable as e:
             missing[name] = str(e)
-    return here, missing
+    return installed, missing

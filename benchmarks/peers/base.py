@@ -1,4 +1,4 @@
-"""What a direct solver has to offer to be compared, and how the small native layers of some peers are compiled."""
+"""The interface of a direct solver in a comparison, and the compilation of the small native layers of some peers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Unavailable(RuntimeError):
 
 
 class Solver:
-    """Phases of a direct solver for symmetric positive definite systems, timed apart by the caller.
+    """Phases of a direct solver for symmetric positive definite systems, timed separately by the caller.
 
     ``matrix`` and ``rhs`` convert the data to the library's format and are not timed: each peer gets its input for free. A library that
     does not separate analysis and numeric phase (``splits`` is false) does both in ``factor``.

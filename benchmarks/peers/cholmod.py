@@ -15,7 +15,7 @@ ORDERINGS = {"given": 1, "amd": 2, "metis": 3}
 
 
 class Cholmod(Solver):
-    """CHOLMOD with one ordering; supernodal unless asked otherwise. BLAS threads by ``OPENBLAS_NUM_THREADS``."""
+    """CHOLMOD with one ordering; supernodal by default. BLAS threads by ``OPENBLAS_NUM_THREADS``."""
 
     def __init__(self, ordering, kind="supernodal", perm=None):
         super().__init__(None if perm is None else np.ascontiguousarray(perm, np.int32))

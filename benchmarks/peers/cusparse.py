@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from benchmarks.peers.base import Unavailable
 
 MAXITER = 3000
-SHIFT = 1e-10                                               # of its diagonal, for a singular Laplacian, in the factor alone
+SHIFT = 1e-10                                               # shift relative to the diagonal, for singular Laplacians
 
 
 class IncompleteCholesky:
@@ -69,7 +69,7 @@ class IncompleteCholesky:
             alpha = rho / (p @ q)
             x += alpha * p
             r = r - alpha * q
-            if not float(xp.linalg.norm(r)) > enough:       # or nothing that is a number
+            if not float(xp.linalg.norm(r)) > enough:       # zero or NaN
                 break
         return x, iterations
 

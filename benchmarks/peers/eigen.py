@@ -11,7 +11,7 @@ from benchmarks.peers.base import Solver, compile_layer, pointer, triangle
 
 
 class Eigen(Solver):
-    """SimplicialLLT, one thread whatever is asked."""
+    """SimplicialLLT, always on one thread."""
 
     def __init__(self, perm=None):
         super().__init__()

@@ -32,12 +32,12 @@ class Igl(Solver):
         return sp.csc_matrix(A)
 
     def rhs(self, B):
-        return -B                               # its linear term
+        return -B                               # linear term
 
     def factor(self, M):
         self.data = self.make()
         self.prepare(A=M, pd=True, data=self.data)
 
     def solve(self, B):
-        none = np.zeros((0, B.shape[1]))       # no fixed values, no equations; the columns have to agree
+        none = np.zeros((0, B.shape[1]))       # no fixed values, no equations; numbers of columns must agree
         return self.minimize(self.data, B, none, none)

@@ -26,7 +26,7 @@ def counted_cg(A, b, M, rtol):
 class Multigrid:
     """pyamg's smoothed aggregation or classical Ruge-Stuben multigrid, symmetric Gauss-Seidel, as preconditioner of scipy's CG.
 
-    pyamg's own CG gives up on singular matrices where rounding makes a curvature negative.
+    pyamg's own CG stops on singular matrices if rounding makes a curvature negative.
     """
 
     def __init__(self, kind):
@@ -73,7 +73,7 @@ class IncompleteCholesky:
 
 
 class Parac:
-    """What a user calls: ``ms.parac`` and ``ms.cg``."""
+    """The calls of a user: ``ms.parac`` and ``ms.cg``."""
 
     def __init__(self, threads=1, **options):
         import meshsolve

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from benchmarks.peers.base import Unavailable
 
-COMMON_BYTES = 1024                       # more than sizeof(klu_common) of every version
+COMMON_BYTES = 1024                       # larger than sizeof(klu_common) in every version
 
 
 class Klu:

@@ -6,7 +6,7 @@ from benchmarks.peers.base import Solver, Unavailable
 
 
 class Meshsolve(Solver):
-    """What a user calls: ``ms.cholesky``, ``F.solve``, ``F.refactor``. Takes the scipy matrix as it is."""
+    """The calls of a user: ``ms.cholesky``, ``F.solve``, ``F.refactor``, with the scipy matrix."""
 
     def __init__(self, perm=None):
         super().__init__(perm)

@@ -41,7 +41,7 @@ class METIS:
 
 
 class METIS_C(METIS):
-    """METIS_NodeND called in C: the library without Python's part."""
+    """METIS_NodeND called in C, without Python's overhead."""
 
     index = np.int32
 

@@ -1,6 +1,6 @@
 """Intel MKL's PARDISO, found by pypardiso and called directly: phases 11, 22 and 33 on prepared arrays.
 
-pypardiso's own calls copy the matrix and both vectors each time; nothing of that is timed here. MKL's threads are set by
+pypardiso's own calls copy the matrix and both vectors each time, which is not timed here. MKL's threads are set by
 ``MKL_NUM_THREADS`` before the process starts. Parameters: mtype 2 (symmetric positive definite), upper triangle, no input
 check, no refinement steps. MKL's defaults for the rest are not its best: iparm(24) = 10 and iparm(25) = 2 ("tuned") measured
 1.3 times faster in the numeric phase (1.8 with two threads) and 1.6 times in the solve of three right-hand sides.
@@ -80,7 +80,7 @@ class Pardiso(Solver):
 
 
 class PardisoIndefinite(Pardiso):
-    """mtype -2, symmetric indefinite: Bunch-Kaufman pivots inside supernodes, one step of refinement; matching on request."""
+    """mtype -2, symmetric indefinite: Bunch-Kaufman pivots inside supernodes, one step of refinement; optional matching."""
 
     mtype = -2
 

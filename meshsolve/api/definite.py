@@ -159,8 +159,8 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
         Where to order and analyze. ``"auto"`` as in :func:`cholesky`. On the GPU ``"auto"``, except for scale-free graphs, and
         ``"nd"`` are nested dissection on the GPU; other orderings run on the CPU. Results stay on the GPU until they are read.
     relax : list of (columns, share) or (columns, share, zeros), optional
-        A supernode is merged into its parent if one row allows it: both have at most ``columns`` columns, and zeros are fewer than
-        ``share`` of the stored entries and fewer than ``zeros``. ``inf`` is no bound. A merge that adds 256 zeros or more, and more
+        A supernode is merged into its parent if one row allows it: both have at most ``columns`` columns, and zeros are below
+        ``share`` of the stored entries and below ``zeros``. ``inf`` is no bound. A merge that adds 256 zeros or more, and more
         than the child has entries, is never made. Large supernodes take more memory and may factor faster. Default:
         ``[(4, 1, 256), (16, 0.25), (48, 0.1), (inf, 0.05)]``.
 
@@ -220,8 +220,8 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     precision : {"double", "single", "mixed"}
         ``"mixed"`` factors in float32 and refines each solution to float64 accuracy.
     device : {"auto", "cpu", "cuda"}
-        On the GPU, ordering, analysis and factor are all computed there. ``"auto"`` uses a GPU if A lies on it or has at least 100,000
-        rows. Exceptions are large near-trees (paths, stars), and elimination trees of thousands of levels.
+        On the GPU, ordering, analysis and factor are all computed on the GPU. ``"auto"`` uses a GPU if A lies on it or has at
+        least 100,000 rows. Exceptions are large near-trees (paths, stars), and elimination trees of thousands of levels.
     backend : {"native", "cudss"}
         On the GPU: own kernels, or NVIDIA cuDSS (through nvmath-python) in our ordering.
 

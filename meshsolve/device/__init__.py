@@ -1,8 +1,8 @@
 """The interface to the GPU: kernel launches, transfers, library calls and errors. Array expressions use :func:`xp` directly.
 
 The CUDA path of an algorithm is Python code that allocates arrays, launches kernels of the ``.cu`` file next to it, and reads scalars.
-It imports this module instead of CuPy. So the same code runs on CuPy and, in the tests, on the kernel harness, where numpy arrays stand
-for GPU memory and g++ compiles the kernels (tests/kernel_harness/README.md).
+It imports this module instead of CuPy. So the same code runs on CuPy and, in the tests, on the kernel harness
+(tests/kernel_harness/README.md). The harness uses numpy arrays as GPU memory and compiles the kernels with g++.
 
 A CUDA path looks like this::
 
@@ -329,7 +329,7 @@ def _is_installed():
 
 @functools.cache
 def _cupy():
-    """Return the CuPy backend, or the reason why there is none."""
+    """Return the CuPy backend, or the reason why it is missing."""
     from meshsolve.device.cuda import CuPy, reason_without
 
     reason = reason_without()

@@ -1,8 +1,8 @@
 // What the kernels of all packages share: sums over a warp and a block, short sorts, searches, waiting with an end.
 //
 // The subset: what NVRTC and the kernel harness of the tests both understand. No standard header, no CUB, no inline PTX, no
-// __activemask; masks are constants or come from a ballot; one __shared__ variable per declaration, inside a function; flags
-// between blocks through volatile or atomics, payload through plain accesses behind __threadfence. Kernels are extern "C" with
+// __activemask. Masks are constants or come from a ballot. One __shared__ variable per declaration, inside a function. Flags
+// between blocks are volatile or atomic, payload is accessed behind __threadfence. Kernels are extern "C" with
 // __launch_bounds__, called k_<verb>. Blocks are one-dimensional and a multiple of 32 threads wide.
 #pragma once
 #include "native/rng.hpp"
@@ -78,7 +78,7 @@ template <class T> __device__ inline T block_max(T value) {
   return value;
 }
 
-// Running totals of `count` integers in place, by the whole block: row[k] becomes the sum of what stood before k.
+// Exclusive scan of `count` integers in place, by the whole block: row[k] becomes the sum of the entries before k.
 __device__ inline int block_exclusive_sums(int* row, int count) {
   int before = 0;
   for (int base = 0; base < count; base += blockDim.x) {

@@ -1,5 +1,5 @@
-// Divisions, correctly rounded like those of the compiler, which take 460 cycles each on an H200: it asks first whether numbers are
-// ordinary, and several cannot run side by side. Source: Markstein 1990, "Computation of elementary functions on the RISC System/6000".
+// Correctly rounded divisions. Those of the compiler take 460 cycles each on an H200, because they test for special numbers first
+// and do not overlap. Source: Markstein 1990, "Computation of elementary functions on the RISC System/6000".
 #pragma once
 #include "device/common.cuh"
 

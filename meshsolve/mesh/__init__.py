@@ -214,7 +214,7 @@ class Mesh:
 
     @property
     def vertex_normals(self) -> np.ndarray:
-        """(n, 3) float64: unit normal at each vertex, the mean of its faces' weighted by their angles; 0 where there is none."""
+        """(n, 3) float64: unit normal at each vertex, the mean of its faces' weighted by their angles; 0 if undefined."""
         return measures.vertex_normals(self.vertices, self.faces)
 
     @property

@@ -7,7 +7,7 @@
 
 namespace ms {
 
-// Adds the entry (k, j), j < k, to an elimination tree: the root of the tree of j becomes a child of k, and the path from j
+// Adds the entry (k, j), j < k, to an elimination tree. The root of the tree of j becomes a child of k, and the path from j
 // points to k. Both arrays are -1 before the first call. Source: Liu 1990, "The role of elimination trees in sparse
 // factorization", algorithm 4.2.
 inline void climb(int32_t j, int32_t k, int32_t* ancestor, int32_t* parent) {
@@ -31,7 +31,7 @@ inline int32_t find_root(int32_t j, int32_t* ancestor) {
   return j;
 }
 
-// Positions in a postorder of a forest whose nodes have one or more vertices each: the fill does not change, and vertices that
+// Positions in a postorder of a forest whose nodes have one or more vertices each. The fill does not change, and vertices that
 // are eliminated one after the other are adjacent. A subtree gets a range that ends with the vertices of its root. From the roots
 // down, each node splits the rest of its range among its children, the last child first: no recursion, no child lists.
 //

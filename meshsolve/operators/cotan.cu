@@ -4,8 +4,8 @@
 // weights of its local faces. One thread sums each owned row in the order of the faces, without atomics. The bits are the same
 // in every run; they differ from the CPU's only by fused multiply-adds. The ribbon has all faces at an owned vertex, so thread
 // blocks are independent.
-// k_lay_out computes once to which entry of a row each face adds (from the queries VV and VF). A heavy vertex has no ribbon: its
-// row is copied from the complete rows of its neighbors.
+// `k_lay_out` computes once to which entry of a row each face adds (from the queries VV and VF). A heavy vertex has no ribbon:
+// its row is copied from the complete rows of its neighbors.
 // Memory traffic per step, bytes: 28 per local vertex, 6 per local face, 4 per local edge, 80 per owned vertex, 8 per entry
 // written. On scans in patches of 512 faces the ribbons add 45 % to the vertices and 25 % to the faces: 215 bytes per vertex in
 // one launch. Weights in global memory, gathered by edges, rows and vertices, took 480 bytes in five launches.
@@ -42,8 +42,8 @@ __device__ __forceinline__ double measure(Vector a, Vector b, Vector c, double f
   return 0.5 * twice / 3;
 }
 
-// Contribution of a face to the row of one of its corners: the side that begins at the corner (3 face + corner), and the entries
-// of the row for the next and the previous corner. The previous side ends at the corner.
+// Contribution of a face to the row of one of its corners. It has the side that begins at the corner (3 face + corner), and the
+// entries of the row for the next and the previous corner. The previous side ends at the corner.
 struct Incident {
   int side, next, previous;
   __device__ static unsigned long long packed(int side, int next, int previous) {

@@ -45,8 +45,8 @@ k_representative(int n, const long long* ptr, const int* idx, int longest, int* 
   }
 }
 
-// Tests if a pattern is symmetric. Sets *unfit = 1 if a row does not ascend or is too long for one thread, if an index is out of
-// range, or if the transpose of an entry is missing.
+// Tests if a pattern is symmetric. Sets *unfit = 1 if a row does not ascend or is too long for one thread, an index is out of
+// range, or a mirror entry is missing.
 //
 // size[v + 1] = number of off-diagonal entries of row v; size[0] = 0.
 extern "C" __global__ void __launch_bounds__(256)

@@ -144,8 +144,8 @@ bool same_halves(const Pattern& A, const double* x, int threads) {
 
 }  // namespace
 
-// Rows are visited in ascending order. So the mirror entries (j, i), i > j, of a row j are needed in the order in which row j stores
-// them, and one moving position per row finds them all.
+// Rows are visited in ascending order. So the mirror entries (j, i), i > j, of a row j are needed in the order of row j, and one
+// moving position per row finds them all.
 Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   Symmetry s;
   if (same_halves(A, x, threads)) return s;

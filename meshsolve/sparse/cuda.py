@@ -1,7 +1,7 @@
 """Matrices on the GPU: checked where they lie, never copied to the host.
 
-A pattern derived from the caller's matrix (both triangles, edges of a mesh added, free rows, the analyzed pattern) has an index map in
-place of values: the position of each entry in the caller's matrix. The values of a later matrix are then one gather.
+A pattern derived from the caller's matrix (both triangles, edges of a mesh added, free rows, the analyzed pattern) has an index
+map. This map has the position of each entry in the caller's matrix. The values of a later matrix are then one gather.
 """
 
 from __future__ import annotations

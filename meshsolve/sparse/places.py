@@ -68,7 +68,7 @@ class Host:
         return as_csr(A)
 
     def matrix(self, M):
-        """Return a checked Csr in this place; no copy if it lies there."""
+        """Return a checked Csr in this place, without a copy if it is already in this place."""
         return M
 
     def csr(self, data, indices, indptr, shape):

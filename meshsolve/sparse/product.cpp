@@ -35,13 +35,13 @@ inline void add_up_rows(const Pattern& A, const double* x, int64_t from, int64_t
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr int64_t kRun = 256;                   // entries of a row summed at once: the rounding of a long row stays small
 
-double modulus(double x) { return std::fabs(x); }
-double modulus(Complex x) { return std::hypot(x.re, x.im); }
+double magnitude(double x) { return std::fabs(x); }
+double magnitude(Complex x) { return std::hypot(x.re, x.im); }
 
 template <class S>
 double column_norm(const Pattern& A, const S* data) {
   std::vector<double> sum(A.n, 0.0);
-  for (int64_t p = 0; p < A.nnz(); ++p) sum[A.idx[p]] += modulus(data[p]);
+  for (int64_t p = 0; p < A.nnz(); ++p) sum[A.idx[p]] += magnitude(data[p]);
   return *std::max_element(sum.begin(), sum.end());
 }
 
@@ -56,7 +56,7 @@ double subtract_rows(const Pattern& A, const S* data, Strided<const S> x, Stride
       S run{};
       for (const int64_t end = std::min(p + kRun, A.ptr[i + 1]); p < end; ++p) {
         run += data[p] * x.at(A.idx[p], 0);
-        size += modulus(data[p]);
+        size += magnitude(data[p]);
       }
       sum -= run;
     }
@@ -78,7 +78,7 @@ template <class S>
 double largest(int32_t n, Strided<S> v) {
   double most = 0;
   for (int32_t i = 0; i < n; ++i) {
-    const double size = modulus(v.at(i, 0));
+    const double size = magnitude(v.at(i, 0));
     if (!(size <= most)) most = std::isnan(size) ? infinite : size;
   }
   return most;

@@ -26,8 +26,8 @@ Split split(const Pattern& A, const double* x, const int32_t* free, int64_t coun
 // nothing. `count` becomes the number of components. O(n + nnz(A)).
 std::vector<int32_t> components(const Pattern& A, const double* x, int32_t* count);
 
-// Subtracts from each of k columns, B by n rows, its means over the components. component[i] < count, or -1 for a row in none; null for
-// a single component. size[c]: rows of component c. Returns the means (count x k). O(n k).
+// Subtracts from each of k columns, B by n rows, its means over the components. `component[i]` < count, or -1 for a row in none;
+// null for a single component. size[c]: rows of component c. Returns the means (count x k). O(n k).
 std::vector<double> center(int64_t n, int64_t k, const int32_t* component, const double* size, int64_t count, double* B);
 
 }  // namespace ms

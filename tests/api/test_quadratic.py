@@ -19,7 +19,7 @@ def check(A, b, x, info, lower=-np.inf, upper=np.inf, E=None, e=0.0, fixed=()):
     assert (x[free] >= np.broadcast_to(lower, len(b))[free]).all() and (x[free] <= np.broadcast_to(upper, len(b))[free]).all()
     scale = max(abs(b).max(), abs(A @ x).max())
     assert abs(g[free & (info.active == 0)]).max(initial=0) < 1e-8 * scale
-    free &= np.broadcast_to(lower, len(b)) < np.broadcast_to(upper, len(b))                        # equal bounds have any sign
+    free &= np.broadcast_to(lower, len(b)) < np.broadcast_to(upper, len(b)) # equal bounds: any sign of the gradient
     assert (g[free & (info.active < 0)] > -1e-8 * scale).all() and (g[free & (info.active > 0)] < 1e-8 * scale).all()
     assert np.allclose(E @ x, e, atol=1e-8) and info.converged and info.kkt_residual <= 1e-9
 

@@ -15,7 +15,7 @@ from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import cotan_laplacian, face_areas, mass_matrix
 
-pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many of these flows do
+pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many of these flows give warnings
 
 
 def bumpy_sphere(k=3):
@@ -32,7 +32,7 @@ def noisy_plane(k=20, height=0.2):
 
 
 def sphericity(mesh):
-    """36 pi V^2 / A^3: 1 for a ball, less for any other shape."""
+    """36 pi V^2 / A^3, which is 1 for a ball and less for any other shape."""
     a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
     volume = np.einsum("ij,ij->", np.cross(a, b), c) / 6
     return 36 * np.pi * volume ** 2 / face_areas(mesh).sum() ** 3
@@ -156,8 +156,8 @@ def test_auto_step_is_free_of_units_and_visible():
 @pytest.mark.parametrize("conformal", [False, True])
 def test_report_and_callback(conformal):
     seen = []
-    tell = lambda step, mesh: seen.append((step, mesh))
-    out, report = mcf(bumpy_sphere(2), steps=3, dt=1e-3, conformal=conformal, callback=tell)
+    record = lambda step, mesh: seen.append((step, mesh))
+    out, report = mcf(bumpy_sphere(2), steps=3, dt=1e-3, conformal=conformal, callback=record)
     assert [step for step, _ in seen] == [1, 2, 3] and np.array_equal(seen[-1][1].vertices, out.vertices)
     facts = report.as_dict()
     assert {"assemble", "numeric", "solve"} <= set(facts["seconds"]) and facts["residual"] < 1e-14
@@ -234,7 +234,7 @@ DEGENERATE = {
                           [[0, 1, 2], [3, 4, 5]]),
     "a sliver alone": ([[0, 0, 0], [1, 0, 0], [0, 1, 0], [5, 5, 5], [6, 5, 5], [5.5, 5 + 1e-9, 5], [2, 3, 4.0]],
                        [[0, 1, 2], [3, 4, 5]]),
-    "a speck beside a plate": ([[0, 0, 0], [9, 0, 0], [0, 9, 0], [5, 5, 5], [5, 5, 5 + 1e-9], [5, 5 + 1e-9, 5], [2, 3, 4.0]],
+    "a speck next to a plate": ([[0, 0, 0], [9, 0, 0], [0, 9, 0], [5, 5, 5], [5, 5, 5 + 1e-9], [5, 5 + 1e-9, 5], [2, 3, 4.0]],
                                [[0, 1, 2], [3, 4, 5]]),
 }
 
@@ -249,7 +249,7 @@ def test_degenerate_meshes_stay_finite(case, flow):
             flow(mesh)
         return
     out, _ = flow(mesh)
-    assert np.isfinite(out.vertices).all() and np.array_equal(out.vertices[-1], mesh.vertices[-1])      # unreferenced: bit for bit
+    assert np.isfinite(out.vertices).all() and np.array_equal(out.vertices[-1], mesh.vertices[-1])      # unreferenced: unchanged
 
 
 def test_a_surface_that_vanishes_ends_with_a_warning():
@@ -357,7 +357,7 @@ def test_fixed_vertices_stay_and_others_move(order):
 
 
 def test_a_strength_for_each_vertex():
-    """Equal strengths are one strength; 0 fixes; half of a sphere alone is smoothed."""
+    """Equal strengths act as one number, and strength 0 fixes a vertex. One half of a sphere is smoothed."""
     mesh = noisy_sphere()
     n = len(mesh.vertices)
     assert np.allclose(ms.apps.smooth(mesh, np.full(n, 3.0))[0].vertices, ms.apps.smooth(mesh, 3.0)[0].vertices, atol=1e-12)

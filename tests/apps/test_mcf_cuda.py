@@ -10,7 +10,7 @@ from meshsolve.apps import mcf, smooth
 from meshsolve.apps.mcf import METHODS, Flow
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many of these flows do
+pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many of these flows give warnings
 
 
 def noisy(k=2, unused=True):
@@ -22,14 +22,14 @@ def noisy(k=2, unused=True):
 
 def check(run, bound=1e-12):
     """Compare a call on both devices; return the mesh and the report of the GPU."""
-    (here, report), (there, other) = (run(place) for place in ("cpu", "cuda"))
-    size = np.abs(here.vertices).max()
-    assert np.abs(here.vertices - there.vertices).max() <= bound * size and np.array_equal(here.faces, there.faces)
+    (on_host, report), (on_gpu, other) = (run(place) for place in ("cpu", "cuda"))
+    size = np.abs(on_host.vertices).max()
+    assert np.abs(on_host.vertices - on_gpu.vertices).max() <= bound * size and np.array_equal(on_host.faces, on_gpu.faces)
     assert report.facts.keys() <= other.facts.keys() and other.facts["device"] == "cuda"
     assert other.facts["residual"] < 1e-14
     common = {"steps", "dt", "area_before", "area_after", "strength"} & report.facts.keys()
     assert {name: report.facts[name] for name in common} == pytest.approx({name: other.facts[name] for name in common}, rel=1e-12)
-    return there, other
+    return on_gpu, other
 
 
 @pytest.mark.parametrize("options", [{}, {"conformal": True}, {"dt": 0.05}, {"precision": "mixed"}], ids=str)
@@ -43,15 +43,15 @@ def test_mean_curvature_flow(any_backend, options):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_flows_stepped_by_hand(any_backend, method):
-    here, there = (Flow(noisy(), method, device=place) for place in ("cpu", "cuda"))
-    dt = there.automatic_step()
-    assert there.place == "cuda" and dt == pytest.approx(here.automatic_step(), rel=1e-12)
-    assert there.step(dt) and there.step(2 * dt) and here.step(dt) and here.step(2 * dt)
-    last = there.mesh().vertices
-    assert np.abs(last - here.mesh().vertices).max() < 1e-9
-    assert there.finish().facts["steps"] == 2 and there.report.facts["residual"] < 1e-14 and there.seconds()["numeric"] > 0
+    on_host, on_gpu = (Flow(noisy(), method, device=place) for place in ("cpu", "cuda"))
+    dt = on_gpu.automatic_step()
+    assert on_gpu.place == "cuda" and dt == pytest.approx(on_host.automatic_step(), rel=1e-12)
+    assert on_gpu.step(dt) and on_gpu.step(2 * dt) and on_host.step(dt) and on_host.step(2 * dt)
+    last = on_gpu.mesh().vertices
+    assert np.abs(last - on_host.mesh().vertices).max() < 1e-9
+    assert on_gpu.finish().facts["steps"] == 2 and on_gpu.report.facts["residual"] < 1e-14 and on_gpu.seconds()["numeric"] > 0
     if method == "mean curvature":
-        assert not there.step(1e30) and np.array_equal(there.mesh().vertices, last)
+        assert not on_gpu.step(1e30) and np.array_equal(on_gpu.mesh().vertices, last)
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -70,8 +70,7 @@ def plane(k):
 
 @pytest.mark.slow
 def test_arrays_stay_on_the_device():
-    """A flow on a mesh that is large enough for nested dissection on the GPU copies its result alone, and makes one set of
-    patches."""
+    """On a mesh large enough for nested dissection on the GPU, a flow copies only its result and makes one set of patches."""
     mesh = plane(71)
     with device.use(Strict()) as strict:
         for call in (lambda: mcf(mesh, steps=2, device="cuda"), lambda: smooth(mesh, device="cuda")):

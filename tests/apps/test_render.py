@@ -109,7 +109,7 @@ def hues(path):
 
 @pytest.mark.slow
 def test_values_are_shown_at_their_vertices(tmp_path):
-    """Blue to red along an axis, with a scale on the right; without a number the mesh keeps its color."""
+    """Blue to red along an axis, with a scale on the right. A vertex with NaN keeps the color of the mesh."""
     sphere = datasets.icosphere(4)
     along = sphere.vertices[:, 1]
     render(tmp_path / "a.png", sphere, values=along, colormap="coolwarm", size=400, elevation=0)
@@ -177,7 +177,7 @@ def test_the_cost_of_thin_triangles_is_their_area(monkeypatch):
 
 
 def test_rows_of_thin_triangles_are_their_boxes(monkeypatch):
-    """The same faces, weights and depths as from bounding boxes, for triangles in every direction."""
+    """Candidates by rows give the faces, weights and depths of bounding boxes, for triangles in every direction."""
     rng = np.random.default_rng(0)
     shape, start = np.array([128, 96]), rng.uniform(-20, 140, (400, 1, 3))
     along = rng.standard_normal((400, 1, 3)) * 60 * np.array([0, 0.5, 1])[:, None]
@@ -189,6 +189,6 @@ def test_rows_of_thin_triangles_are_their_boxes(monkeypatch):
         monkeypatch.setattr(drawing, "CHUNK", chunk)
         monkeypatch.setattr(drawing, "SPARSE", sparse)
         face, weights, depth = _visible(x, faces, shape)
-        assert np.count_nonzero(face != by_rows[0]) <= 3            # rounding decides on an edge
+        assert np.count_nonzero(face != by_rows[0]) <= 3            # on an edge rounding decides
         same = face == by_rows[0]
         assert np.abs(weights - by_rows[1])[same].max() < 1e-3 and np.allclose(depth[same], by_rows[2][same], atol=0.05)

@@ -1,4 +1,4 @@
-"""The seam to the GPU: which device is chosen, what is said where there is none, what goes wrong and stays usable."""
+"""The backend interface of the GPU: the choice of a device, errors without one, and use after errors."""
 
 import sys
 from unittest import mock
@@ -26,7 +26,7 @@ def no_cupy():
 
 
 class OnDevice:
-    """An array that says it lies on a GPU."""
+    """An array whose DLPack device is a GPU."""
 
     __cuda_array_interface__ = {}
 
@@ -53,7 +53,7 @@ def test_cupy_without_a_gpu():
 
 
 def test_a_small_problem_starts_no_device():
-    """A CUDA context costs half a second and 300 MB: one that is not wanted is not looked for."""
+    """A CUDA context takes half a second and 300 MB, so small problems do not look for a device."""
     with mock.patch.object(device, "available", side_effect=AssertionError):
         assert device.choose("auto", device.AUTO_SIZE - 1, np.ones(3)) == "cpu"
 
@@ -128,7 +128,7 @@ def test_too_much_shared_memory():
 
 
 def test_launches_that_a_gpu_refuses():
-    """The harness would run them."""
+    """The harness alone would run these launches."""
     K, nothing = device.kernels("patches/cut.cu"), np.zeros(1, np.int32)
     with device.use(Harness()):
         with pytest.raises(KernelError, match="128 threads per block, above its __launch_bounds__ of 64"):
@@ -177,7 +177,7 @@ def test_a_stall_is_an_exception(cuda):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_dense_calls(cuda, dtype):
-    """Views with a leading dimension above their rows; what lies outside the lower triangle stays."""
+    """Views with a leading dimension larger than their number of rows. Entries outside the lower triangle stay."""
     rng = np.random.default_rng(0)
     tolerance = dict(rtol=0, atol=1e-11 if dtype == np.float64 else 1e-3)
     front = np.asfortranarray(rng.standard_normal((40, 40)).astype(dtype))
@@ -201,7 +201,7 @@ def test_dense_calls(cuda, dtype):
 
 
 def factored(a):
-    """What potrf says of the pivots."""
+    """The status of potrf for this matrix."""
     xp = device.xp()
     info, work = xp.empty(1, np.int32), xp.empty(device.dense("potrf_size", a), a.dtype)
     device.dense("potrf", a, info, work)
@@ -230,9 +230,10 @@ def reductions_are_numpys(most_rows):
         for k in (1, 3):
             x = rng.standard_normal((n, k)) - 9
             for given in (x, np.asfortranarray(x), x.astype(np.float32)):
-                there = device.to_device(given)
-                assert np.array_equal(device.to_host(max_of_columns(there)), given.max(axis=0))
-                assert np.allclose(device.to_host(sum_of_columns(there)), given.sum(axis=0), rtol=1e-5 if given.dtype == np.float32 else 1e-13)
+                on_gpu = device.to_device(given)
+                assert np.array_equal(device.to_host(max_of_columns(on_gpu)), given.max(axis=0))
+                rtol = 1e-5 if given.dtype == np.float32 else 1e-13
+                assert np.allclose(device.to_host(sum_of_columns(on_gpu)), given.sum(axis=0), rtol=rtol)
         x[n // 2, 1], x[-1, 2] = np.nan, np.inf
         assert np.array_equal(device.to_host(max_of_columns(device.to_device(x))), x.max(axis=0), equal_nan=True)
         for place in (None, 0, n // 2, n - 1):
@@ -278,7 +279,7 @@ def test_options_of_cupy_are_not_repeated():
 
 @pytest.fixture
 def pretended():
-    """CuPy behind the seam, for a pretended module whose driver counts how often it is asked for attributes."""
+    """The CuPy backend with a pretended module, whose driver counts queries of attributes."""
     cupy = mock.Mock()
     current = cupy.cuda.Device.return_value
     current.id, asked = 3, mock.PropertyMock(return_value={"MaxSharedMemoryPerBlockOptin": 232448, "MultiProcessorCount": 132})
@@ -304,21 +305,22 @@ def test_device_attributes_are_queried_once(pretended):
 
 
 def test_a_sort_of_cupy_without_memory(pretended):
-    """Thrust throws std::bad_alloc, which is no OutOfMemoryError of CuPy's."""
+    """Thrust throws std::bad_alloc, which CuPy does not convert to its OutOfMemoryError."""
     with device.use(pretended[0]), pytest.raises(OutOfMemoryError, match="patches: not enough GPU memory"), device.errors("patches"):
         raise MemoryError("std::bad_alloc")
 
 
-@pytest.mark.parametrize("static, dynamic, asks", [(0, 48 << 10, False), (0, (48 << 10) + 8, True), (640, 48512, False),
-                                                   (640, 48640, True), (48 << 10, 0, False)])
-def test_large_launches_raise_the_shared_memory_limit(pretended, static, dynamic, asks):
-    """A driver refuses a launch whose blocks take more than 48 kB in all, unless the kernel has been allowed to: always all that
-    there is, or a thread would lower what another has just asked for."""
+@pytest.mark.parametrize("static, dynamic, raises", [(0, 48 << 10, False), (0, (48 << 10) + 8, True), (640, 48512, False),
+                                                     (640, 48640, True), (48 << 10, 0, False)])
+def test_large_launches_raise_the_shared_memory_limit(pretended, static, dynamic, raises):
+    """A driver refuses blocks with more than 48 kB in all, unless the limit of the kernel was raised.
+
+    It is raised to the maximum at once, because another thread must not lower it again."""
     function = mock.Mock(spec=("__call__", "shared_size_bytes", "max_dynamic_shared_size_bytes"), shared_size_bytes=static,
                          max_dynamic_shared_size_bytes=None)
     pretended[0].launch(function, (5,), (64,), dynamic, [np.int32(1)])
     function.assert_called_once_with((5,), (64,), (np.int32(1),), shared_mem=dynamic)
-    assert function.max_dynamic_shared_size_bytes == (232448 - static if asks else None)
+    assert function.max_dynamic_shared_size_bytes == (232448 - static if raises else None)
 
 
 def test_the_configuration_names_a_broken_driver():
@@ -364,7 +366,7 @@ def test_strict_refuses_large_histograms(wrong):
 
 
 def test_strict_entries_are_no_indices():
-    """CuPy's arrays have no __index__; a slice takes them all the same."""
+    """CuPy's arrays have no __index__, but slices accept them."""
     a = Strict.xp.arange(5)
     assert a[a[1]:a[3]].get().tolist() == [1, 2]
     for wrong in (lambda: [7, 8][a[1]], lambda: range(a[3]), lambda: np.zeros(5)[a[1]]):
@@ -405,7 +407,7 @@ def test_strict_refuses_several_values_for_one_entry():
 
 
 def test_only_arrays_made_empty_are_null_pointers():
-    """A kernel that asks for null would take an empty part of another array for one with entries; so on a GPU."""
+    """As on a GPU, an empty slice is no null pointer: a kernel that tests for null takes it for an array with entries."""
     made, part = np.empty(0, np.int32), np.zeros(4, np.int32)[2:2]
     assert _argument("k", 0, "*i4", made).value is None and _argument("k", 0, "*i4", made.reshape(0, 3)[:, 1]).value is None
     assert _argument("k", 0, "*i4", part).value is not None and _argument("k", 0, "*i4", part[:0]).value is not None

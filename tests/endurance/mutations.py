@@ -1,4 +1,4 @@
-"""Damaged files: what disks, editors and people do to a good one, and what they do not."""
+"""Damaged files: faults as from disks, editors and people, and random ones."""
 
 import re
 
@@ -22,7 +22,7 @@ def place(content, rng):
 
 
 def flip(content, rng, others):
-    """Some bits, in one place or all over."""
+    """Flip some bits, close together or anywhere."""
     data = np.frombuffer(content, np.uint8).copy()
     if len(data):
         at = rng.integers(len(data), size=rng.choice([1, 2, 8]))
@@ -50,7 +50,7 @@ def scatter(content, rng, others):
 
 
 def change_number(content, rng, others):
-    """Another number in the place of one that is there."""
+    """Replace a number by another one."""
     found = list(re.finditer(rb"-?\d[\d.eE+]*", content[:4000] if rng.random() < 0.5 else content))
     if not found:
         return content
@@ -59,7 +59,7 @@ def change_number(content, rng, others):
 
 
 def move_line(content, rng, others):
-    """A line doubled, taken out or put elsewhere."""
+    """Repeat, remove or move a line."""
     lines = content.split(b"\n")
     line = lines.pop(rng.integers(len(lines))) if rng.random() < 0.7 else lines[rng.integers(len(lines))]
     if rng.random() < 0.7:

@@ -74,10 +74,10 @@ def test_two_threads_refactor_factors_of_their_own(name):
 
 
 def answer_of_child(call, seconds=60):
-    """What ``call`` gives in a forked child; None where it has not answered in time."""
+    """The result of ``call`` in a forked child, or None after a timeout."""
     read, write = os.pipe()
     child = os.fork()
-    if child == 0:                                  # no pytest in here: answer and leave
+    if child == 0:                                  # without pytest: answer and exit
         try:
             with os.fdopen(write, "wb") as f:
                 pickle.dump(call(), f)
@@ -88,9 +88,9 @@ def answer_of_child(call, seconds=60):
         answered = select.select([f], [], [], seconds)[0]
         if not answered:
             os.kill(child, 9)
-        told = f.read() if answered else b""
+        answer = f.read() if answered else b""
     os.waitpid(child, 0)
-    return pickle.loads(told) if told else None
+    return pickle.loads(answer) if answer else None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -98,12 +98,12 @@ def answer_of_child(call, seconds=60):
 @pytest.mark.parametrize("name", FACTORS)
 def test_a_forked_child_solves_and_refactors(name):
     F = FACTORS[name]()
-    x = F.solve(B)                                  # the pool of this process is awake
-    there = answer_of_child(lambda: (F.solve(B), F.refactor(2 * MATRICES[name]).solve(B) if name in MATRICES else None))
-    assert there is not None, "the child hangs or died"
-    assert np.array_equal(there[0], x) and np.array_equal(F.solve(B), x)
+    x = F.solve(B)                                  # start the thread pool of this process
+    of_child = answer_of_child(lambda: (F.solve(B), F.refactor(2 * MATRICES[name]).solve(B) if name in MATRICES else None))
+    assert of_child is not None, "the child hangs or died"
+    assert np.array_equal(of_child[0], x) and np.array_equal(F.solve(B), x)
     if name in MATRICES:
-        assert np.array_equal(there[1], F.refactor(2 * MATRICES[name]).solve(B))
+        assert np.array_equal(of_child[1], F.refactor(2 * MATRICES[name]).solve(B))
 
 
 # ---- flat memory --------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ STEPS = int(os.environ.get("MESHSOLVE_ENDURANCE_STEPS", 100))
 
 
 def resident():
-    """MiB of this process in main memory."""
+    """Resident set of this process, MiB."""
     with open("/proc/self/statm") as f:
         return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
 
@@ -136,7 +136,7 @@ def test_thousands_of_steps_leave_memory_flat(name):
 
     steps(STEPS // 5)
     start, rounds = time.perf_counter(), []
-    while len(rounds) < 3 and (not rounds or rounds[-1] >= 3):         # a leak comes every time, a huge page of the heap once
+    while len(rounds) < 3 and (not rounds or rounds[-1] >= 3):         # a leak repeats; one huge page of the heap does not
         before = resident()
         steps(STEPS)
         rounds.append(resident() - before)

@@ -25,7 +25,7 @@ from meshsolve.datasets import load_matrix
 pytestmark = pytest.mark.native
 COUNT = int(os.environ.get("MESHSOLVE_ENDURANCE_FILES", 200))
 KEEP = os.environ.get("MESHSOLVE_ENDURANCE_KEEP")
-SECONDS = 600               # CPU seconds for one file that only a hang reaches; good ones take milliseconds
+SECONDS = 600               # CPU seconds for one file; good files take milliseconds
 
 OBJ = b"""# a square with texture, a pentagon, a patch
 mtllib a.mtl
@@ -113,7 +113,7 @@ def saved(suffix, tmp):
 
 
 def model():
-    """A glTF with a bit of everything: a sparse accessor, morph targets, a skin, instances, two nodes, a matrix."""
+    """A glTF with a sparse accessor, morph targets, a skin, instances, two nodes and a matrix."""
     g = tetrahedron(extensionsUsed=["EXT_mesh_gpu_instancing"], scenes=[{"nodes": [0, 1, 2]}], scene=0)
     part = g["meshes"][0]["primitives"][0]
     part["targets"] = [{"POSITION": add(g, TETRAHEDRON)}]
@@ -213,7 +213,7 @@ def test_damaged_files(suffix, tmp_path):
         if time.process_time() - start > SECONDS:
             faults.append(f"{time.process_time() - start:.0f} s ... {kept(number, name, content)}")
     assert not faults, f"{len(faults)} of {COUNT}:\n" + "\n".join(faults[:10])
-    assert taken and refused, "the damage is too little or too much to tell anything"
+    assert taken and refused, "too few or too many files are damaged beyond reading for a meaningful test"
 
 
 @pytest.mark.parametrize("suffix", READERS)
@@ -227,7 +227,7 @@ def test_the_files_are_good_before(suffix, tmp_path):
 @pytest.mark.parametrize("change, says", [((b"6 6 3", b"6 6 3\0\0x"), r"A.mtx:\d+: each line must have 3 numbers"),
                                           ((b"\n10 7 -1", b"\n10 3.5"), r"A.mtx:\d+: each line must have 3 numbers")])
 def test_files_that_crash_the_reader_of_scipy(change, says, tmp_path):
-    """Found by the long run: scipy's reader goes past its memory."""
+    """Files for which scipy's reader accesses memory out of bounds. Found by the long run."""
     path = tmp_path / "A.mtx"
     whole = matrix_market(ms.datasets.grid2d(4, 3))
     assert change[0] in whole

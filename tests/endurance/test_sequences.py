@@ -1,7 +1,7 @@
-"""Any sequence of factor, refactor, solve, error and pickle on each kind of factor, held against dense references.
+"""Random sequences of factor, refactor, solve, error and pickle on each kind of factor, compared with dense references.
 
-After each step the factor is that of the last matrix that it took, to the bit: errors leave no trace. Updates in place are the exception:
-errors and copies give the factor of the same matrix that a numeric phase makes, which differs in rounding.
+After each step the factor is bit for bit that of the last accepted matrix: errors leave no trace. Updates in place are the
+exception: after an error and in copies the factor is that of a new numeric phase, which differs in rounding.
 """
 
 import os
@@ -27,7 +27,7 @@ BAD_RHS = {
 
 
 def setup_module():
-    """A number that is read before it was written is NaN."""
+    """Fill new memory with NaN, to detect reads of unwritten numbers."""
     _core.poison(True)
 
 
@@ -43,11 +43,11 @@ def symmetric_pattern(n, seed):
 
 
 class Sequence(RuleBasedStateMachine):
-    """What all factors that refactor share; a subclass says how to make one and which values suit it."""
+    """Steps that all refactorable factors share. A subclass makes the factor and suitable values."""
 
-    bound = 1e-12               # of the backward error
-    lost = 1.0                  # times as much may have gone by changes in place
-    rotated = False             # since the last numeric phase
+    bound = 1e-12               # bound of the backward error
+    lost = 1.0                  # largest growth of errors by changes in place
+    rotated = False             # True if updated since the last numeric phase
 
     @initialize(n=st.integers(1, 24), seed=SEEDS, threads=st.sampled_from([1, 2]), choice=st.integers(0, 3))
     def begin(self, n, seed, threads, choice):
@@ -67,7 +67,7 @@ class Sequence(RuleBasedStateMachine):
         return half + half.T
 
     def stored(self, A):
-        """A with an entry, zero or not, at each place of the pattern."""
+        """A with stored entries, zero or not, on the whole pattern."""
         row, column = np.nonzero(self.pattern)
         return sp.csr_array(sp.coo_array((A[row, column], (row, column)), shape=A.shape))
 
@@ -128,7 +128,7 @@ class Sequence(RuleBasedStateMachine):
 
 
 class CholeskySequence(Sequence):
-    scale = 0.0                 # the largest entry that the matrix had since it was factored: downdates leave the rounding of that
+    scale = 0.0                 # largest entry since the last factorization: its rounding errors survive downdates
 
     def suited(self, rng):
         A = self.values(rng)
@@ -147,7 +147,7 @@ class CholeskySequence(Sequence):
         assert caught.value.column in range(self.n)
 
     def columns(self, seed, k):
-        """(n, k) array whose columns have rows that all are neighbours."""
+        """(n, k) array whose columns have their nonzeros on rows that are all neighbors."""
         rng, C = np.random.default_rng(seed), np.zeros((self.n, k))
         for q in range(k):
             rows = []
@@ -159,7 +159,7 @@ class CholeskySequence(Sequence):
 
     @property
     def lost(self):
-        """How much larger rounding errors may be than those of a factorization."""
+        """Largest ratio of rounding errors to those of a factorization."""
         return max(1.0, self.scale / np.abs(self.A).max())
 
     def changed(self, A):
@@ -167,11 +167,11 @@ class CholeskySequence(Sequence):
         self.A, self.rotated = A, True
 
     def may_go_on(self):
-        """Whether enough digits are left for another downdate to be foreseen."""
+        """True if enough digits are left to predict the result of another downdate."""
         return self.lost * np.linalg.cond(self.A) < 1e6
 
     def gone(self, C):
-        """The largest part of A in a direction that A - C C^T lacks: 1 where that is singular."""
+        """The largest relative loss x^T C C^T x / x^T A x; 1 if A - C C^T is singular."""
         return np.linalg.eigvalsh(C.T @ np.linalg.solve(self.A, C)).max(initial=0)
 
     @rule(seed=SEEDS, k=st.integers(0, 6), form=st.sampled_from([np.asarray, sp.csc_array, sp.coo_array]))
@@ -268,7 +268,7 @@ class LuSequence(Sequence):
         return (rng.random((n, n)) < rng.choice([0.05, 0.2, 0.6])) | np.eye(n, dtype=bool)[rng.permutation(n)]
 
     def suited(self, rng):
-        for spread in (1, 2, 4, 8, 16, 32):         # a matching keeps it structurally regular, growing entries make it regular
+        for spread in (1, 2, 4, 8, 16, 32):         # a matching makes it structurally regular, increasing entries regular
             A = np.where(self.pattern, rng.standard_normal((self.n, self.n)), 0)
             A[np.arange(self.n), self.matching()] += spread * rng.choice([-3, 3], self.n)
             if np.linalg.cond(A) < 1e8:
@@ -309,7 +309,7 @@ class LuSequence(Sequence):
 
 
 class ParacSequence(RuleBasedStateMachine):
-    """No refactorization here: new factors, solves, iterations, errors and pickles in any order."""
+    """Without refactorization: new factors, solves, iterations, errors and pickles in any order."""
 
     @initialize(n=st.integers(2, 24), seed=SEEDS)
     def begin(self, n, seed):
@@ -361,15 +361,16 @@ class ParacSequence(RuleBasedStateMachine):
             assert np.array_equal(self.P.solve(self.probe), self.z)
 
 
-EXAMPLES = int(os.environ.get("MESHSOLVE_ENDURANCE_EXAMPLES", 25))          # sequences for each kind of factor
+EXAMPLES = int(os.environ.get("MESHSOLVE_ENDURANCE_EXAMPLES", 25))          # number of sequences for each kind of factor
 STEPS = settings(max_examples=EXAMPLES, stateful_step_count=20, deadline=None, derandomize=EXAMPLES == 25, suppress_health_check=list(HealthCheck))
 TestCholesky, TestLdl, TestLu, TestParac = (machine.TestCase for machine in (CholeskySequence, LdlSequence, LuSequence, ParacSequence))
 TestCholesky.settings = TestLdl.settings = TestLu.settings = TestParac.settings = STEPS
 
 
 def test_the_panel_of_a_front_that_moved_away():
-    """Found by these sequences: a front with delayed columns leaves its planned panel unwritten, and solves with the front before
-    it read some scalars there, times zero."""
+    """A front with delayed columns leaves its planned panel unwritten. Solves with the front before it must not read that panel.
+
+    Found by these sequences."""
     found = LdlSequence()
     found.begin(n=16, seed=180, threads=1, choice=2)
     assert found.F.report.facts["delayed"] > 0 and np.isfinite(found.x).all()

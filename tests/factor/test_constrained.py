@@ -31,7 +31,7 @@ def indefinite(seed=0):
 
 
 def condensed(A, b, values, fixed=FIXED):
-    """What scikit-fem's condense and a dense solver give: rows and columns are eliminated, their coupling goes to the right-hand side."""
+    """Dense reference: eliminate rows and columns, with their coupling in the right-hand side, as scikit-fem's condense does."""
     D, free = A.toarray(), np.setdiff1d(np.arange(N), fixed)
     x = np.zeros(b.shape, np.result_type(D, b, values))
     x[fixed] = values
@@ -107,13 +107,13 @@ def test_forms_of_b():
     A = unsymmetric()
     F, K = ms.lu(A, fixed=FIXED), ms.ildl(indefinite(), fixed=FIXED)
     for G in (F, K):
-        want = G.solve(RHS, fixed_values=VALUES)
+        expected = G.solve(RHS, fixed_values=VALUES)
         assert G.solve(RHS.astype(np.float32), fixed_values=VALUES).dtype == np.float32
-        assert near(G.solve(np.asfortranarray(RHS), fixed_values=VALUES), want, 1e-14)
+        assert near(G.solve(np.asfortranarray(RHS), fixed_values=VALUES), expected, 1e-14)
         out = np.empty((N, 2))
-        assert G.solve(RHS, out=out, fixed_values=VALUES) is out and np.array_equal(out, want)
+        assert G.solve(RHS, out=out, fixed_values=VALUES) is out and np.array_equal(out, expected)
         sparse = G.solve(sp.csc_array(RHS), fixed_values=VALUES)
-        assert sp.issparse(sparse) and near(sparse.toarray(), want, 1e-14)
+        assert sp.issparse(sparse) and near(sparse.toarray(), expected, 1e-14)
         assert G.solve(np.empty((N, 0))).shape == (N, 0)
 
 
@@ -121,7 +121,7 @@ def test_forms_of_b():
 def test_a_failed_refactorization_keeps_factor_and_coupling(make):
     A = spd(grid(9, 8), 1)
     F = make(A, fixed=FIXED)
-    want = F.solve(RHS, fixed_values=VALUES)
+    expected = F.solve(RHS, fixed_values=VALUES)
     outside = A.tolil()
     outside[60, 20] = outside[20, 60] = 1.0
     with pytest.raises(ms.PatternMismatchError, match="row 20, column 60") as caught:
@@ -131,21 +131,21 @@ def test_a_failed_refactorization_keeps_factor_and_coupling(make):
         F.refactor(0 * A)
     with pytest.raises(ms.InvalidInputError, match="A has 12 rows, the factor 72"):
         F.refactor(np.eye(12))
-    assert np.array_equal(F.solve(RHS, fixed_values=VALUES), want)
+    assert np.array_equal(F.solve(RHS, fixed_values=VALUES), expected)
     assert near(F.refactor(2 * A).solve(RHS, fixed_values=VALUES), condensed(2 * A, RHS, VALUES))
 
 
 @pytest.mark.parametrize("make", [ms.lu, ms.ildl, ms.parac])
 def test_copies_and_pickles(make):
     F = make(ms.datasets.grid2d(9, 8), fixed=FIXED)
-    want = F.solve(RHS, fixed_values=VALUES)
+    expected = F.solve(RHS, fixed_values=VALUES)
     for other in (copy.copy(F), copy.deepcopy(F), pickle.loads(pickle.dumps(F))):
-        assert type(other) is type(F) and np.array_equal(other.solve(RHS, fixed_values=VALUES), want)
+        assert type(other) is type(F) and np.array_equal(other.solve(RHS, fixed_values=VALUES), expected)
 
 
 def test_errors_name_rows_of_the_whole_matrix():
     A = unsymmetric().tolil()
-    A[40, FREE] = 0                                     # what is left of row 40 couples to fixed rows alone
+    A[40, FREE] = 0                                     # row 40 is coupled to fixed rows only
     A[40, 70] = 1.0
     with pytest.raises(ms.SingularMatrixError, match="row 40 ") as caught:
         ms.lu(A, fixed=FIXED)
@@ -164,7 +164,7 @@ def test_errors_name_rows_of_the_whole_matrix():
 
 
 def circulation(seed=0, kind=float):
-    """Rows and columns sum to 0, and A is not symmetric: a flow without divergence, in two components that interleave."""
+    """An unsymmetric A with zero row and column sums: a flow without divergence, in two interleaved components."""
     n = N // 2
     rng, ring = np.random.default_rng(seed), np.arange(n)
     A = sp.coo_array((np.ones(n), (ring, np.roll(ring, 1))), shape=(n, n)).tocsr() * rng.uniform(1, 2)
@@ -249,18 +249,18 @@ def test_solve_of_other_kinds_of_matrices():
 
 def test_cg_with_fixed_rows_and_any_preconditioner():
     L = ms.datasets.grid2d(9, 8)
-    want = condensed(L, RHS, VALUES)
+    expected = condensed(L, RHS, VALUES)
     inverse = np.diag(1 / L.diagonal())
     for M in (None, ms.parac(L, fixed=FIXED), ms.ildl(L, fixed=FIXED), ms.cholesky(L, fixed=FIXED), ms.parac(L[FREE][:, FREE]),
               inverse, sp.csr_array(inverse), inverse.tolist()):
         x, info = ms.cg(L, RHS, M=M, rtol=1e-12, fixed=FIXED, fixed_values=VALUES)
-        assert info.converged and info.iterations.shape == (2,) and near(x, want)
+        assert info.converged and info.iterations.shape == (2,) and near(x, expected)
     few, many = (ms.cg(L, RHS, M=M, fixed=FIXED, fixed_values=VALUES)[1].iterations.max() for M in (ms.ildl(L, fixed=FIXED), None))
     assert few <= 2 < many
-    x, info = ms.cg(L, RHS[:, 0], x0=want[:, 0], fixed=FIXED, fixed_values=VALUES[:, 0])
-    assert info.iterations == 0 and near(x, want[:, 0])
+    x, info = ms.cg(L, RHS[:, 0], x0=expected[:, 0], fixed=FIXED, fixed_values=VALUES[:, 0])
+    assert info.iterations == 0 and near(x, expected[:, 0])
     x, info = ms.cg(L, RHS * 1j, rtol=1e-12, fixed=FIXED, fixed_values=VALUES * 1j)
-    assert near(x, want * 1j)
+    assert near(x, expected * 1j)
 
 
 def test_the_callback_of_cg_sees_all_rows():

@@ -20,7 +20,7 @@ B = RNG.standard_normal((N, 3))
 
 
 def dense(A, rows):
-    """By the inverse: its block on the rows is the inverse of the Schur complement."""
+    """The inverse of the Schur complement is the block of the inverse on the rows."""
     return np.linalg.inv(np.linalg.inv(A.toarray())[np.ix_(rows, rows)])
 
 
@@ -47,7 +47,7 @@ def test_refactor(kind):
     for G in (copy.copy(S), pickle.loads(pickle.dumps(S))):
         assert np.array_equal(G.matrix, S.matrix) and np.array_equal(G.reduce(B), S.reduce(B))
     assert np.array_equal(copy.copy(S).refactor(A).matrix, ms.schur_complement(A, ROWS).refactor(A).matrix)
-    assert np.allclose(S.matrix, dense(A2, ROWS), rtol=1e-9, atol=1e-10)        # copies refactor for themselves
+    assert np.allclose(S.matrix, dense(A2, ROWS), rtol=1e-9, atol=1e-10)        # copies refactor independently
 
 
 def test_orderings_formats_and_precision():

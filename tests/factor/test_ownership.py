@@ -1,5 +1,4 @@
-"""No factor reads the caller's matrix once it is made: neither to solve nor to be pickled, copied or made anew. Nor can the caller write
-to what a factor holds."""
+"""A factor does not read the caller's matrix later: for solves, pickles, copies or refactorizations. Its arrays are read-only."""
 
 import copy
 import pickle
@@ -47,7 +46,7 @@ def test_the_callers_arrays_may_change_later(name, index_type):
 
 @pytest.mark.parametrize("name", FACTORS)
 def test_arrays_of_a_factor_are_read_only(name):
-    """A scaling that was written to changed later solutions."""
+    """A changed scaling would change later solutions."""
     F, seen = FACTORS[name][1](FACTORS[name][0]), 0
     for G in (F, copy.copy(F), pickle.loads(pickle.dumps(F))):
         for attribute in ("perm", "scale", "row_perm", "col_perm", "row_scale", "col_scale", "D"):

@@ -1,4 +1,4 @@
-"""Threads on one factor: any number may read it, or one may change it; who comes second is told, and nothing is ever wrong."""
+"""Threads on one factor: any number may read it, or one may change it. A conflicting call is refused, and results are right."""
 
 import contextlib
 import copy
@@ -62,14 +62,14 @@ def iterate(F):
 
 
 class Slow:
-    """What is an array once it is told so, or ends otherwise: holds a call where it is as long as a test wants."""
+    """An argument whose conversion to an array waits for the test, then succeeds or raises: it keeps a call running."""
 
     def __init__(self, array, ends=None):
-        self.array, self.ends, self.asked, self.may = array, ends, threading.Event(), threading.Event()
+        self.array, self.ends, self.entered, self.may = array, ends, threading.Event(), threading.Event()
         self.shape = array.shape
 
     def __array__(self, dtype=None, copy=None):
-        self.asked.set()
+        self.entered.set()
         assert self.may.wait(600)
         if self.ends is not None:
             raise self.ends
@@ -78,7 +78,7 @@ class Slow:
 
 @contextlib.contextmanager
 def meanwhile(call, argument):
-    """Inside the block another thread is in ``call(argument)``; afterwards the list that is given holds what it returned or raised."""
+    """Run ``call(argument)`` on another thread during the block; the yielded list then has its result or exception."""
     done = []
 
     def work():
@@ -89,7 +89,7 @@ def meanwhile(call, argument):
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert argument.asked.wait(600)
+    assert argument.entered.wait(600)
     try:
         yield done
     finally:
@@ -98,7 +98,7 @@ def meanwhile(call, argument):
 
 
 def together(*works):
-    """Run these on a thread each, at once; what one raises is raised."""
+    """Run each of these on its own thread at the same time, and raise their first exception."""
     start, raised = threading.Barrier(len(works)), []
 
     def run(work):
@@ -143,11 +143,11 @@ def test_a_factor_that_is_solved_with_is_not_refactored(case):
         for _ in range(2):
             with pytest.raises(FactorInUseError, match="is using the factor"):
                 F.refactor(2 * M)
-        for name, use in (USES | OTHERS[type(F).__name__]).items():        # readers are welcome
+        for name, use in (USES | OTHERS[type(F).__name__]).items():        # readers are accepted
             if name != "refactor" and not (name == "slogdet" and getattr(F, "is_complete", True) is False):
                 use(F)
         assert np.array_equal(F.solve(b), x)
-        copy.copy(F).refactor(2 * M)                                       # others of its kind are free
+        copy.copy(F).refactor(2 * M)                                       # copies are independent
         pickle.loads(pickle.dumps(F)).refactor(2 * M)
     assert np.array_equal(done[0], x)
     F.refactor(2 * M)
@@ -173,12 +173,12 @@ def test_a_progress_callable_must_not_use_the_factor(case):
     M, F, x = case
     used = []
 
-    def tell(phase, done, total):
+    def progress(phase, done, total):
         if not used:
             used.append(phase)
             F.solve(b)
 
-    with ms.showing_progress(tell), pytest.raises(FactorInUseError):
+    with ms.showing_progress(progress), pytest.raises(FactorInUseError):
         F.refactor(2 * M)
     assert used and np.array_equal(F.solve(b), x)
 
@@ -189,19 +189,18 @@ def test_the_error_is_a_runtime_and_a_meshsolve_error():
 
 @pytest.mark.native
 def test_concurrent_solves_and_refactorizations(case):
-    """Solves and refactorizations of one factor until there were some of both: each gives one of the two right answers, or is
-    refused."""
+    """Concurrent solves and refactorizations of one factor: each gives one of the two right answers, or is refused."""
     M, F, x = case
     matrices = M, 2 * M
     right = [F.refactor(N).solve(b) for N in matrices]
     solved, refactored, refused = [0], [0], [0]
     given_up = time.monotonic() + 600
 
-    def goes_on():
+    def continues():
         return min(solved[0] / 100, refactored[0] / 100) < 1 and time.monotonic() < given_up
 
     def solve():
-        while goes_on():
+        while continues():
             try:
                 y = F.solve(b)
                 assert any(np.array_equal(y, z) for z in right)
@@ -212,7 +211,7 @@ def test_concurrent_solves_and_refactorizations(case):
 
     def refactor():
         k = 0
-        while goes_on():
+        while continues():
             with contextlib.suppress(FactorInUseError):
                 F.refactor(matrices[k % 2])
                 k += 1
@@ -227,7 +226,7 @@ def test_concurrent_solves_and_refactorizations(case):
 
 @pytest.mark.native
 def test_first_solves_at_once_choose_pivots_once():
-    """What the first solve finds wrong with the pivots is mended while others come, who get solutions of the good factor."""
+    """The first solve finds unsuitable pivots and repivots once. Concurrent solves get solutions of the new factor."""
     M = sp.csr_array(ms.datasets.grid2d(30, 30) + sp.eye_array(900) + sp.diags_array([np.full(899, 0.3)], offsets=[1]))
     weak = sp.csr_array(M - sp.diags_array(M.diagonal() - 1e-9))
     B = np.random.default_rng(1).standard_normal((8, 900))
@@ -288,7 +287,7 @@ def test_a_forked_child_does_not_wait_for_its_parent():
 
 
 def in_child(call):
-    """Whether ``call()`` is true in a forked child; one that does not end is killed after ten minutes."""
+    """True if ``call()`` is true in a forked child, which is killed after ten minutes."""
     child = os.fork()
     if child == 0:
         try:
@@ -306,11 +305,11 @@ def in_child(call):
 
 
 def test_solves_on_a_gpu_take_turns():
-    """Their launches share memory and counts: those of two threads must not come between each other."""
+    """Their launches share memory and counters, so those of two threads must not interleave."""
     harness = Harness()
     with device.use(harness):
         F = ms.ildl(K, fill_level=1, device="cuda")
-        there, apply = device.to_device(b[:, None].copy()), F._core.apply_device
+        on_gpu, apply = device.to_device(b[:, None].copy()), F._core.apply_device
         x = F.solve(b)
     inside, most = [0], [0]
 
@@ -329,6 +328,6 @@ def test_solves_on_a_gpu_take_turns():
         with device.use(harness):
             assert np.array_equal(device.to_host(use()).reshape(-1), x)
 
-    uses = [lambda: F.solve(b), lambda: F.apply_on_device(there), lambda: F.apply_columns(b[:, None])]
+    uses = [lambda: F.solve(b), lambda: F.apply_on_device(on_gpu), lambda: F.apply_columns(b[:, None])]
     together(*(lambda use=use: work(use) for use in uses * 2))
     assert most == [1]

@@ -1,1 +1,1 @@
-"""Bad input and what is said of it: the rows of docs/errors.md by subject. `test_hostile.py` tests them and writes them down."""
+"""Bad input and its messages: the rows of docs/errors.md by subject. `test_hostile.py` tests them and writes the document."""

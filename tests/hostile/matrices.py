@@ -1,4 +1,4 @@
-"""Matrices that no function takes, and values that some do not: each row is tested with every function that it names."""
+"""Matrices and values that functions refuse. Each row is tested with every function that it names."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,7 +9,7 @@ from hostile.row import Bad, Indefinite, Row, Unsymmetric
 
 EDGES = "a list of edges, except in `graph_laplacian`, `PatchMesh` and `order`"
 OPERATOR = "a scipy `LinearOperator`, except in `cg` and `sqmr`"
-STRUCTURE = [                                       # for everything that takes a matrix
+STRUCTURE = [                                       # functions with a matrix
     ("text", "must be a matrix", lambda: "A.mtx"),
     ("`None`", "must be a matrix", lambda: None),
     (OPERATOR, "a matrix with its entries", lambda: sp.linalg.aslinearoperator(np.eye(3))),
@@ -32,14 +32,14 @@ STRUCTURE = [                                       # for everything that takes 
     ("fewer values than column indices", "34 column indices and 31 values", lambda: edited(data=lambda x: x[:-3])),
     ("fractional column indices", "integers", lambda: edited(indices=lambda x: x + 0.5)),
 ]
-VALUES = [                                          # for everything that reads values
+VALUES = [                                          # functions that read values
     ("NaN", Bad, "row 3, column 3 holds nan", lambda: entry(3, 3, np.nan), {}),
     ("infinity", Bad, "row 3, column 4 holds inf", lambda: entry(3, 4, np.inf), {}),
     ("longdouble above the range of float64", Bad, "holds inf", lambda: sp.csr_array(np.eye(3, dtype=np.longdouble) * np.longdouble("1e4000")), {}),
     ("complex", Bad, "complex", lambda: spd() * 1j, {}),
     ("not symmetric", Unsymmetric, "lu takes unsymmetric matrices", lambda: entry(6, 7, 3.0), {"row": 7, "column": 6}),
 ]
-DEFINITE = [                                        # for what factors by Cholesky
+DEFINITE = [                                        # Cholesky factorizations
     ("a negative diagonal entry", Indefinite, "column 8 is not positive (diagonal entry -2)", lambda: entry(8, 8, -2.0), {"column": 8}),
     ("a zero row", Indefinite, "zero or missing (an isolated or unreferenced vertex, or constraints?", lambda: sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)), {"column": 5}),
     ("a singular Laplacian", Indefinite, "use pin=True", lambda: ms.graph_laplacian(spd()), {"column": None}),
@@ -57,7 +57,7 @@ TAKES_ANY_VALUES = {"lu": ms.lu, "lu: F.refactor": SHARED_LU.refactor}
 
 
 SOLVE = {"solve": lambda A: ms.solve(A, np.ones(N)), "factorized": ms.factorized}
-ANY_VALUES = [                                      # for everything that takes matrices of any kind
+ANY_VALUES = [                                      # functions with matrices of any kind
     *VALUES[:3],
     ("a zero row", ms.SingularMatrixError, "singular", lambda: sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)), {"index": 5}),
     ("a singular Laplacian", ms.SingularMatrixError, "no pivot is left in column", lambda: ms.graph_laplacian(spd()), {"index": None}),
@@ -81,7 +81,7 @@ def matrix_rows():
                       lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
     for given, error, says, make, where in VALUES[:5]:
         for name, function in TAKES_SYMMETRIC.items():
-            if name == "schur_complement" and given in ("complex", "not symmetric"):        # these go to LU
+            if name == "schur_complement" and given in ("complex", "not symmetric"):        # factored by LU
                 continue
             yield Row("`ildl`, its `F.refactor`, `sqmr`, `schur_complement` and its `S.refactor` of a symmetric matrix", given, error, says, lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
     for given, error, says, make, where in ANY_VALUES:

@@ -1,4 +1,4 @@
-"""The harness finds the faults that it promises to find, and reports nothing for correct kernels."""
+"""The harness finds the faults listed in README.md, and reports nothing for correct kernels."""
 
 import pathlib
 
@@ -82,7 +82,7 @@ def test_code_of_another_meaning_in_gcc_is_refused(tmp_path, source, says):
         Harness().function(file, "k_a")
 
 
-# ---- what only a sanitizer sees: a process of its own, since a sanitizer ends it
+# ---- faults found by sanitizers, each in its own process
 
 FAULT = """
 import sys, numpy as np
@@ -106,7 +106,7 @@ PLANTS = ("none", "overrun", "no barrier", "no fence", "no acquire", "plain flag
 
 
 def solve(plant, seed, n=200):
-    """The persistent triangular solve of planted/solve.cu, compared with numpy where nothing is planted."""
+    """The persistent triangular solve of planted/solve.cu, compared with numpy if no fault is planted."""
     rng = np.random.default_rng(0)
     indptr = np.minimum(2 * np.arange(n + 1), 2 * n).astype(np.int32) - 2
     indptr[0] = 0

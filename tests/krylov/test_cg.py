@@ -103,15 +103,15 @@ def test_the_numbering_of_the_factor_changes_nothing(monkeypatch, k, ordering):
     two = two[shuffled][:, shuffled]
     rng = np.random.default_rng(0)
     B = two @ rng.standard_normal(n if k is None else (n, k))
-    x0, P, there = rng.standard_normal(B.shape), ms.parac(two, ordering=ordering), []
-    here, info = ms.cg(two, B, M=P, x0=x0)
+    x0, P, iterates = rng.standard_normal(B.shape), ms.parac(two, ordering=ordering), []
+    expected, info = ms.cg(two, B, M=P, x0=x0)
     monkeypatch.setattr(cg_host, "RENUMBERED", 1)
     monkeypatch.setattr(cg_host, "NEAR", 0)
-    X, more = ms.cg(two, B, M=P, x0=x0, callback=lambda X: there.append(X.copy()))
-    assert more.converged and np.allclose(X, here, rtol=1e-5, atol=1e-6 * np.abs(here).max())
+    X, more = ms.cg(two, B, M=P, x0=x0, callback=lambda X: iterates.append(X.copy()))
+    assert more.converged and np.allclose(X, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
     assert np.abs(np.subtract(more.iterations, info.iterations)).max() <= 1 and "renumber" in more.report.seconds
     assert X.shape == B.shape and np.linalg.norm(B - two @ X) < 1e-7 * np.linalg.norm(B)
-    assert np.linalg.norm(there[-1] - x0) > 0 and np.linalg.norm(B - two @ there[-1]) < 1e-7 * np.linalg.norm(B)
+    assert np.linalg.norm(iterates[-1] - x0) > 0 and np.linalg.norm(B - two @ iterates[-1]) < 1e-7 * np.linalg.norm(B)
     with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
         y, _ = ms.cg(two, np.arange(1.0, n + 1), M=P)
     labels = sp.csgraph.connected_components(two)[1]
@@ -150,8 +150,8 @@ def test_the_reported_residual_is_that_of_the_solution(x0):
         with contextlib.nullcontext() if converged else pytest.warns(ms.ConvergenceWarning):
             X, info = ms.cg(L, B, M=ms.parac(L), x0=start, rtol=rtol)
         size = np.where(B.any(0), np.linalg.norm(B, axis=0), 1)
-        told, true = info.relative_residual, np.linalg.norm(B - L @ X, axis=0) / size
-        assert info.converged == converged and np.allclose(told, true, rtol=1e-6, atol=1e-15)
+        reported, true = info.relative_residual, np.linalg.norm(B - L @ X, axis=0) / size
+        assert info.converged == converged and np.allclose(reported, true, rtol=1e-6, atol=1e-15)
         assert np.abs(X.mean(axis=0)).max() < 1e-12 * np.abs(X).max()
 
 

@@ -109,7 +109,7 @@ def test_columns_that_do_not_converge_are_reported(cuda):
 
 
 def test_a_breakdown_restarts_and_ends(cuda):
-    """q . A q = 0 in the first step: a restart from the same x does not help, so there is none."""
+    """q . A q = 0 in the first step: a restart from the same x would not help, so the iteration ends."""
     A = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
     M = ms.ildl(sp.eye_array(2), fill_level=1, device="cuda")
     with pytest.warns(ms.ConvergenceWarning, match="broke down"):

@@ -149,8 +149,8 @@ def test_connectivity_against_brute_force(case):
         assert mesh.components[a] == mesh.components[b]
     assert len(np.unique(mesh.components)) == mesh.components.max() + 1
     graph = pattern_of(mesh)
-    neighbours = [graph.indices[graph.indptr[v]:graph.indptr[v + 1]].tolist() for v in range(n)]
-    assert neighbours == [sorted({a + b - v for a, b in sides if v in (a, b)}) for v in range(n)]
+    neighbors = [graph.indices[graph.indptr[v]:graph.indptr[v + 1]].tolist() for v in range(n)]
+    assert neighbors == [sorted({a + b - v for a, b in sides if v in (a, b)}) for v in range(n)]
     assert graph.indptr.dtype == np.int64 and graph.indices.dtype == np.int32
 
 

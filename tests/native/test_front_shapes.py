@@ -1,4 +1,4 @@
-"""Fronts of every small shape and some large ones: where tiles, vectors and packed blocks of the dense kernels end."""
+"""Fronts of every small shape and some large ones: the ends of tiles, vectors and packed blocks of the dense kernels."""
 
 import os
 import subprocess
@@ -15,10 +15,10 @@ pytestmark = pytest.mark.native
 
 
 def tree(leaf, middle, top, seed=0, meeting=0.7):
-    """Positive definite: two leaves that meet some rows of a middle block and of the top, another leaf that meets the top alone.
+    """A definite matrix: two leaves coupled to some rows of a middle block and of the top, and one leaf coupled to the top only.
 
-    So the middle front adds its leaves' update matrices to pivot columns and to an update matrix of its own, row lists have gaps,
-    and the top adds both kinds.
+    The middle front adds the update matrices of its leaves to its pivot columns and to its own update matrix. Row lists have
+    gaps, and the top adds both kinds.
     """
     rng = np.random.default_rng([seed, leaf, middle, top])
     first = [0, leaf, 2 * leaf, 3 * leaf, 3 * leaf + middle]
@@ -99,7 +99,7 @@ def test_large_unsymmetric(poisoned, leaf, middle, top):
 
 @pytest.mark.parametrize("scale", [1e-306, 1e-290, 1e303])
 def test_pivots_far_from_one(scale):
-    """Where the reciprocal of a pivot would lose digits or overflow, its root is inverted instead."""
+    """The square root of a pivot is inverted, because the reciprocal of the pivot could lose digits or overflow."""
     A = tree(5, 8, 11)
     F = ms.cholesky(sp.csr_array(A * scale), "natural", threads=1)
     np.testing.assert_allclose(F.L.toarray() / np.sqrt(scale), np.linalg.cholesky(A[np.ix_(F.perm, F.perm)]), atol=1e-12)
@@ -107,7 +107,7 @@ def test_pivots_far_from_one(scale):
 
 @pytest.mark.parametrize("column", [0, 3, 8, 15, 24])
 def test_a_failing_pivot_is_named(column):
-    """The pivot that fails is found in the first and the last column of a block, and the factor before survives."""
+    """A failing pivot is found in the first and the last column of a block, and the earlier factor is kept."""
     A = tree(5, 8, 11)
     F = ms.cholesky(sp.csr_array(A), "natural", threads=1)
     before, row = F.L.toarray(), F.perm[column]

@@ -21,11 +21,11 @@ from meshsolve.sparse.product import measured_residual
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-SLOW = 42              # side of a grid whose numeric phase takes longer than the 50 ms between two looks, on fast machines too
+SLOW = 42              # side of a grid whose numeric phase takes more than the 50 ms between progress reports
 
 
 def problem(n=60):
-    """Big enough for several tasks, with its right-hand sides."""
+    """A system large enough for several tasks, and right-hand sides."""
     A = datasets.grid2d(n, n, boundary="dirichlet")
     return A, np.random.default_rng(n).standard_normal((A.shape[0], 3))
 
@@ -50,40 +50,40 @@ def python(code, **environment):
 @needs_fork
 def test_a_forked_child_has_a_pool_of_its_own():
     A, b = problem(90)
-    here = everything(A, b, 2)                      # the pool of this process is awake
+    parent = everything(A, b, 2)                    # starts the thread pool of this process
     F = ms.cholesky(A, threads=2)
     read, write = os.pipe()
     child = os.fork()
-    if child == 0:                                  # no pytest in here: answer and leave
+    if child == 0:                                  # without pytest: answer and exit
         try:
-            there = (*everything(A, b, 2), F.refactor(2 * A).solve(b))
+            answer = (*everything(A, b, 2), F.refactor(2 * A).solve(b))
             with os.fdopen(write, "wb") as f:
-                pickle.dump(there, f)
+                pickle.dump(answer, f)
         finally:
             os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as f:
-        there = pickle.load(f)
+        answer = pickle.load(f)
     os.waitpid(child, 0)
-    assert all(np.array_equal(x, y) for x, y in zip(here, there[:3]))
-    assert np.array_equal(F.solve(b), here[2]) and np.array_equal(there[3], F.refactor(2 * A).solve(b))
+    assert all(np.array_equal(x, y) for x, y in zip(parent, answer[:3]))
+    assert np.array_equal(F.solve(b), parent[2]) and np.array_equal(answer[3], F.refactor(2 * A).solve(b))
 
 
 @pytest.mark.slow
 @needs_fork
 def test_progress_in_a_child_forked_during_a_restore():
-    """That thread is not to be disturbed; the child is not that thread."""
+    """A restoring thread shows no progress, but the forked child, in the place of another thread, does."""
     A = datasets.grid3d(SLOW, boundary="dirichlet")
     F, S = ms.cholesky(A, threads=1), ms.analyze(A, "nd")
     start = time.perf_counter()
     F.refactor(A)
     took = time.perf_counter() - start
 
-    def fails():                                    # -A fails at its first pivot: nearly all the time goes into the restoring
+    def fails():                                    # -A fails at its first pivot: nearly all the time is spent restoring
         with pytest.raises(ms.NotPositiveDefiniteError):
             F.refactor(-A)
 
-    def tell(phase, done, total):
+    def progress(phase, done, total):
         if total:
             os._exit(0)
 
@@ -93,7 +93,7 @@ def test_progress_in_a_child_forked_during_a_restore():
     child = os.fork()
     if child == 0:
         try:
-            with ms.showing_progress(tell):
+            with ms.showing_progress(progress):
                 for _ in range(10):
                     S.factor(A, threads=2)
         finally:
@@ -121,7 +121,7 @@ print(abs(A @ ms.lu(A, engine="fronts", threads=2).solve(np.ones(900)) - 1).max(
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="sets the size with a call of glibc")
 def test_dense_kernels_fit_the_stack_of_a_worker():
-    """512 KiB are what a thread has on macOS."""
+    """Threads on macOS have 512 KiB."""
     assert python(SMALL_STACKS).split() == ["True"]
 
 
@@ -154,7 +154,7 @@ for threads in (300, 2, 300):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_fewer_threads_than_requested_do_the_same_work():
-    """Where the system grants no more threads, those that are there do it; one lost and still waited for would never end."""
+    """If the system refuses more threads, the existing threads do all work. Waiting for a missing one would never end."""
     assert python(CROWDED).split() == ["True"] * 3
 
 
@@ -214,7 +214,7 @@ def test_an_error_in_one_thread_is_its_own():
 
 
 def test_other_python_threads_run_meanwhile():
-    """The GIL is released: a counter goes on while a factorization runs. Between two factorizations it would count once."""
+    """The GIL is released: a counter runs during a factorization. Otherwise it would count once between factorizations."""
     A = datasets.grid3d(28, boundary="dirichlet")
     beats, stop = [], threading.Event()
 
@@ -226,7 +226,7 @@ def test_other_python_threads_run_meanwhile():
     watcher = threading.Thread(target=beat)
     watcher.start()
     most = 0
-    for _ in range(200):                            # on a busy machine the counter may have to wait for its turn
+    for _ in range(200):                            # on a busy machine the counter may be delayed
         before = len(beats)
         F.refactor(A)
         most = max(most, len(beats) - before)
@@ -239,19 +239,19 @@ def test_other_python_threads_run_meanwhile():
 
 @pytest.mark.slow
 def test_a_callback_may_solve_again():
-    """Nested use: the callable that is told of progress calls the solver itself."""
+    """Nested use: the progress callable calls the solver itself."""
     A, b = problem(20)
     x, inside, busy = ms.cholesky(A).solve(b), [], []
 
-    def tell(phase, done, total):
+    def progress(phase, done, total):
         if total and not busy and len(inside) < 3:
-            busy.append(True)                       # the solver in here tells of its progress as well
+            busy.append(True)                       # the inner solver reports progress as well
             inside.append(ms.cholesky(A, threads=2).solve(b))
             busy.clear()
 
     B = datasets.grid3d(SLOW, boundary="dirichlet")
     y = ms.cholesky(B, threads=2).solve(np.ones(B.shape[0]))
-    with ms.showing_progress(tell):
+    with ms.showing_progress(progress):
         z = ms.cholesky(B, threads=2).solve(np.ones(B.shape[0]))
     assert inside and all(np.array_equal(x, each) for each in inside) and np.array_equal(y, z)
 
@@ -260,8 +260,8 @@ def test_a_callback_may_solve_again():
 
 
 def interrupted(call, after):
-    """Ctrl-C so many seconds into the call: the seconds that this process works until KeyboardInterrupt comes, on all its threads,
-    or None if the call was done before. What other processes do meanwhile does not count."""
+    """Send Ctrl-C after ``after`` seconds. Return the CPU seconds of this process until KeyboardInterrupt, or None if the call
+    ended before."""
     sent = []
 
     def send():
@@ -278,7 +278,7 @@ def interrupted(call, after):
         timer.cancel()
         timer.join()
     with contextlib.suppress(KeyboardInterrupt):
-        time.sleep(0.2)                             # for a signal that came too late
+        time.sleep(0.2)                             # for a late signal
     return None
 
 
@@ -292,7 +292,7 @@ def test_ctrl_c_during_refactor_keeps_the_earlier_factor(threads):
     F.refactor(A)
     took, worked = time.perf_counter() - start, time.process_time() - worked
     delay = interrupted(lambda: [F.refactor(3 * A) for _ in range(100)], 1.5 * took)
-    assert delay is not None and delay < 20 * worked          # the factor is restored before the exception goes out
+    assert delay is not None and delay < 20 * worked          # the factor is restored before the exception is raised
     y = F.solve(b)
     assert np.array_equal(y, x) or np.array_equal(y, F.refactor(3 * A).solve(b))
     assert np.array_equal(F.refactor(A).solve(b), x)
@@ -306,13 +306,13 @@ def test_ctrl_c_during_an_ordering(threads):
     call()
     took, worked = time.perf_counter() - start, time.process_time() - worked
     delays = [interrupted(call, 0.1 * took) for _ in range(6)]
-    heard = [delay for delay in delays if delay is not None]
-    assert len(heard) >= 3 and min(heard) < 0.4 * worked, (delays, worked)
+    delays_seen = [delay for delay in delays if delay is not None]
+    assert len(delays_seen) >= 3 and min(delays_seen) < 0.4 * worked, (delays, worked)
     assert len(ms.order.nested_dissection(mesh, threads=threads)) == len(mesh.vertices)
 
 
 def expander(n, degree=4):
-    """A graph without separators, which takes minimum degree long."""
+    """A graph without separators, on which minimum degree is slow."""
     row, column = np.repeat(np.arange(n), degree), np.random.default_rng(n).integers(0, n, n * degree)
     A = sp.coo_array((np.ones(n * degree), (row, column)), shape=(n, n)).tocsr()
     A.setdiag(0)
@@ -321,16 +321,16 @@ def expander(n, degree=4):
 
 @pytest.mark.slow
 def test_ctrl_c_while_the_caller_waits_for_a_worker():
-    """The small graph is soon done, and most often the caller has that one; the large one takes seconds."""
+    """The caller mostly orders the small graph, and then waits for the worker with the large one."""
     A = sp.block_diag([expander(200_000), expander(10_000)], format="csr")
     start, worked = time.perf_counter(), time.process_time()
     ms.order.nested_dissection(A, threads=2)
     took, worked = time.perf_counter() - start, time.process_time() - worked
     delays = []
-    for _ in range(6):                                       # the machine may have become faster meanwhile
+    for _ in range(6):                                       # the machine may be faster than in the first run
         delays.append(interrupted(lambda: ms.order.nested_dissection(A, threads=2), 0.3 * took))
-    heard = [delay for delay in delays if delay is not None]
-    assert len(heard) >= 3 and sorted(heard)[len(heard) // 2] < 0.4 * worked, (delays, worked)
+    delays_seen = [delay for delay in delays if delay is not None]
+    assert len(delays_seen) >= 3 and sorted(delays_seen)[len(delays_seen) // 2] < 0.4 * worked, (delays, worked)
 
 
 def long_steps():
@@ -372,7 +372,7 @@ def test_ctrl_c_within_a_long_step(steps, name):
     steps[name]()
     took = time.perf_counter() - start
     delays = []
-    for _ in range(5):                                       # on a busy machine one may be late
+    for _ in range(5):                                       # on a busy machine an interrupt may be late
         delays.append(interrupted(steps[name], 0.1 * took))
         if delays[-1] is not None and delays[-1] < 0.15 * took + 0.12:
             return
@@ -385,8 +385,8 @@ def test_ctrl_c_within_a_long_step(steps, name):
 def test_progress_reports_phases_and_growing_counts():
     seen = []
     A = datasets.grid3d(SLOW, boundary="dirichlet")
-    with ms.showing_progress(lambda *told: seen.append(told)):
-        for _ in range(100):                         # a fast machine may be done before the count is looked at
+    with ms.showing_progress(lambda *args: seen.append(args)):
+        for _ in range(100):                         # a fast machine may finish before the first report
             seen.clear()
             ms.cholesky(A, threads=2).solve(np.ones(SLOW**3))
             if any(total for name, _, total in seen if name == "numeric"):
@@ -398,25 +398,25 @@ def test_progress_reports_phases_and_growing_counts():
         assert all(0 <= done <= total for done, total in counts), (phase, counts)
         assert [done for done, _ in counts] == sorted(done for done, _ in counts), (phase, counts)
     assert any(total for name, _, total in seen if name == "numeric")
-    told = len(seen)
+    count = len(seen)
     ms.cholesky(datasets.grid2d(9, 9, boundary="dirichlet"))
-    assert len(seen) == told                        # nobody is told any more
+    assert len(seen) == count                       # no more reports after the block
 
 
 @pytest.mark.slow
 def test_an_exception_of_progress_stops_the_work():
-    def tell(phase, done, total):
+    def progress(phase, done, total):
         if total:
             raise LookupError("enough")
 
     A = datasets.grid3d(SLOW, boundary="dirichlet")
-    with pytest.raises(LookupError, match="enough"), ms.showing_progress(tell):
-        for _ in range(100):                         # one may be done before it is looked at
+    with pytest.raises(LookupError, match="enough"), ms.showing_progress(progress):
+        for _ in range(100):                         # one may finish before the first report
             ms.cholesky(A, threads=2)
     b = np.ones(A.shape[0])
     F = ms.cholesky(A, threads=2)
     x = F.solve(b)
-    with pytest.raises(LookupError), ms.showing_progress(tell):
+    with pytest.raises(LookupError), ms.showing_progress(progress):
         for _ in range(100):
             F.refactor(A)
     assert np.array_equal(F.solve(b), x)
@@ -424,18 +424,18 @@ def test_an_exception_of_progress_stops_the_work():
 
 @pytest.mark.native
 def test_progress_belongs_to_the_thread_that_shows_it():
-    """Another thread's work is not told of, and goes on when the callable raises."""
+    """Work of other threads is not reported, and continues when the callable raises."""
     A = datasets.grid3d(SLOW, boundary="dirichlet")
-    S, told, done = ms.analyze(A, "nd"), [], threading.Event()
+    S, callers, done = ms.analyze(A, "nd"), [], threading.Event()
 
-    def tell(phase, done, total):
-        told.append(threading.get_ident())
-        if len(told) == 8:
+    def progress(phase, done, total):
+        callers.append(threading.get_ident())
+        if len(callers) == 8:
             raise LookupError("enough")
 
     def shows():
         try:
-            with pytest.raises(LookupError), ms.showing_progress(tell):
+            with pytest.raises(LookupError), ms.showing_progress(progress):
                 for _ in range(100):
                     S.factor(A, threads=2)
         finally:
@@ -447,22 +447,22 @@ def test_progress_belongs_to_the_thread_that_shows_it():
         while not done.is_set():
             S.factor(A, threads=2)
 
-    assert in_threads([shows, shows_nothing])[0] == set(told)
+    assert in_threads([shows, shows_nothing])[0] == set(callers)
 
 
 @pytest.mark.slow
 def test_progress_of_one_large_front_on_one_thread():
     half = np.random.default_rng(0).standard_normal((3000, 3000))
-    A, told = sp.csr_array(half + half.T + 3000 * np.eye(3000)), []
+    A, reports = sp.csr_array(half + half.T + 3000 * np.eye(3000)), []
     F = ms.cholesky(A, "natural", threads=1)
-    with ms.showing_progress(lambda *args: told.append(args)):
+    with ms.showing_progress(lambda *args: reports.append(args)):
         F.refactor(A)
-    assert any(total for _, _, total in told)
+    assert any(total for _, _, total in reports)
 
 
 def test_a_raising_callable_does_not_stop_the_restore():
-    """-A fails at its first pivot: what the callable raises could only meet the restoring of the earlier factor."""
-    def tell(phase, done, total):
+    """-A fails at its first pivot, so the callable raises while the earlier factor is restored."""
+    def progress(phase, done, total):
         if total:
             raise LookupError("enough")
 
@@ -470,15 +470,15 @@ def test_a_raising_callable_does_not_stop_the_restore():
     b = np.ones(A.shape[0])
     F = ms.cholesky(A, threads=2)
     x = F.solve(b)
-    with pytest.raises(ms.NotPositiveDefiniteError), ms.showing_progress(tell):
+    with pytest.raises(ms.NotPositiveDefiniteError), ms.showing_progress(progress):
         F.refactor(-A)
     assert np.array_equal(F.solve(b), x)
 
 
 def test_progress_is_nested_and_restored():
     outer, inner = [], []
-    with ms.showing_progress(lambda *told: outer.append(told)):
-        with ms.showing_progress(lambda *told: inner.append(told)):
+    with ms.showing_progress(lambda *args: outer.append(args)):
+        with ms.showing_progress(lambda *args: inner.append(args)):
             ms.order.amd(datasets.grid2d(9, 9))
         count = len(inner)
         ms.cholesky(datasets.grid3d(SLOW, boundary="dirichlet"))

@@ -1,7 +1,7 @@
-"""The numeric cores on two threads, each at about the smallest size at which it shares its work: the bits of one thread.
+"""The numeric cores on two threads give the bits of one thread, each at about the smallest size of parallel work.
 
-Marked `native`, so that scripts/sanitize.sh sees every place where threads meet. `_core.shared_calls` tells that the second
-thread was there: a threshold that moves would otherwise take a core out of the sanitizers' sight without a word.
+Marked `native`, so that scripts/sanitize.sh covers every interaction of threads. `_core.shared_calls` counts calls with two
+threads: without it, a changed threshold would silently remove a core from the sanitizers.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def unsymmetric(nx, ny, kind=float):
     return sp.csr_array(A + sp.diags_array([np.full(nx * ny - 1, 0.3)], offsets=[1])).astype(kind)
 
 
-# A case does its work in steps. Each yields whether two threads have to share it, and what it has made.
+# A case works in steps. Each yields whether two threads must share it, and its results.
 
 
 def dissection(A, **how):
@@ -41,7 +41,7 @@ def dissection(A, **how):
 
 def operators(threads):
     sphere = ms.datasets.icosphere(5)
-    mesh = ms.Mesh(sphere.vertices, sphere.faces)             # without edges so far
+    mesh = ms.Mesh(sphere.vertices, sphere.faces)             # edges are not computed yet
     yield True, (mesh.edges, mesh.side_edges)
     yield True, (ms.cotan_laplacian(mesh).data, ms.mass_matrix(mesh).data)
 
@@ -59,7 +59,7 @@ def analysis(threads):
 
 
 def factor(make, A, rhs=8, shared_solve=True, **how):
-    """The numeric phase with the analysis behind it, and solves."""
+    """Analysis, numeric phase and solves."""
     B = columns(A, rhs)
 
     def steps(threads):
@@ -75,7 +75,7 @@ def factor(make, A, rhs=8, shared_solve=True, **how):
 
 
 def complement(threads):
-    """A boundary that is kept in steps."""
+    """A Schur complement stored in steps."""
     S = ms.schur_complement(SPD, np.arange(0, 3600, 8), "amd", threads=threads)
     yield False, (S.matrix,)
     S.refactor(SPD)
@@ -94,8 +94,8 @@ def parac(ordering, size, shared_solve=True):
     def steps(threads):
         P = ms.parac(L, np.arange(size**2) if ordering == "given" else ordering, threads=threads)
         yield True, (P.perm, P.D, P.G.data)
-        yield False, tuple(P.solve(B) for _ in range(8))        # after some of them the form by rows is worth making
-        yield shared_solve, (P.solve(B),)                       # else most rows wait for each other
+        yield False, tuple(P.solve(B) for _ in range(8))        # some solves, after which the form by rows is made
+        yield shared_solve, (P.solve(B),)                       # without it most rows depend on each other
     return steps
 
 
@@ -140,7 +140,7 @@ CASES = {
 def test_two_threads_share_the_work_and_change_no_bit(name, monkeypatch):
     answers = {}
     for threads in (1, 2):
-        monkeypatch.setenv("MESHSOLVE_NUM_THREADS", str(threads))             # of what has no argument for it
+        monkeypatch.setenv("MESHSOLVE_NUM_THREADS", str(threads))             # for calls without a threads argument
         answers[threads], before = [], _core.shared_calls()
         for k, (divided, arrays) in enumerate(CASES[name](threads)):
             shared, before = _core.shared_calls() - before, _core.shared_calls()

@@ -31,7 +31,7 @@ def test_other_arguments_keep_their_positions():
     assert np.array_equal(ms.cotan_laplacian(V, F, intrinsic_delaunay=True).toarray(), ms.cotan_laplacian(BALL, True).toarray())
 
 
-@pytest.mark.filterwarnings("ignore:the surface has collapsed")          # a coarse one
+@pytest.mark.filterwarnings("ignore:the surface has collapsed")          # a coarse mesh
 def test_a_tuple_is_a_mesh_everywhere():
     L = ms.cotan_laplacian(BALL) + ms.mass_matrix(BALL)
     for take in (ms.graph_laplacian, lambda m: ms.graph_laplacian(m, weights=np.ones(len(BALL.edges))), lambda m: ms.PatchMesh(m).query("FV")[1],

@@ -39,7 +39,7 @@ def test_assembled_matrices_are_factored_and_refactored():
     plan, rng = Assembly.of_elements(dofs, n), np.random.default_rng(0)
     F = None
     for _ in range(3):
-        B = rng.standard_normal((len(dofs), 6, 6)) * (rng.random((len(dofs), 1, 1)) < 0.9)          # some elements give zeros alone
+        B = rng.standard_normal((len(dofs), 6, 6)) * (rng.random((len(dofs), 1, 1)) < 0.9)      # some elements are all zero
         K = B @ B.transpose(0, 2, 1)
         A = plan(K) + sp.eye_array(n)
         dense = np.eye(n)

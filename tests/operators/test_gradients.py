@@ -123,7 +123,7 @@ def test_scale_and_rigid_motion(scale):
     assert scale * on_faces(G, u) == pytest.approx(on_faces(gradient(mesh), u) @ turn.T, rel=1e-9, abs=1e-9)
 
 
-# ---- how they are made
+# ---- construction
 
 
 @pytest.mark.parametrize("integrated", [False, True])
@@ -191,7 +191,7 @@ def test_gradients_on_points_and_lines_are_zero():
     G = gradient(Mesh(*BAD["a point"]))
     assert not G[[0, 2, 4]].toarray().any()
     mesh = Mesh(*BAD["a slanted line"])
-    assert np.abs(on_faces(gradient(mesh), mesh.vertices @ [1.0, 2, 3])[0]).max() < 1e-6          # rounding over the floor of 1e-8
+    assert np.abs(on_faces(gradient(mesh), mesh.vertices @ [1.0, 2, 3])[0]).max() < 1e-6      # rounding / 1e-8
 
 
 @settings(max_examples=100, deadline=None)

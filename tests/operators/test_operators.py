@@ -78,7 +78,7 @@ def test_regular_grid_is_the_five_point_laplacian():
     assert L.toarray()[inner] == pytest.approx(five[inner])
     diagonals = np.abs(np.diff(mesh.vertices[mesh.edges], axis=1)[:, 0, :2]).sum(axis=1) == 2
     i, j = mesh.edges[diagonals].T
-    assert np.abs(np.asarray(L[i, j])).max() < 1e-15 and L.nnz == 2 * len(mesh.edges) + 36        # stored, though zero
+    assert np.abs(np.asarray(L[i, j])).max() < 1e-15 and L.nnz == 2 * len(mesh.edges) + 36        # a stored zero
 
 
 def test_an_obtuse_triangle_has_a_negative_weight():
@@ -155,7 +155,7 @@ def test_rounding_asymmetry_is_averaged():
     check_laplacian(L, 3)
     assert L[0, 1] == pytest.approx(-(1 + 2e-12), rel=1e-15) and L[2, 1] == -5e-13
     with pytest.raises(NotSymmetricError, match=r"W\[1, 0\] is 1\.1, but W\[0, 1\] is 1\..*W \+ W\.T") as error:
-        graph_laplacian([[1e30, 1.0], [1.1, 0]], weights="values")                 # a loop is no measure of the weights
+        graph_laplacian([[1e30, 1.0], [1.1, 0]], weights="values")                 # loops do not set the scale of weights
     assert (error.value.row, error.value.column) == (1, 0)
     with pytest.raises(InvalidInputError, match=r"W\[1, 2\] is -1"):
         graph_laplacian(datasets.grid2d(3, 1) * [[0, 0, 0], [0, 1, 1], [0, 1, 1]], weights="values")
@@ -235,7 +235,7 @@ def test_masses_sum_to_the_area(kind):
     M = mass_matrix(mesh, kind=kind)
     assert isinstance(M, sp.csr_array) and M.sum() == pytest.approx(area, rel=1e-12) and (M.data > 0).all()
     assert abs(M - M.T).max() == 0
-    assert kind != "lumped" or (mass_matrix(mesh, kind="barycentric") != M).nnz == 0           # two words for one
+    assert kind != "lumped" or (mass_matrix(mesh, kind="barycentric") != M).nnz == 0           # synonyms
 
 
 def test_consistent_mass_integrates_linear_functions():
@@ -399,7 +399,7 @@ def test_intrinsic_delaunay_of_collapsed_closed_meshes(case):
 @pytest.mark.parametrize("third", [[0, 1, 0], [0.5, 1e-15, 0], [1, 1e-13, 0], [1, 0, 0], [9, 1e-6, 0], [0, 0, 0]])
 def test_intrinsic_delaunay_of_doubled_triangles(third):
     x = np.array([[0, 0, 0], [1, 0, 0], third])
-    for faces in ([[0, 1, 2], [0, 2, 1]], [[0, 1, 2], [0, 1, 2]]):             # a sphere of two triangles, either way round
+    for faces in ([[0, 1, 2], [0, 2, 1]], [[0, 1, 2], [0, 1, 2]]):             # a sphere of two triangles, in both orientations
         check_delaunay(Mesh(x, faces))
     check_delaunay(Mesh(np.full((6, 3), 0.5), [[3, 4, 2], [2, 4, 3]]))
 
@@ -419,7 +419,7 @@ def test_intrinsic_delaunay_ignores_the_orientation():
 
 
 def test_intrinsic_delaunay_of_a_moebius_strip():
-    k = 20                                              # rungs 2 i, 2 i + 1; the last meets the first upside down
+    k = 20                                              # edges (2 i, 2 i + 1); the last is joined to the first, reversed
     i = np.arange(k)
     turn = np.pi * i / k
     middle = np.stack([np.cos(2 * turn), np.sin(2 * turn), 0 * turn], axis=1)

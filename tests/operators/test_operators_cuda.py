@@ -64,14 +64,14 @@ def same(found, expected, exact):
 @pytest.mark.parametrize("name", MESHES)
 def test_values_are_those_of_the_cpu(any_backend, name):
     mesh = MESHES[name]()
-    here, there = CotanAssembler(mesh), assembler(mesh, place="cuda")
+    on_host, on_gpu = CotanAssembler(mesh), assembler(mesh, place="cuda")
     for part in ("indptr", "indices", "diagonal"):
-        same(getattr(there, part), getattr(here, part), True)
+        same(getattr(on_gpu, part), getattr(on_host, part), True)
     for moved in (mesh.vertices, 1.5 * mesh.vertices[:, [1, 2, 0]]):
         x = device.to_device(np.ascontiguousarray(moved))
-        for found, expected in zip(there.values(x), here.values(moved)):
+        for found, expected in zip(on_gpu.values(x), on_host.values(moved)):
             same(found, expected, any_backend is not None)
-        assert there.mean_edge(x) == pytest.approx(here.mean_edge(moved), rel=1e-14)
+        assert on_gpu.mean_edge(x) == pytest.approx(on_host.mean_edge(moved), rel=1e-14)
 
 
 @pytest.mark.parametrize("capacity", [0, 3500])
@@ -80,32 +80,32 @@ def test_patches_beyond_shared_memory(any_backend, monkeypatch, capacity):
 
     monkeypatch.setattr(cuda, "CAPACITY", capacity)
     mesh = noisy(4)
-    there, expected = assembler(mesh, place="cuda"), CotanAssembler(mesh).values(mesh.vertices)
-    need = np.diff(device.to_host(there._scratch_ptr))
+    on_gpu, expected = assembler(mesh, place="cuda"), CotanAssembler(mesh).values(mesh.vertices)
+    need = np.diff(device.to_host(on_gpu._scratch_ptr))
     assert (need > 0).all() if capacity == 0 else 0 < np.count_nonzero(need) < len(need)
-    for found, values in zip(there.values(device.to_device(mesh.vertices)), expected):
+    for found, values in zip(on_gpu.values(device.to_device(mesh.vertices)), expected):
         same(found, values, any_backend is not None)
 
 
 def test_heavy_vertices(cuda):
     """Two heavy vertices with an edge; warps compute their sums, in a different order than the CPU."""
     mesh = pages()
-    there, here = assembler(mesh, place="cuda"), CotanAssembler(mesh)
-    data, mass = there.values(device.to_device(mesh.vertices))
-    assert np.array_equal(device.to_host(there.indices), here.indices)
-    for found, expected in zip((data, mass), here.values(mesh.vertices)):
+    on_gpu, on_host = assembler(mesh, place="cuda"), CotanAssembler(mesh)
+    data, mass = on_gpu.values(device.to_device(mesh.vertices))
+    assert np.array_equal(device.to_host(on_gpu.indices), on_host.indices)
+    for found, expected in zip((data, mass), on_host.values(mesh.vertices)):
         same(found, expected, False)
-    L = sp.csr_array((device.to_host(data), here.indices, here.indptr))
+    L = sp.csr_array((device.to_host(data), on_host.indices, on_host.indptr))
     assert abs(L - L.T).max() == 0 and abs(L.sum(axis=1)).max() < 1e-11 * abs(L).max()
 
 
 def test_a_step_is_one_launch(cuda):
     mesh = noisy(3)
-    there, x = assembler(mesh, place="cuda"), device.to_device(mesh.vertices)
+    on_gpu, x = assembler(mesh, place="cuda"), device.to_device(mesh.vertices)
     if cuda is not None:
         before = sum(cuda.launches.values())
         cuda.comes_back.clear()
-        there.values(x)
+        on_gpu.values(x)
         assert sum(cuda.launches.values()) == before + 1 and not cuda.comes_back
 
 
@@ -114,27 +114,27 @@ def test_the_order_of_threads_changes_no_bit(options):
     sphere, heavy, results = noisy(2), pages(), []
     for harness in (Harness(), Harness(**options)):
         with device.use(harness):
-            there = assembler(sphere, place="cuda")
-            values, mass = there.values(sphere.vertices)
-            results.append((values, mass, *there.squared(values, mass), *assembler(heavy, place="cuda").values(heavy.vertices)))
+            on_gpu = assembler(sphere, place="cuda")
+            values, mass = on_gpu.values(sphere.vertices)
+            results.append((values, mass, *on_gpu.squared(values, mass), *assembler(heavy, place="cuda").values(heavy.vertices)))
     assert all(np.array_equal(a, b) for a, b in zip(*results))
 
 
-def with_heavy(there, vertices):
+def with_heavy(on_gpu, vertices):
     """An assembler that treats the given vertices as heavy, adjacent or not."""
-    there._tables = replace(there._tables, heavy_vertices=device.to_device(np.array(vertices, np.int32)))
-    there._heavy_faces = (*there.patches.query("VF"), there.patches.query("FV")[1])
-    return there
+    on_gpu._tables = replace(on_gpu._tables, heavy_vertices=device.to_device(np.array(vertices, np.int32)))
+    on_gpu._heavy_faces = (*on_gpu.patches.query("VF"), on_gpu.patches.query("FV")[1])
+    return on_gpu
 
 
 @pytest.mark.sanitize
 def test_every_kernel_on_something_small():
     mesh = noisy(1)
     with device.use(Harness(seed=1, block=32)) as harness:
-        there = assembler(mesh, place="cuda")
-        expected = there.values(mesh.vertices)
-        there.squared(*expected)
-        for found, values in zip(with_heavy(there, sorted([*mesh.faces[0], 41])).values(mesh.vertices), expected):
+        on_gpu = assembler(mesh, place="cuda")
+        expected = on_gpu.values(mesh.vertices)
+        on_gpu.squared(*expected)
+        for found, values in zip(with_heavy(on_gpu, sorted([*mesh.faces[0], 41])).values(mesh.vertices), expected):
             same(found, values, False)
     assert {"k_insert_diagonal", "k_lay_out", "k_laplacian", "k_heavy", "k_reach", "k_square"} <= harness.launches.keys()
 
@@ -142,10 +142,10 @@ def test_every_kernel_on_something_small():
 @pytest.mark.parametrize("name", ["sphere", "fan"])
 def test_the_square_is_the_product(any_backend, name):
     mesh = MESHES[name]()
-    there = assembler(mesh, place="cuda")
-    data, mass = there.values(device.to_device(mesh.vertices))
+    on_gpu = assembler(mesh, place="cuda")
+    data, mass = on_gpu.values(device.to_device(mesh.vertices))
     mass = device.to_device(np.maximum(device.to_host(mass), 1e-3))
-    indptr, indices, values, diagonal = map(device.to_host, there.squared(data, mass))
+    indptr, indices, values, diagonal = map(device.to_host, on_gpu.squared(data, mass))
     L = ms.cotan_laplacian(mesh)
     expected = sp.csr_array(L @ sp.diags_array(1 / device.to_host(mass)) @ L)
     found = sp.csr_array((values, indices, indptr), shape=L.shape)
@@ -156,8 +156,8 @@ def test_the_square_is_the_product(any_backend, name):
 def test_matrices_on_the_device(any_backend):
     mesh = noisy(2)
     for make in (ms.cotan_laplacian, ms.mass_matrix):
-        there = make(mesh, device="cuda")
-        found = sp.csr_array(there.get() if hasattr(there, "get") else there)
+        on_gpu = make(mesh, device="cuda")
+        found = sp.csr_array(on_gpu.get() if hasattr(on_gpu, "get") else on_gpu)
         assert abs(found - make(mesh)).max() <= 1e-13 * abs(found).max()
 
 
@@ -176,5 +176,5 @@ def test_products_beyond_memory_are_refused(monkeypatch):
 
     monkeypatch.setattr(cuda, "MOST_PRODUCTS", 100)
     with device.use(Harness()), pytest.raises(ms.OutOfMemoryError, match="bi-Laplacian"):
-        there = cuda.DeviceAssembler(noisy(1), FLATTEST)
-        there.squared(*there.values(noisy(1).vertices))
+        on_gpu = cuda.DeviceAssembler(noisy(1), FLATTEST)
+        on_gpu.squared(*on_gpu.values(noisy(1).vertices))

@@ -1,4 +1,4 @@
-"""Lets the test files of this folder import their helpers, wherever pytest is started."""
+"""Make the helpers of this folder importable from any working directory."""
 
 import pathlib
 import sys

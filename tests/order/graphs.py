@@ -29,7 +29,7 @@ def grid(*shape):
 
 
 def triangulated(nx, ny):
-    """Grid with one diagonal in each cell: six neighbours inside, like a mesh."""
+    """Grid with one diagonal in each cell: six neighbors at inner vertices, as in a mesh."""
     number = np.arange(nx * ny).reshape(nx, ny)
     diagonal = from_edges(nx * ny, number[:-1, :-1].ravel(), number[1:, 1:].ravel())
     return sp.csr_array(grid(nx, ny) + diagonal)
@@ -49,7 +49,7 @@ def random_graph(n, degree, seed):
 
 
 def preferential(n, degree, seed):
-    """Power-law degrees: every new vertex joins ends of earlier edges."""
+    """Power-law degrees: every new vertex is joined to ends of earlier edges."""
     rng = np.random.default_rng(seed)
     ends = np.empty((2, degree * n), np.int64)
     for k in range(degree):
@@ -91,15 +91,15 @@ def fill(A, perm):
 
 
 def minimum_degree(A, own=None):
-    """Exact minimum degree by the definition, fill edges and all; vertices from `own` on are the halo."""
+    """Exact minimum degree by the definition, with all fill edges; vertices from `own` on are the halo."""
     dense = sp.csr_array(A).toarray() != 0
     np.fill_diagonal(dense, False)
     left, perm = set(range(len(dense) if own is None else own)), []
     while left:
         v = min(left, key=lambda u: (dense[u].sum(), u))
-        neighbours = np.flatnonzero(dense[v])
-        dense[np.ix_(neighbours, neighbours)] = True
-        dense[neighbours, neighbours] = False
+        neighbors = np.flatnonzero(dense[v])
+        dense[np.ix_(neighbors, neighbors)] = True
+        dense[neighbors, neighbors] = False
         dense[v] = dense[:, v] = False
         left.remove(v)
         perm.append(v)
@@ -112,7 +112,7 @@ def check_perm(o, n):
 
 
 def check_tree(o, A):
-    """The nodes partition 0..n in postorder, and an edge joins a node with itself or with an ancestor."""
+    """Check that the nodes partition 0..n in postorder, and that edges join a node only with itself or an ancestor."""
     parent, first, last = (np.asarray(x, np.int64) for x in (o.tree.parent, o.tree.first, o.tree.last))
     nodes, n = len(parent), A.shape[0]
     assert np.array_equal(first[1:], last[:-1]) and first[0] == 0 and last[-1] == n and (last > first).all()

@@ -1,4 +1,4 @@
-"""The ordering taken by default: which of the two, and that the bound of operations that decides is one."""
+"""The default ordering: the choice between minimum degree and dissection, and the bound of operations that decides it."""
 
 import numpy as np
 import pytest
@@ -44,11 +44,11 @@ def test_large_meshes_by_their_shape(shape, method):
 
 
 def test_scale_free_graphs_are_not_dissected(monkeypatch):
-    """There are no small separators to be found, which would take many times as long."""
+    """They have no small separators, and dissection would take many times as long."""
     A = ms.datasets.rmat(14, edges_per_vertex=3)
     flops = ms.analyze(A, ordering="amd").flops / A.shape[0]
     o = order.auto(A)
-    assert is_scale_free(symmetric_pattern(A)) and flops > 20_000            # of a mesh that would be dear
+    assert is_scale_free(symmetric_pattern(A)) and flops > 20_000            # expensive for a mesh
     assert o.method == "amd" and np.array_equal(o.perm, order.amd(A).perm)
     monkeypatch.setattr(order, "nested_dissection", None)
     monkeypatch.setattr(analysis, "ND_OPERATIONS", 0)
@@ -63,7 +63,7 @@ def test_lu_of_volumes_is_dissected_whatever_its_size(monkeypatch):
     F, G = ms.lu(A), ms.lu(A, ordering="amd")
     assert F.report.facts["ordering"] == "nd" and F.report.facts["flops"] < 0.95 * G.report.facts["flops"]
     full = sp.csr_array(np.random.default_rng(0).standard_normal((700, 700)))
-    monkeypatch.setattr(order, "nested_dissection", None)           # nothing to be found: it is not asked
+    monkeypatch.setattr(order, "nested_dissection", None)           # a full matrix has no separators
     assert ms.lu(full).report.facts["ordering"] == "amd"
 
 
@@ -73,7 +73,7 @@ def test_meshes_with_a_few_long_rows_are_not_scale_free(A):
     long = sp.random_array((40, n), density=0.3, rng=0)
     for B in (A, sp.block_array([[A, long.T], [long, None]])):
         assert not is_scale_free(symmetric_pattern(B))
-    assert not is_scale_free(symmetric_pattern(ms.datasets.rmat(8)))         # too small to matter
+    assert not is_scale_free(symmetric_pattern(ms.datasets.rmat(8)))         # too small for the test
 
 
 @pytest.mark.parametrize("A", [triangulated(40, 30), grid(9, 9, 9), random_graph(300, 4, 1), preferential(500, 3, 2)])
@@ -87,7 +87,7 @@ def test_the_operations_are_bounded_from_above(A):
 @pytest.mark.parametrize("A", [triangulated(150, 150), grid(26, 26, 26), grid(60, 60, 4), random_graph(6000, 4, 1), preferential(6000, 3, 2),
                                triangulated(2000, 12)])
 def test_estimates_of_too_many_operations_are_cautious(A):
-    """What is given up would have taken more indeed; regular graphs in space that take 2.5 times as much are never ordered in vain."""
+    """Refused graphs take more operations. Regular graphs in space with 2.5 times the bound are refused without ordering."""
     pattern = symmetric_pattern(A)
     flops = ms.analyze(A, ordering="nd").flops / A.shape[0]
     assert len(auto_within(pattern, 0, 1, "default", most=1.01 * flops)) == A.shape[0]
@@ -103,7 +103,7 @@ def width(A, levels=20):
 
 @pytest.mark.parametrize("A", [random_graph(6000, d, d) for d in (3, 4, 6, 12)])
 def test_graphs_without_separators_are_detected_first(A, monkeypatch):
-    """A tenth of the cube of the width that a search of a millisecond finds is less than what they take indeed, and not by far."""
+    """0.1 width^3, from a search of a millisecond, is a close lower bound of the operations."""
     flops = ms.analyze(A).flops
     assert 0.1 < width(A) ** 3 / flops / CUBE < 1.05
     for engine in ("nested_dissection", "amd"):
@@ -126,7 +126,7 @@ def test_grids_in_space_are_detected_before_minimum_degree(monkeypatch):
 
 
 def test_cheap_vertices_of_wide_levels_do_not_count():
-    """A search ends after some levels, or at half of the graph; hubs are not gone through, nor are leaves of a tree counted."""
+    """A search ends after some levels, or at half of the graph. It does not pass dense rows. Leaves of a tree do not count."""
     mesh, n = triangulated(100, 100), 10_000
     assert width(mesh, 3) < width(mesh, 10) < 100 and width(mesh) <= 20 * 8
     for step, known in ((1, False), (100, True)):
@@ -135,7 +135,7 @@ def test_cheap_vertices_of_wide_levels_do_not_count():
     assert width(preferential(6000, 3, 2)) == 0
     child = np.arange(1, n)
     assert width(from_edges(n, child, (child - 1) // 20)) < n / 20 + 1            # the level above the leaves
-    assert width(sp.block_diag([sp.csr_array((n, n)), random_graph(n, 6, 0)], format="csr")) > n / 3      # starts in both
+    assert width(sp.block_diag([sp.csr_array((n, n)), random_graph(n, 6, 0)], format="csr")) > n / 3      # searches both parts
     for A in (sp.csr_array((1, 1)), sp.csr_array((0, 0))):
         assert _core.levels(A.indptr.astype(np.int64), A.indices.astype(np.int32), 20, True) == (0, 0)
 

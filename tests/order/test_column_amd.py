@@ -24,7 +24,7 @@ def random(n, per_row, seed):
 
 
 def test_short_rows_give_minimum_degree_of_ata():
-    """On rows with one vertex in common that A^T A joins, and A + A^T does not: the order of the graph, formed densely."""
+    """The order is that of the dense graph of A^T A, which joins all columns of a row."""
     A = random(300, 2, 1)
     dense = A.toarray() != 0
     assert np.array_equal(ordered(A).perm, ms.order.amd(sp.csr_array(dense.T.astype(float) @ dense)).perm)
@@ -47,7 +47,7 @@ def test_the_fill_of_lu_is_about_that_of_colamd(A):
 
 @pytest.mark.parametrize("length", [40, 200, 3000])
 def test_long_rows_cost_no_more_than_their_entries(monkeypatch, length):
-    """Medium rows are vertices of the graph; dense ones are left out, and their columns come last."""
+    """Medium rows are vertices of the graph. Dense rows are left out, and their columns come last."""
     n, seen, amd = 3000, [], _core.amd
     A = sp.lil_array(sp.eye_array(n) + sp.eye_array(n, k=37))
     A[5, :length] = 1

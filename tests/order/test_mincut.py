@@ -13,7 +13,7 @@ PLENTY = 2**31 - 1
 
 
 def random_band(seed, n, degree, sources, sinks, layers):
-    """A graph whose vertices lie in layers: edges inside a layer and to the next; sources in the first ones, sinks in the last."""
+    """A graph of layers, with edges inside a layer and to the next, sources in the first layers and sinks in the last."""
     rng = np.random.default_rng(seed)
     layer = np.sort(rng.integers(0, layers, n))
     i, j = rng.integers(0, n, (2, n * degree))
@@ -22,7 +22,7 @@ def random_band(seed, n, degree, sources, sinks, layers):
     A = sp.csr_array(A + A.T)
     source, sink = np.zeros(n, np.uint8), np.zeros(n, np.uint8)
     source[rng.choice(n // 2, sources, replace=False)] = 1
-    sink[n - 1 - rng.choice(n // 2 + n // 10, sinks, replace=False)] = 1              # some vertices may be both
+    sink[n - 1 - rng.choice(n // 2 + n // 10, sinks, replace=False)] = 1              # may overlap
     return A, source, sink
 
 
@@ -31,7 +31,7 @@ def cut_of(A, source, sink, enough=PLENTY):
 
 
 def flow_of(A, source, sink):
-    """(value, sides next to the sources, sides next to the sinks) from scipy's flow, every vertex split into an in and an out node."""
+    """(value, sides at the sources, sides at the sinks) from scipy's maximum flow with split vertices."""
     n = A.shape[0]
     C = sp.coo_array(A)
     inner, many = np.arange(n), np.full(C.nnz, n)

@@ -56,8 +56,7 @@ def test_random_patterns(n, density, seed):
 @settings(max_examples=150, deadline=None)
 @given(st.integers(1, 60), st.floats(0, 1), st.booleans(), st.integers(0, 2**20))
 def test_tree_and_counts_are_those_of_the_order(n, density, diagonal, seed):
-    """With elements absorbed by pivots outside their lists, merged and mass eliminated variables, several components; a stored
-    diagonal changes nothing."""
+    """With absorbed elements, merged and mass eliminated variables, and several components. A stored diagonal changes nothing."""
     rng = np.random.default_rng(seed)
     A = rng.random((n, n)) < density * rng.random() ** 2
     P = pattern_of(sp.csr_array((A | A.T).astype(float)))
@@ -71,8 +70,9 @@ def test_tree_and_counts_are_those_of_the_order(n, density, diagonal, seed):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(300, 900), st.integers(1, 12), st.integers(0, 3), st.integers(0, 2**20))
 def test_tree_and_counts_with_dense_rows(n, hubs, degree, seed):
-    """The long list of a hub is not read for each of its neighbours; it stands for what they have become. Hubs next to each other,
-    vertices adjacent only to dense rows, indistinguishable nodes, a path among the others."""
+    """The long list of a dense row is not read for each of its neighbors.
+
+    Cases: adjacent dense rows, vertices adjacent only to dense rows, indistinguishable nodes, a path among the others."""
     rng = np.random.default_rng(seed)
     ends = [(rng.integers(0, hubs, m), rng.integers(0, n, m)) for m in (hubs * rng.integers(70, 9 * int(n**0.5)),)]
     others = [rng.integers(0, n, (2, degree * n // 2)), rng.integers(0, hubs, (2, hubs)), (np.arange(hubs, n - 1), np.arange(hubs + 1, n))]
@@ -81,13 +81,13 @@ def test_tree_and_counts_with_dense_rows(n, hubs, degree, seed):
     P = pattern_of(shuffled(A, seed))
     o = order.amd(P)
     check_perm(o, n)
-    if o.elimination is not None:                       # no hub is so long that it is put last
+    if o.elimination is not None:                       # no row is so dense that it is ordered last
         Q = P.to_scipy()[o.perm][:, o.perm]
         assert np.array_equal(o.elimination.parent, etree(Q)) and np.array_equal(o.elimination.colcount, colcount(Q))
 
 
 def hubs_with_leaves(hubs, leaves):
-    """Each leaf is next to two hubs."""
+    """Each leaf is adjacent to two hubs."""
     each = np.repeat(np.arange(hubs), leaves)
     leaf = hubs + np.arange(hubs * leaves)
     return from_edges(hubs * (leaves + 1), np.concatenate([each, (each + 1) % hubs]), np.concatenate([leaf, leaf]))
@@ -151,7 +151,7 @@ ENGINES = pytest.mark.parametrize("bits", [True, False], ids=["bits", "lists"])
 
 
 def leaf_order(A, own, bits):
-    """Halo rows hold own vertices alone, as in a dissection."""
+    """Order a leaf. As in a dissection, halo rows have own vertices only."""
     A = sp.csr_array(A).tolil()
     A[own:, own:] = 0
     P = pattern_of(sp.csr_array(A))
@@ -161,7 +161,7 @@ def leaf_order(A, own, bits):
 
 
 def leaf_fill(A, own, perm):
-    """nnz(L) where the halo, as a clique, comes last."""
+    """nnz(L) with the halo as a clique at the end."""
     A = sp.csr_array(A).tolil()
     A[own:, own:] = 1
     return fill(sp.csr_array(A), np.concatenate([perm, np.arange(own, A.shape[0])]))[0]
@@ -202,7 +202,7 @@ def test_leaves_of_every_width(own, halo, bits):
 
 @ENGINES
 def test_the_halo_counts_in_the_degrees(bits):
-    # A path whose ends hang on ten halo vertices each: without the halo, the ends would come first.
+    # A path whose ends are adjacent to ten halo vertices each: without the halo, the ends would come first.
     own, halo = 30, 20
     i = np.concatenate([np.arange(own - 1), np.repeat([0, own - 1], 10)])
     j = np.concatenate([np.arange(1, own), own + np.arange(halo)])

@@ -74,7 +74,7 @@ def test_laws(name):
 @pytest.mark.parametrize("effort", ["default", "quality"])
 @pytest.mark.parametrize("make", [lambda: triangulated(220, 200), lambda: grid(36, 36, 36)])
 def test_threads_that_share_a_separator_find_the_same(make, effort):
-    """From 40,000 vertices on, idle threads bisect and search at the node of another one."""
+    """From 40,000 vertices on, idle threads work on the bisection of another thread."""
     A = make()
     one, *others = [order.nested_dissection(A, effort=effort, threads=threads).perm for threads in (1, 2, 3, 8)]
     assert all(np.array_equal(one, other) for other in others)
@@ -120,7 +120,7 @@ def test_fill_compared_with_minimum_degree():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_bricks_are_dissected_down_to_the_leaves(seed):
-    """Rows of 27 entries: where one patch took all that changed sides, parts of 1800 vertices were left to minimum degree."""
+    """Rows of 27 entries: the dissection must not stop at parts of 1800 vertices."""
     ends = sp.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(20, 20))
     A = sp.csr_array(sp.kron(sp.kron(ends, ends), ends))
     assert fill(A, order.nested_dissection(A, seed=seed).perm)[1] < 0.6 * fill(A, order.amd(A).perm)[1]
@@ -170,7 +170,7 @@ def test_random_unsymmetric_patterns(n, seed, density):
 @settings(max_examples=12, deadline=None)
 @given(st.integers(2000, 4000), st.floats(0.4, 1.5), st.integers(0, 2**20), st.integers(16, 1024))
 def test_random_planar_like_patterns(n, reach, seed, patch_size):
-    """Points in a strip joined to near ones: holes, tails and many components, above the size of minimum degree."""
+    """Random points in a strip joined to near points: holes, tails and many components, too large for minimum degree alone."""
     from scipy.spatial import cKDTree
 
     points = np.random.default_rng(seed).random((3 * n, 2)) * [8, 1]

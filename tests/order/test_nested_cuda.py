@@ -131,7 +131,7 @@ def test_fill_is_that_of_the_cpu(cuda):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*intersect themselves")             # polygons of beast.obj do
+@pytest.mark.filterwarnings("ignore:.*intersect themselves")             # polygons in beast.obj give a warning
 def test_fill_on_scans(cuda, data_dir):
     ratios = []
     for name in ("bff_cowhead.obj.gz", "rocker-arm.obj.gz", "imb_fertility.obj.gz", "beast.obj.gz"):
@@ -165,14 +165,14 @@ def test_patches_of_a_mesh_are_cut(cuda, patch_size, parts):
     o = ordered_with(ms.PatchMesh(A, patch_size=patch_size, device="cuda"), A)
     check_perm(o, A.shape[0])
     check_tree(o, A)
-    assert o.num_patches == pytest.approx(parts, rel=0.2)   # of at most 64 vertices in the mean, and of one patch each
+    assert o.num_patches == pytest.approx(parts, rel=0.2)   # mean of at most 64 vertices, one patch each
     if patch_size > 1:
         assert fill(A, o.perm)[0] <= 1.08 * fill(A, order.nested_dissection(A).perm)[0]
 
 
 @pytest.mark.slow
 def test_mesh_patches_of_scattered_vertices(cuda):
-    """Faces that are all in a few patches' ribbons, vertices of no face, a mesh in pieces."""
+    """Faces in the ribbons of a few patches, vertices without a face, a mesh of several components."""
     mesh = ms.datasets.icosphere(4)
     x = np.concatenate([mesh.vertices, 2 + mesh.vertices, 4 + mesh.vertices[:900]])
     mesh = ms.Mesh(x, np.concatenate([mesh.faces, mesh.faces + len(mesh.vertices)]))
@@ -214,11 +214,11 @@ def test_a_leaf_alone_is_exact_minimum_degree(cuda):
     left = sp.csr_array(A).toarray() != 0
     np.fill_diagonal(left, False)
     alive = np.ones(G.n, bool)
-    for v in perm:                                          # each pivot has the least degree of those left
+    for v in perm:                                          # each pivot has minimum degree among the remaining vertices
         assert left[v].sum() == left[alive].sum(axis=1).min()
-        neighbours = np.flatnonzero(left[v])
-        left[np.ix_(neighbours, neighbours)] = True
-        left[neighbours, neighbours] = False
+        neighbors = np.flatnonzero(left[v])
+        left[np.ix_(neighbors, neighbors)] = True
+        left[neighbors, neighbors] = False
         left[v] = left[:, v] = alive[v] = False
     assert fill(A, perm)[0] <= 1.1 * fill(A, minimum_degree(A))[0]
 
@@ -255,7 +255,7 @@ def test_bisection_is_balanced_and_cuts_a_path_once(cuda):
 
 
 def test_rows_of_a_quotient_graph(cuda):
-    """A row beyond a warp, an entry that most keys name, rows without keys at both ends."""
+    """A row longer than a warp, an entry with most keys, rows without keys at both ends."""
     rng = np.random.default_rng(0)
     row, column = rng.integers(1, 40, 3000), rng.integers(0, 90, 3000) ** 2 // 90
     row[:900], column[:900] = 7, 3
@@ -267,25 +267,25 @@ def test_rows_of_a_quotient_graph(cuda):
 
 
 def test_patches_are_ranked_and_get_new_numbers(cuda):
-    """k_rank and k_relabel: a node that is split, one that becomes a leaf, one side of which goes on; patches without vertices."""
+    """k_rank and k_relabel: a split node, one that becomes a leaf, one with a single split side; patches without vertices."""
     rng = np.random.default_rng(1)
     patch_ptr, n = np.array([0, 300, 310, 400]), 1500
     patch, side, node = rng.integers(-1, 400, n), rng.integers(0, 2, 400), np.repeat(np.arange(3), np.diff(patch_ptr))
     weight = np.bincount(patch[patch >= 0], minlength=400)
     part = 2 * node + side
-    there = [device.to_device(x.astype(np.int32)) for x in (patch_ptr, side, node, weight, patch)]
+    on_gpu = [device.to_device(x.astype(np.int32)) for x in (patch_ptr, side, node, weight, patch)]
     work = nested_cuda.Work.__new__(nested_cuda.Work)
-    work.G, work.weight, work.patch = Csr(n, None, None), there[3], there[4]
+    work.G, work.weight, work.patch = Csr(n, None, None), on_gpu[3], on_gpu[4]
     work.rank, work.slot, found = device.xp().empty(400, np.int32), device.xp().zeros(n, np.int32), device.xp().zeros(18, np.int32)
-    device.launch(nested_cuda.PATCHES.k_rank, 3, 64, 0, (there[0], there[1], there[3], work.rank, found))
+    device.launch(nested_cuda.PATCHES.k_rank, 3, 64, 0, (on_gpu[0], on_gpu[1], on_gpu[3], work.rank, found))
     held = np.bincount(part[weight > 0], minlength=6)
     assert np.array_equal(device.to_host(found).reshape(3, 6)[:, 4:].ravel(), held)
-    goes_on = np.array([1, 1, 0, 0, 0, 1], bool)
-    first = np.where(goes_on, np.cumsum(held * goes_on) - held * goes_on, -1)
-    leaf_begin = np.where(goes_on, -1, 10 + np.arange(6))
-    work._relabel(there[1], there[2], first, leaf_begin, (held * goes_on).sum())
+    is_split = np.array([1, 1, 0, 0, 0, 1], bool)
+    first = np.where(is_split, np.cumsum(held * is_split) - held * is_split, -1)
+    leaf_begin = np.where(is_split, -1, 10 + np.arange(6))
+    work._relabel(on_gpu[1], on_gpu[2], first, leaf_begin, (held * is_split).sum())
     order_ = np.lexsort((np.arange(400), part))
-    stays = order_[(goes_on[part] & (weight > 0))[order_]]
+    stays = order_[(is_split[part] & (weight > 0))[order_]]
     fresh = np.full(401, -1)
     fresh[stays] = np.arange(len(stays))
     assert np.array_equal(device.to_host(work.patch), fresh[patch]) and np.array_equal(device.to_host(work.weight), weight[stays])
@@ -305,12 +305,12 @@ def test_wide_blocks_order_a_leaf_as_a_warp_does(cuda, monkeypatch):
     assert cuda is None or (cuda.launches["k_leaf"] and cuda.launches["k_leaf_wide"])
 
 
-# ---- what goes in and comes out
+# ---- input and output
 
 
 @pytest.mark.sanitize
 def test_a_symmetric_device_pattern_is_used_unchanged(cuda):
-    """k_check_symmetric and k_strip; not where something is missing, out of order or out of range."""
+    """k_check_symmetric and k_strip. Patterns with missing, unsorted or out-of-range indices are not used unchanged."""
     A = sp.csr_array(triangulated(13, 11))
     A.setdiag(1)
     A.sort_indices()
@@ -324,7 +324,7 @@ def test_a_symmetric_device_pattern_is_used_unchanged(cuda):
     swapped, beyond = idx.copy(), idx.copy()
     swapped[:2] = idx[1::-1]
     beyond[-1] = n
-    assert taken(np.maximum(ptr - 1, 0), idx[1:]) is not None                    # a diagonal is not asked for
+    assert taken(np.maximum(ptr - 1, 0), idx[1:]) is not None                    # a diagonal is not required
     for p, i in ((np.maximum(ptr - 1, 0), np.delete(idx, 1)), (ptr, swapped), (ptr, beyond), (ptr, idx.astype(np.int64))):
         assert taken(p, i) is None
 
@@ -404,7 +404,7 @@ def test_not_enough_gpu_memory(cuda, monkeypatch):
 
 
 def test_few_launches(cuda):
-    """A level is a fixed number of launches, whatever its nodes; a regression here costs more than a slow kernel."""
+    """A level takes a fixed number of launches for any number of nodes."""
     order.nested_dissection(triangulated(150, 120), device="cuda")
     if cuda is not None:
         levels = cuda.launches["k_separate"]

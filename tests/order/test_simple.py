@@ -68,7 +68,7 @@ def backwards(A):
                                     lambda A, ordering: ms.schur_complement(A, [3, 7], ordering=ordering)],
                          ids=["cholesky", "lu", "parac", "analyze", "ildl", "schur"])
 def test_a_callable_gets_the_factored_matrix(factor):
-    """As the permutation that it returns does; it may write to what it gets."""
+    """The matrix for which its permutation is used; the callable may write to its copy."""
     seen, A = [], SPD.copy()
 
     def spoils(M):
@@ -96,7 +96,7 @@ def test_a_callable_gets_the_free_rows():
 
 
 def test_lu_calls_a_callable_once_with_matched_rows():
-    """With a full diagonal, and no entry between the two blocks."""
+    """The matched matrix has a full diagonal, and no entry between the two blocks."""
     n, seen = 40, []
     A = sp.csr_array(sp.block_array([[grid(4, 5) + 3 * sp.eye_array(20), sp.eye_array(20)], [None, grid(4, 5) + 3 * sp.eye_array(20)]]))
     A = sp.csr_array(A[np.roll(np.arange(n), 7)])

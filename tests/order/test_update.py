@@ -121,11 +121,11 @@ def test_a_damaged_tree_is_refused(damage, says):
 
 def test_an_ordering_on_the_gpu(cuda):
     A = triangulated(90, 70)
-    here = order.nested_dissection(A)
-    there = order.Ordering(device.to_device(here.perm), "nd", here.tree)
+    on_host = order.nested_dissection(A)
+    on_gpu = order.Ordering(device.to_device(on_host.perm), "nd", on_host.tree)
     B = with_edges(A, [0, 77], [130, 6000])
-    assert order.update(there, A) is there
-    assert np.array_equal(order.update(there, B).perm, order.update(here, B).perm)
+    assert order.update(on_gpu, A) is on_gpu
+    assert np.array_equal(order.update(on_gpu, B).perm, order.update(on_host, B).perm)
 
 
 def test_refactored_after_an_update():

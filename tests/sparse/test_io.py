@@ -1,4 +1,4 @@
-"""The Matrix Market reader against scipy's writer and reader, and what it says of files that are wrong."""
+"""The Matrix Market reader compared with scipy's writer and reader, and its errors for wrong files."""
 
 import io
 

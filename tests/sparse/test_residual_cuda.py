@@ -64,7 +64,7 @@ def test_the_diagonal_of_a_matrix(varied, short_grids):
 
 
 def test_a_long_row_is_the_sum_of_a_block(varied):
-    """One thread added it up. Seen in its rounding: ones that vanish beside 2^53 one by one, and not where a thread has few of them."""
+    """A thread block, not one thread, sums a long row. Rounding shows it: ones added to 2^53 by the same thread are lost."""
     A = sp.csr_array(np.ones((1, 2000)))
     X = np.ones((2000, 1))
     X[0] = 2.0**53

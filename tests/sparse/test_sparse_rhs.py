@@ -1,4 +1,4 @@
-"""Sparse right-hand sides have sparse solutions, whatever solves; large ones in blocks, too large ones are refused."""
+"""Sparse right-hand sides have sparse solutions with every solver. Large ones are solved in blocks, too large ones refused."""
 
 import numpy as np
 import pytest

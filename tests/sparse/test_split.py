@@ -1,4 +1,4 @@
-"""What constraints are made of, against scipy: free blocks and couplings, components, means."""
+"""The parts of constraints compared with scipy: free blocks and couplings, components, means."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_components_equal_those_of_scipy(n, density, seed):
     A = symmetric(n, density, seed)
     A.data[np.random.default_rng(seed).random(A.nnz) < 0.3] = 0
     A = sp.csr_array(A.maximum(A.T))
-    zeros = A + sp.csr_array((np.zeros(n), (np.arange(n), np.arange(n)[::-1])), shape=(n, n))       # stored, and couple nothing
+    zeros = A + sp.csr_array((np.zeros(n), (np.arange(n), np.arange(n)[::-1])), shape=(n, n))       # they join nothing
     count, component = components(as_symmetric(zeros))
     expected = connected_components(A, directed=False)
     assert count == expected[0] and np.array_equal(component, expected[1]) and component.dtype == np.int32

@@ -121,8 +121,8 @@ void bind_cholesky(nb::module_& m) {
     Released free;
     return cholesky::constant_component(pattern(indptr, indices), data.data(), iperm.data(), n);
   }, "indptr"_a, "indices"_a, "data"_a, "iperm"_a, "n"_a,
-        "Last row in a permuted matrix, symmetric, of the first component of its values on which all rows sum to 0, or -1; of the "
-        "first n rows there.");
+        "Last row in a permuted matrix, symmetric, of the first component of its values on which all rows sum to 0, or -1. Only "
+        "the first n rows count.");
 }
 
 }  // namespace ms

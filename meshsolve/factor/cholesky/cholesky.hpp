@@ -55,10 +55,10 @@ class Factor {
   };
   void solve_rows(Strided<const double> B, Rows nonzero, Rows wanted, Strided<double> X, int64_t k) const;
 
-  // For an analysis with a Schur interface of m rows, the last rows, which are not eliminated. schur: the (m, m) Schur
-  // complement, by rows, both triangles. reduce: the rows of B at the interface after the elimination of the others. expand: X =
-  // A^-1 B with X given at the interface. B and X are in the caller's numbering, interface vectors in that of the interface. In
-  // double precision.
+  // For an analysis with a Schur interface: m rows at the end, which are not eliminated. In double precision. B and X are in the
+  // caller's numbering, interface vectors in that of the interface. `boundary_block`: the (m, m) Schur complement, by rows, both
+  // triangles. `reduce`: rows of B at the interface after the elimination of the others. `expand`: X = A^-1 B with X given at the
+  // interface.
   void boundary_block(double* S, int threads) const;
   void reduce(Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
   void expand(Strided<const double> B, Strided<const double> given, Strided<double> X, int64_t k, int threads) const;

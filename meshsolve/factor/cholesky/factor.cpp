@@ -1,7 +1,7 @@
-// Numeric factorization: each front assembles its entries of A and the pivot columns of its children's update matrices,
-// eliminates its pivots, writes its own update matrix, and adds the rest of its children's to it. Small fronts run on one thread.
-// A large front is split into tiles that do not depend on the number of threads, so the bits do not either. The Schur interface
-// is assembled only: its panel is the Schur complement of all pivots.
+// Numeric factorization. Each front assembles its entries of A and the pivot columns of its children's update matrices, and
+// eliminates its pivots. Then it writes its own update matrix and adds the rest of its children's to it. Small fronts run on one
+// thread. A large front is split into tiles that do not depend on the number of threads, so the bits do not either. The Schur
+// interface is assembled only: its panel is the Schur complement of all pivots.
 #include <algorithm>
 #include <atomic>
 #include <cmath>

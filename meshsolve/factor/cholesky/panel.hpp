@@ -1,5 +1,5 @@
 // Storage of L: front after front, the columns of a front one after the other. A large front is stored in steps of 128 columns,
-// each without the rows above its first pivot, which are never used and would be half of the panel of a root.
+// each without the unused rows above its first pivot. These would be half of the panel of a root.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 """Laplacians that are singular although their pivots look positive: rounding decides the sign of the last pivot.
 
-A symmetric matrix takes constants on a connected component to 0 if its rows sum to 0 there. Elimination then finds a pivot of about
-1e-16 instead of 0, with either sign. A factor with such a pivot would give solutions of size 1e16.
+A symmetric matrix takes constants on a connected component to 0 if the rows of the component sum to 0. Elimination then finds a
+pivot of about 1e-16 instead of 0, with either sign. A factor with such a pivot would give solutions of size 1e16.
 
 Before each factorization the components of the pattern are checked. The values may have more components, if entries between them are
 zeros. Those are checked if a pivot is so small, relative to its diagonal entry, that it may be rounding of a zero. Code: singular.cpp.

@@ -1,11 +1,11 @@
 // Solves with the factor on the GPU, level by level, and copies of its values.
 //
-// CUDA counterpart of solve.cpp and extract.cpp. Forward, the deepest level first: a front sums the vectors of its children,
-// solves with its 32 x 32 diagonal blocks (one row per lane of a warp) and subtracts each block from all rows below it. Backward,
-// the roots first: a front gathers the unknowns of its ancestors and subtracts them by dot products along the columns of L. L is
-// read once in each direction for each block of 1, 4 or 8 right-hand sides. These are columns of Y (n rows, new numbering);
-// `vectors` has the vectors that fronts pass to their parents. A warp or a thread block handles one front; cuBLAS solves with the
-// triangles of the largest (only_gather).
+// CUDA counterpart of solve.cpp and extract.cpp. Forward, the deepest level first: a front sums the vectors of its children and
+// solves with its 32 x 32 diagonal blocks (one row per lane of a warp). Each block is subtracted from all rows below it.
+// Backward, the roots first: a front gathers the unknowns of its ancestors and subtracts them by dot products along the columns
+// of L. L is read once in each direction for each block of 1, 4 or 8 right-hand sides. These are columns of Y (n rows, new
+// numbering); `vectors` has the vectors that fronts pass to their parents. A warp or a thread block handles one front; cuBLAS
+// solves with the triangles of the largest (only_gather).
 #include "factor/fronts/solve.cuh"
 
 namespace ms::cholesky {

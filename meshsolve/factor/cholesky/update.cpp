@@ -1,4 +1,4 @@
-// The factor of A + C C^T or A - C C^T from the factor of A, for C with few columns: only the fronts on the paths from the rows
+// The factor of A + C C^T or A - C C^T from the factor of A, for C with few columns. Only the fronts on the paths from the rows
 // of C to the roots change, by one rotation for each of their columns and each column of C. Sources: Gill, Golub, Murray and
 // Saunders 1974, method C1; Davis and Hager 1999 (paths in the tree), 2001 (many columns at once). Stable downdates: Bojanczyk,
 // Brent, van Dooren and de Hoog 1987 (mixed form). O(entries of L in these columns) time for each column of C. The pattern does
@@ -44,8 +44,8 @@ Columns permuted(const AssemblyTree& tree, const SparseColumns& C) {
   return out;
 }
 
-// The entries of C C^T by their positions in the values of the matrix. The entries of a column of A are not sorted by row, so
-// each is looked up in the column of C: by bisection, or in a table if that column is long.
+// The entries of C C^T by their positions in the values of the matrix. Columns of A are not sorted by row. Each entry is looked
+// up in the column of C, by bisection, or in a table if that column is long.
 class Products {
  public:
   Products(const AssemblyTree& tree, const Columns& C) : tree_(tree), C_(C) {

@@ -68,7 +68,7 @@ class System:
         Class that factors it.
     threads : int
     given_on_device : bool
-        True if the caller's matrix lies on the GPU: the ordering is returned there.
+        True if the caller's matrix lies on the GPU. The ordering is returned on the same device.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class System:
         return self.block.pattern
 
     def join(self, edges):
-        """Store an entry, zero where there is none, for every edge of a graph."""
+        """Store an entry for every edge of a graph, zero where A has no entry."""
         self.block = self.block.joined(edges)
         self._gather = self.block.gather
 

@@ -160,7 +160,7 @@ def column_major(array, offset, rows, columns, leading):
 
 
 def _given(rows, position, scale):
-    """These arrays as kernel arguments: null where there is none."""
+    """These arrays as kernel arguments: null for a missing array."""
     nothing = device.xp().empty(0, np.int32), device.xp().empty(0, np.float64)
     return nothing[0] if rows is None else rows, nothing[0] if position is None else position, nothing[1] if scale is None else scale
 
@@ -174,8 +174,8 @@ def device_tree(symbolic):
 
 
 def suits(symbolic):
-    """Whether a GPU is worth it for the tree of an analysis. Each level takes a few launches one after the other, and a front adds
-    up its children one by one; a CPU takes a microsecond for either where fronts are small."""
+    """True if the tree of an analysis suits a GPU. Each level takes a few launches one after the other, and a front adds its
+    children one by one. A CPU takes a microsecond for either if fronts are small."""
     parent = symbolic.analysis_on_device.snode_parent
     sizes = device.xp().stack([depths(parent), bincount(parent, len(parent))], axis=1)
     deepest, most_children = device.to_host(max_of_columns(sizes))

@@ -1,10 +1,10 @@
 // Fronts on the GPU: their storage, the threads of one front (a warp or a thread block), and the assembly.
 //
 // CUDA counterpart of fronts.hpp and of the assembly in cholesky/factor.cpp. Source: Liu 1992, "The multifrontal method for
-// sparse matrix solution". The fronts of one depth of the assembly tree run in one launch, the deepest first; update matrices lie
-// in two halves of one buffer, by parity of the depth, so that no front overwrites an update matrix that its level still reads. A
-// parent adds the update matrices of its children in ascending order, and one thread block owns a column of the parent: sums have
-// the same bits in every run, without atomics.
+// sparse matrix solution". The fronts of one depth of the assembly tree run in one launch, the deepest first. Update matrices lie
+// in two halves of one buffer, by parity of the depth: no front overwrites an update matrix that its level still reads. A parent
+// adds the update matrices of its children in ascending order, and one thread block owns a column of the parent. So sums have the
+// same bits in every run, without atomics.
 #pragma once
 #include "device/common.cuh"
 

@@ -1,5 +1,5 @@
-// The multifrontal engine that the factorizations share: an assembly tree of fronts, where each front is a dense block whose
-// first `pivots` rows are eliminated and whose remaining rows form an update matrix for its parent. A factorization supplies the
+// The multifrontal engine that the factorizations share: an assembly tree of fronts. Each front is a dense block: its first
+// `pivots` rows are eliminated, and its remaining rows form an update matrix for its parent. A factorization supplies the
 // elimination of one front. This package has the positions of its parts, the order of the fronts, and the memory of the update
 // matrices.
 //
@@ -54,8 +54,8 @@ struct AssemblyTree {
 // A: the analyzed pattern, both triangles. O(nnz(A) + rows) time and memory.
 AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, int threads);
 
-// The (nnz(A),) column indices of the analyzed pattern, from the row pointers of A and the half of its entries that the tree
-// stores; the other half are the mirror entries. O(nnz(A)) time, 8 n bytes in addition to the result.
+// The (nnz(A),) column indices of the analyzed pattern, from the row pointers of A and the half of its entries in the tree. The
+// other half are the mirror entries. O(nnz(A)) time, 8 n bytes in addition to the result.
 std::vector<int32_t> analysed_indices(const AssemblyTree& tree, const int64_t* ptr);
 
 // An assembly tree without the entries of a matrix, for unsymmetric fronts, which store their own.

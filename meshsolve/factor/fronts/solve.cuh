@@ -20,8 +20,8 @@ template <int K, class T> struct Rows {
   }
 };
 
-// y := D^-1 y for a triangle of `width` unknowns, by one warp, one row per lane; from the first unknown (`down`) or from the
-// last. entry(k) is the coefficient of unknown k in the row of this lane, or 0; `inverse` is the inverse of the row's diagonal
+// y := D^-1 y for a triangle of `width` unknowns by one warp, one row per lane, from the first unknown (`down`) or the last.
+// `entry(k)` is the coefficient of unknown k in the row of this lane, or 0; `inverse` is the inverse of the row's diagonal
 // entry.
 template <int K, class T, class Entry>
 __device__ __forceinline__ void substitute(int width, bool down, T inverse, T* y, long long n, Entry entry) {

@@ -1,6 +1,6 @@
 // Traversals of the assembly tree from the leaves to the roots and from the roots to the leaves, with the memory of the update
-// blocks: on two stacks per worker (by parity of depth, so that a front's block never overwrites those of its children), or in a
-// separate block if it passes from one task to another.
+// blocks. A block lies on one of two stacks per worker, by parity of depth: it never overwrites those of its children. A block
+// that passes from one task to another is separate.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -38,11 +38,11 @@ struct Target {                                // of an extend-add: the part of 
   int64_t ld, origin;
 };
 
-// Extend-add of the columns [begin, end) of a child's update matrix X of `count` rows; row i of X is row to[i] of the front.
-// target(j, stop) returns the target of column j, and reduces `stop` if columns from there on have another target.
+// Extend-add of the columns [begin, end) of a child's update matrix X of `count` rows. Row i of X is row to[i] of the front.
+// `target(j, stop)` returns the target of column j, and reduces `stop` if columns from there on have another target.
 //
-// It has two parts: the columns of the panel are added before the elimination, the others to the front's update matrix after the
-// elimination has written it, so that it is never cleared.
+// The columns of the panel are added before the elimination. The others are added to the front's update matrix after the
+// elimination has written it, so it is never cleared.
 template <class T, class F>
 void add_tiles(const T* X, int64_t count, const int32_t* to, int64_t begin, int64_t end, int threads, F&& target) {
   const PackedLower shape{count};
@@ -80,7 +80,7 @@ void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns
 }
 
 // Small blocks that pass between tasks; a forest of small trees has thousands. Each worker allocates them from its own memory, in
-// sizes that are powers of two, and reuses the blocks that it freed last (its own or another worker's): they are still in its
+// sizes that are powers of two. It reuses the blocks that it freed last (its own or another worker's), which are still in its
 // cache.
 template <class T>
 class SmallBlocks {
@@ -135,8 +135,8 @@ class BlockMemory {
   };
   std::vector<Worker> workers;
 
-  // The smallest spare block that is large enough, or a new one in place of the largest spare block: on a path of growing fronts
-  // the number of blocks stays that of the blocks in use.
+  // The smallest spare block that is large enough, or a new one in place of the largest spare block. So on a path of growing
+  // fronts the number of blocks stays that of the blocks in use.
   Buffer<T> take(int64_t size, int threads) {
     Buffer<T> block;
     {
@@ -286,8 +286,8 @@ int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, U
   return failed == none ? -1 : failed.load();
 }
 
-// For solves, which cannot fail: calls front(s, update block) for each front above the small subtrees, and small(first front,
-// root, update block of the root, worker) for each small subtree.
+// For solves, which cannot fail. Calls `front(s, update block)` for each front above the small subtrees, and `small(first front,
+// root, update block of the root, worker)` for each small subtree.
 template <class T, class Front, class Small>
 void bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, UpdateBlocks<T>& blocks, Front front, Small small) {
   const auto step = [&](int32_t s, int worker) {

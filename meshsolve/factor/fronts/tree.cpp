@@ -98,8 +98,8 @@ void place_all(AssemblyTree& t, const Pattern& A, int threads) {
   });
 }
 
-// A subtree with at most a 16th of all columns is small, for any number of threads: a solve adds to rows of such a subtree
-// directly, in the order of its fronts, so the order of additions must not depend on the tasks.
+// A subtree with at most a 16th of all columns is small, for any number of threads. A solve adds to rows of a small subtree
+// directly, in the order of its fronts: the order of additions must not depend on the tasks.
 void find_small_subtrees(AssemblyTree& t, int threads) {
   const int32_t small = std::max(1024, t.n() / 16);
   std::vector<int32_t> begin(t.count()), end(t.count());       // columns of the subtree of a front, then of its small subtree

@@ -1,7 +1,7 @@
 """The assembly tree, made on the GPU from an analysis on the GPU: table of fronts, positions, and the launches of each level.
 
-The counterpart of tree.cpp, with the same integers. Only launch sizes come back to the host: for each level and kind of front the
-number of fronts and the largest panel, and the table rows of fronts that do not fit into shared memory.
+The counterpart of tree.cpp, with the same integers. Only launch sizes come back to the host: the number of fronts and the largest
+panel for each level and kind of front. Fronts that do not fit into shared memory also give their table rows.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// Coarse level of fill: which tiles an incomplete factor may fill. Tile (i, j) has level 0 if A has an entry in it, and else
-// the smallest level(k, i) + level(k, j) + 1 over k < min(i, j); tiles above the limit are left out.
+// Coarse level of fill: which tiles an incomplete factor may fill. Tile (i, j) has level 0 if A has an entry in it, and otherwise
+// the smallest level(k, i) + level(k, j) + 1 over k < min(i, j). Tiles above the limit are left out.
 // Source: Hysom and Pothen 2001, "A scalable parallel algorithm for incomplete factor preconditioning", on blocks.
 #include <algorithm>
 

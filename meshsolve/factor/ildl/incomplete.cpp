@@ -1,7 +1,7 @@
-// Numeric phase of the incomplete factorization. A block row pulls what the rows above it contribute, in ascending order, into
-// a dense marker of its columns; its diagonal tile is factored with pivoting; then U = D^-1 L^-1 P A and small entries are
-// dropped. The pivot order P of a tile is applied when its own row is finished; tiles above keep their columns as they were, so
-// that nothing is permuted twice. Block rows of one depth run in parallel and do not need each other.
+// Numeric phase of the incomplete factorization. A block row gathers the contributions of the rows above it, in ascending order,
+// into a dense marker of its columns. Its diagonal tile is factored with pivoting. Then U = D^-1 L^-1 P A, and small entries are
+// dropped. The pivot order P of a tile is applied when its own row is finished. Tiles above keep their columns, so nothing is
+// permuted twice. Block rows of one depth are independent and run in parallel.
 // Source: Thuerck et al. 2018, algorithm 1; its U_ij = (P U_ij) U_ii^-1 D_ii^-1 is meant transposed.
 #include "incomplete.hpp"
 

@@ -1,5 +1,5 @@
-// Incomplete L D L^T factorization by tiles: matched rows share a tile of at most 32 rows, fill is allowed up to a coarse level,
-// pivots of one and two rows are chosen inside the diagonal tile, and small entries of a finished block row are dropped.
+// Incomplete L D L^T factorization by tiles: matched rows share a tile of at most 32 rows, and fill is allowed up to a coarse
+// level. Pivots of one and two rows are chosen inside the diagonal tile. Small entries of a finished block row are dropped.
 // Source: Thuerck, Naumov, Garland, Goesele 2018, "A block-oriented, parallel and collective approach to sparse indefinite
 // preconditioning on GPUs"; level of fill on blocks as in Hysom and Pothen 2001.
 // Numbers below are "new": those of the rows in the order of the tiles.
@@ -16,9 +16,9 @@
 
 namespace ms::ildl {
 
-// Tiles cut from an order of vertices of size[v] rows, filled up to `capacity` rows (a larger vertex is a tile by itself). With the
-// elimination tree of a postorder a tile ends, too, where a subtree of more rows does and its parent is not next: what comes then
-// has nothing to do with it, and a tile of both would wait for the one and keep the other waiting.
+// Tiles cut from an order of vertices of size[v] rows, filled up to `capacity` rows (a larger vertex is a tile by itself). With
+// the elimination tree of a postorder a tile also ends with a subtree of more rows whose parent is not next. The next rows are
+// independent of this subtree, and a common tile would delay both.
 std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capacity, const int32_t* parent = nullptr);
 
 // Group of each vertex, by first vertices: vertices of similar neighbourhoods, `capacity` rows at most together.

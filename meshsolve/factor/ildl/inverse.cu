@@ -1,8 +1,8 @@
 // Block triangular solves with the incomplete factor, depth after depth of the tiles: X := S P (L D L^T)^-1 P^T S B. Groups of
-// `lanes` threads, or the block where a row is long, add up what the rows of a tile need from outside it, then `width` lanes
-// solve with the tile's own unit triangle, a lane per row; sums have a fixed order. One launch does a whole sweep: tasks are parts
-// of a wide depth, or runs of narrow ones that a single block goes through; they are taken by tickets, and wait for the tasks of
-// the run before theirs.
+// `lanes` threads, or the block for a long row, sum the terms of a tile's rows from outside the tile. Then `width` lanes solve
+// with the tile's own unit triangle, a lane per row. Sums have a fixed order. One launch does a whole sweep. Tasks are parts of a
+// wide depth, or runs of narrow depths for a single block. They are claimed by tickets, and wait for the tasks of the earlier
+// run.
 #include "device/common.cuh"
 
 namespace ms::ildl {

@@ -36,9 +36,9 @@ MS_HD inline double raised(double pivot, int& perturbed) {
   return pivot < 0 ? -tiny : tiny;
 }
 
-// Moves the next pivot of a tile to row k, or its two rows to k and k + 1; returns true for a pair. The tile has `k`, the size `m`,
-// `at(i, j)`, `exchange(p, q)`, and `largest(c, row)`: the largest off-diagonal absolute value of column c in the rows from k on, and
-// the first row with it.
+// Moves the next pivot of a tile to row k, or its two rows to k and k + 1; returns true for a pair. The tile has `k`, the size
+// `m`, `at(i, j)`, `exchange(p, q)` and `largest(c, row)`. The latter is the largest off-diagonal absolute value of column c in
+// the rows from k on, and the first row with it.
 template <class Tile> MS_HD inline bool choose_pivot(Tile& tile, Pivoting pivoting) {
   const int k = tile.k;
   if (k == tile.m - 1) return false;

@@ -1,6 +1,6 @@
-// Memory that the workers of a traversal cut blocks from, one behind the other, and that becomes free as a whole: for parts of a
-// factor whose sizes show only while it is made. What is kept from one traversal to the next serves the next; pages are made as
-// they are reached, so that room at the end of a chunk costs addresses alone.
+// Memory from which the workers of a traversal cut consecutive blocks, and which is freed as a whole: for parts of a factor whose
+// sizes are not known in advance. The next traversal reuses the memory. Pages are allocated at first use, so unused memory at the
+// end of a chunk costs only addresses.
 #pragma once
 #include <cstddef>
 #include <cstdint>

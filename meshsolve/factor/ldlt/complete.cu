@@ -1,13 +1,13 @@
-// Complete L D L^T factorization of the fronts of one level of the assembly tree, with pivots of one and two rows chosen inside
-// each front; columns without an acceptable pivot are delayed to the parent.
+// Complete L D L^T factorization of the fronts of one level of the assembly tree. Pivots of one and two rows are chosen inside
+// each front. Columns without an acceptable pivot are delayed to the parent.
 //
 // Host counterpart: front.cpp. Sources: Duff and Reid 1983; Hogg, Ovtchinnikov, Scott 2016. Two ways, by the size of a front:
 //   k_factor     a warp or a block has the panel in shared memory: assemble it, eliminate its columns, write it, write the update
 //                matrix as -L D L^T and add the children's parts.
 //   by tiles     k_assemble by tiles of columns, then in turn k_panel (a block chooses pivots in the next 32 columns), k_permute
 //                (rows of the columns before them), k_subtract (what the pivots take from the later columns), at the end
-//                k_subtract for the update matrix, or k_weigh and cuBLAS for that of the largest fronts. How far a front has come
-//                stands in `progress`: columns that fail are tried again, and the host only learns how many are finished.
+//                k_subtract for the update matrix, or k_weigh and cuBLAS for that of the largest fronts. `progress` has the state
+//                of each front: columns that fail are tried again, and the host reads only the number of finished ones.
 // L D is never stored: an entry of it is one or two products. All fronts of a level go through each launch together.
 #include "factor/fronts/tiles.cuh"
 #include "factor/ldlt/complete.cuh"

@@ -217,8 +217,8 @@ template <class T, class Group> struct PivotBlock {
     g.sync();
   }
 
-  // What `width` pivots from k on take from the later columns of the block: a warp has 32 rows and a share of the columns, and
-  // L's entries of a row, row(x, y) of those of A, stay in registers.
+  // Subtracts `width` pivots from k on from the later columns of the block. A warp has 32 rows and a share of the columns. L's
+  // entries of a row, row(x, y) of those of A, stay in registers.
   template <int width, class Row> __device__ __forceinline__ void update(Row row) const {
     const int first = k + width, chunks = (m - first + 31) / 32, shares = chunks > 0 ? max(1, g.warps / chunks) : 1;
     for (int item = g.warp; item < chunks * shares; item += g.warps) {

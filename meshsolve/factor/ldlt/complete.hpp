@@ -1,5 +1,5 @@
-// Complete L D L^T factorization of a symmetric indefinite matrix on an assembly tree: pivots of one and two rows are chosen
-// inside each front, and a column without an acceptable pivot is delayed to the parent front.
+// Complete L D L^T factorization of a symmetric indefinite matrix on an assembly tree. Pivots of one and two rows are chosen
+// inside each front. A column without an acceptable pivot is delayed to the parent front.
 // Sources: Duff and Reid 1983 (multifrontal with 1x1 and 2x2 pivots); Hogg, Ovtchinnikov, Scott 2016 (threshold tests).
 #pragma once
 #include <memory>

@@ -1,11 +1,12 @@
 // Solves with the complete factor on the GPU, level by level, and the count of its nonzeros.
 //
-// Host counterpart: solve.cpp. Forward, children before parents: a front adds up what its children pass on, gathers its columns as the
-// pivots stand, solves with its 32 x 32 diagonal blocks (a warp holds one row a lane), takes each block from all rows below it,
-// and divides by D. Backward, parents first: it gathers the unknowns of its ancestors and takes their part by dot products along
-// the columns of L. Y (n rows, new numbering) holds what passes between fronts, delayed columns among it; Z the columns of each
-// front in its own order; `vectors` the rows below. Right-hand sides lie by columns, 1, 4 or 8 of them in one pass. The triangles
-// and products of the largest fronts are left to cuBLAS: then a kernel does what comes before them, or what comes after.
+// Host counterpart: solve.cpp. Forward, children before parents: a front sums the vectors of its children and gathers its columns
+// in pivot order. It solves with its 32 x 32 diagonal blocks (one row per lane of a warp). Each block is subtracted from all rows
+// below it, and the result divided by D. Backward, parents first: a front gathers the unknowns of its ancestors and subtracts
+// them by dot products along the columns of L. Y (n rows, new numbering) has the values between fronts, also of delayed columns,
+// Z the columns of each front in its own order, `vectors` the rows below. Right-hand sides lie by columns, 1, 4 or 8 of them in
+// one pass. The triangles and products of the largest fronts are left to cuBLAS: then a kernel does what comes before them, or
+// what comes after.
 #include "factor/fronts/solve.cuh"
 #include "factor/ldlt/complete.cuh"
 #include "factor/ldlt/small_pivots.hpp"

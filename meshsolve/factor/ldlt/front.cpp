@@ -1,5 +1,5 @@
-// Numeric phase of the complete factorization. Each front gathers its entries of A, its children's update matrices and the
-// columns they could not eliminate, eliminates what it can and leaves an update matrix and its own delayed columns.
+// Numeric phase of the complete factorization. Each front gathers its entries of A and the update matrices and delayed columns of
+// its children. It eliminates all columns with acceptable pivots, and writes an update matrix and its own delayed columns.
 // A front with d delayed columns has its rows in this order: its own pivots, the delayed ones, the rows below. The update
 // matrix keeps the place and size that the tree has planned, because delayed columns stay in the panel they were updated in.
 // Tiles of large fronts do not depend on the number of threads, so the bits do not either.

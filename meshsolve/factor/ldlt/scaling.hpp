@@ -4,11 +4,11 @@
 
 namespace ms::ldlt {
 
-// scaled[p] := scale[i] a_ij scale[j] for the stored entries, after up to three rounds in which rows are multiplied with powers
-// of two that bring their largest entry near 1; a scale that a matching has made for these values stays as it is. A dense row of
-// a `complete` factorization is brought to a 2-norm near 1 instead: elimination adds its entries up, and they would outgrow the
-// pivots, while its own pivot, a sum of their squares, has to stay far from zero. A: both triangles. O(nnz) a round. Returns how
-// many powers of two lay between the sizes of the rows before, 0 where all fitted, infinite where a row left the range of float64.
+// scaled[p] := scale[i] a_ij scale[j] for the stored entries. Before, up to three rounds multiply rows by powers of two that
+// bring their largest entry near 1. A scale that a matching has made for these values is not changed. A dense row of a `complete`
+// factorization is brought to a 2-norm near 1 instead. Elimination sums its entries, which would outgrow the pivots, but its own
+// pivot, a sum of their squares, must stay far from zero. A: both triangles. O(nnz) a round. Returns the spread of the row sizes
+// before, as a power of two: 0 if no row needed scaling, infinite if a row left the range of float64.
 double rescale(const Pattern& A, const double* values, double* scale, double* scaled, bool complete, int threads);
 
 // The largest sum of a row of |A|, from what is kept of it: scaled, with its scale. O(nnz).

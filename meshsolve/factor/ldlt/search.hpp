@@ -1,5 +1,5 @@
-// In which order the columns of a front are tried as pivots, on the CPU and in CUDA: blocks from the left; columns that fail wait
-// at the end and are tried again while others are still eliminated.
+// The order in which the columns of a front are tried as pivots, on the CPU and in CUDA. Blocks are tried from the left. Columns
+// that fail move to the end and are tried again while others are still eliminated.
 #pragma once
 
 namespace ms::ldlt {

@@ -1,12 +1,12 @@
 // Pivots that may be zero: which are zero in rounding, and which have an uncertain sign. The arithmetic that small_pivots.cpp and the
 // CUDA kernels share.
 //
-// Elimination computes L D L^T = A + E with |E| at most a few units of rounding times |L| |D| |L^T|. The pivot d_j is the quadratic form
-// z_j^T (A + E) z_j of the vector z_j that solves L^T z_j = e_j. With the magnitude g_i = sum_k L_ik^2 |D_kk| that was added up in row i,
-// its error is about eps * sum_i z_ji^2 g_i. A pivot of at most `zero_units` times that is set to zero, and the inertia counts it as zero:
-// a matrix within the rounding errors of A is singular in this direction. A larger one of at most `undecided_units` times that stays.
-// Pivots above `certain_units`, zero or not, are counted as undecided. All sums are estimated at once by one forward solve: for random xi of variance 1, (L^-1 diag(sqrt g) xi)_j has
-// the variance sum_i z_ji^2 g_i.
+// Elimination computes L D L^T = A + E with |E| at most a few units of rounding times |L| |D| |L^T|. The pivot d_j is the
+// quadratic form z_j^T (A + E) z_j of the vector z_j that solves L^T z_j = e_j. With the magnitude g_i = sum_k L_ik^2 |D_kk| that
+// was added up in row i, its error is about eps * sum_i z_ji^2 g_i. A pivot of at most `zero_units` times that is set to zero and
+// counts as zero in the inertia: a matrix within the rounding errors of A is singular in this direction. A larger one of at most
+// `undecided_units` times that stays. Pivots above `certain_units`, zero or not, are counted as undecided. All sums are estimated
+// at once by one forward solve: for random xi of variance 1, (L^-1 diag(sqrt g) xi)_j has the variance sum_i z_ji^2 g_i.
 //
 // Sources: Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 11.1 (backward error of L D L^T); Hutchinson 1990
 // (random estimates of a trace).
@@ -77,8 +77,8 @@ struct Noise {
   }
 };
 
-// Sets a small pivot, or both of a small pair, to zero if it is zero in rounding. sum, other_sum: estimated sums of the error of the pivot
-// and of its partner. Returns 1 if the sign of the pivot, or of one of the two, stays undecided, else 0.
+// Sets a small pivot, or both of a small pair, to zero if it is zero in rounding. `sum`, `other_sum`: estimated sums of the
+// errors of the pivot and of its partner. Returns 1 if the sign of the pivot, or of one of the two, stays undecided, else 0.
 template <class T> MS_HD inline int settle_pivot(T* d, T* e, long long k, double sum, double other_sum) {
   constexpr double eps = PivotSizes<T>::eps;
   const double own = magnitude(d[k]) / (eps * sum);

@@ -265,9 +265,9 @@ class LUFactor(MeasuredSolves):
     def levels(self) -> np.ndarray:
         """(n,) int32: longest-path levels of the right-looking elimination for the patterns of L and U.
 
-        Columns of one level may be eliminated at the same time. Column k comes after column t < k if U[t, k] != 0 and column t of L
-        reaches row k, or if L[k, t] != 0 and row t of U reaches column k. The rule of the GLU paper (He et al. 2015, Algorithm 4)
-        leaves out the second half; :func:`levels_by` has it for comparison.
+        Columns of one level may be eliminated at the same time. Column k comes after column t < k if U[t, k] != 0 and column t of
+        L reaches row k. It also does if L[k, t] != 0 and row t of U reaches column k. The rule of the GLU paper (He et al. 2015,
+        Algorithm 4) leaves out the second half; :func:`levels_by` has it for comparison.
         """
         return levels_by(self, "exact")
 

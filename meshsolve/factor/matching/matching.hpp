@@ -40,8 +40,8 @@ std::vector<int32_t> dense_rows(const Pattern& A);
 bool match_around(const Pattern& A, const double* values, const std::vector<int32_t>& dense, int threads, Matching& matched,
                   std::vector<double>& scale);
 
-// 1 for each row without a pivot of its own in the order perm: its scaled diagonal entry is small, and no earlier neighbor with a pivot
-// of its own fills it.
+// 1 for each row without a pivot of its own in the order perm. Its scaled diagonal entry is small, and no earlier neighbor with a
+// pivot of its own fills it.
 std::vector<uint8_t> weak_rows(const Pattern& A, const double* values, const double* scale, const int32_t* perm);
 
 struct Compression {                         // the graph in which each pair is one vertex

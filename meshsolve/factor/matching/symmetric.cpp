@@ -1,6 +1,6 @@
 // Symmetrized matching: the rows of a symmetric matrix that are 1x1 pivots, and the pairs of rows that are 2x2 pivots.
-// A maximum product matching sends row i to column p(i); its cycles are cut into pairs (i, p(i)), which become candidates of
-// 2x2 pivots, and |s_i a_ij s_j| <= 1 holds for s_i = sqrt(r_i c_i) with the scalings of the matching, where all rows are matched.
+// A maximum product matching maps row i to column p(i). Its cycles are cut into pairs (i, p(i)), the candidates of 2x2 pivots. If
+// all rows are matched, |s_i a_ij s_j| <= 1 holds for s_i = sqrt(r_i c_i) with the scalings of the matching.
 // Source: Duff and Pralet 2005, "Strategies for scaling and pivoting for sparse symmetric indefinite problems", section 3;
 // Hagemann and Schenk 2006, "Weighted matchings for preconditioning symmetric indefinite linear systems", section 3.
 // Cost: a matching, and O(nnz).

@@ -1,8 +1,8 @@
 """ParAC on the GPU: the rounds, launches of rounds.cu. The host looks at a few counters every few rounds, arrays stay.
 
-A given order can go the same way: its vertices are numbered by position, and a vertex is eliminated in the round in which no
-live neighbour has a smaller number. The factor is that of the CPU, bit for bit. What :func:`meshsolve.parac` takes for given
-orders is the queue of ordered_cuda.py, which does not look through all that is left in every round.
+A given order can be factored in rounds as well: its vertices are numbered by position, and a vertex is eliminated when no live
+neighbor has a smaller number. The factor is that of the CPU, bit for bit. :func:`meshsolve.parac` uses the queue of
+ordered_cuda.py for given orders, which does not visit all remaining vertices in every round.
 """
 
 from __future__ import annotations

@@ -274,12 +274,13 @@ class Symbolic:
         threads : int
         place : {"cpu", "cuda"}
             Where the analysis is made; the result is the same. With ``"cuda"`` the arrays of the pattern lie on the GPU and the
-            analysis stays there. It is copied to the host when :attr:`perm`, :attr:`parent`, ... are first read.
+            analysis stays on the GPU. It is copied to the host when :attr:`perm`, :attr:`parent`, ... are first read.
         known : (parent, colcount), optional
             Elimination tree and column counts of this pattern in this ordering, not checked: see
             :class:`meshsolve.order.ordering.Elimination`. Only for ``place="cpu"``.
         boundary : int
-            Rows at the end of the ordering that stay there, as one dense supernode that is not eliminated. Only for ``place="cpu"``.
+            Number of rows kept at the end of the ordering, as one dense supernode that is not eliminated. Only for
+            ``place="cpu"``.
         relax : list of (columns, share) or (columns, share, zeros), optional
             When supernodes are merged, see :func:`meshsolve.analyze`.
 

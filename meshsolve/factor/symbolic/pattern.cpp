@@ -1,5 +1,5 @@
 // Row lists of supernodes, and from them the pattern of L: LCA enumeration. Source: Ribizel, Anzt 2023, "Parallel symbolic
-// Cholesky factorization": in a postordered tree the sorted lower nonzeros j1 < ... < jk < i of row i cut its row subtree into
+// Cholesky factorization". In a postordered tree the sorted lower nonzeros j1 < ... < jk < i of row i cut its row subtree into
 // the paths [j1, LCA(j1, j2)), ..., [jk, i), and LCA(u, v) is the first node w >= v on the way up from u. The theorem holds for
 // the tree of supernodes as well, where paths are several times shorter, and nonzeros of one supernode coincide. Column j of L is
 // then a tail of its supernode's list. Rows are appended one after the other, so every list is sorted; column counts give all
@@ -74,7 +74,7 @@ void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, co
 }
 
 // From each entry of a row, walks up the tree to a block that the row has visited. Blocks of later columns are not smaller than
-// the row's own; half of the entries are in such blocks, in an order that cannot be predicted, so the test has no branch.
+// the row's own. Half of the entries are in such blocks, in an unpredictable order, so the test has no branch.
 void row_lists(const Pattern& A, const Analysis& analysis, const std::vector<int32_t>& block_of, const std::vector<int32_t>& up,
                std::vector<int64_t>& next, RawVector<int32_t>& rows, int threads) {
   std::vector<int32_t> latest(up.size(), -1);           // last row of each block

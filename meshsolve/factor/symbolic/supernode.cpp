@@ -106,8 +106,8 @@ std::vector<Node> join_children(const Analysis& analysis, const std::vector<int3
   return std::move(tree.nodes);
 }
 
-// New positions of the nodes. In the postorder that makes each merged set one range, a node follows its children of kind whole;
-// these follow the child of kind part, and that one the other children. The id of a block is its last node, the top of its
+// New positions of the nodes. In the postorder that makes each merged set one range, a node follows its children of kind whole.
+// These follow the child of kind part, which follows the other children. The id of a block is its last node, the top of its
 // columns.
 struct Layout {
   const std::vector<Node>& nodes;

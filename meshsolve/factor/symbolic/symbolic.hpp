@@ -98,8 +98,8 @@ Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis,
 // The skeleton of a pattern that was analyzed before, rows in parallel.
 Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);
 
-// Appends each row to the lists of all blocks in its row subtree. A block is a connected part of the tree; block ids ascend with
-// the last column. old_row[i] = row i in the skeleton, block_of[j] = block of column j, up[b] = parent block of b, next[b] =
+// Appends each row to the lists of all blocks in its row subtree. A block is a connected part of the tree. Block ids ascend with
+// the last column. `old_row[i]` = row i in the skeleton, block_of[j] = block of column j, up[b] = parent block of b, next[b] =
 // begin of the list of b in `rows`, parent = elimination tree of the rows.
 void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, const std::vector<int32_t>& block_of,
                const std::vector<int32_t>& up, const std::vector<int32_t>& parent, std::vector<int64_t>& next,

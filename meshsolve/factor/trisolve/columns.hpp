@@ -14,7 +14,7 @@ struct Store {                          // entries below the diagonal
   RawVector<T> values;                  // MINUS the entries
 };
 
-struct Location {                          // of a column: its store and its begin there
+struct Location {                          // of a column: its store and its begin in it
   int64_t offset;
   int32_t store;
 };

@@ -10,8 +10,9 @@ namespace ms::trisolve {
 
 constexpr int32_t piece = 4096;         // rows of a piece, which fit into the second-level cache
 
-// Computes order[0 .. count) of the members 0 .. count - 1, which depend on earlier members only. dependants(k, f) calls f(j) for
-// the members j > k that depend on k, or f(k). If most members depend on each other, the order is unchanged. `level` is scratch.
+// Computes order[0 .. count) of the members 0 .. count - 1, which depend on earlier members only. `dependants(k, f)` calls f(j)
+// for the members j > k that depend on k, or f(k). If most members depend on each other, the order is unchanged. `level` is
+// scratch.
 template <class Dependants, class Length>
 void order_piece(int32_t count, Dependants&& dependants, Length&& length, std::vector<int32_t>& level, int32_t* order) {
   level.assign(count, 0);

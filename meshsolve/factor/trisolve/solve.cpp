@@ -1,5 +1,5 @@
 // The renumbered matrix, and the solves. Forward by columns on one thread, by rows on several. Backward by columns: the sum of a
-// column runs from its last entry to its first, whose row was solved last, so that the other terms do not wait for it.
+// column runs from its last entry to its first. The row of the first was solved last, and the other terms do not wait for it.
 #include <algorithm>
 #include <array>
 #include <numeric>

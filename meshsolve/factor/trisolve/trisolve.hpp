@@ -1,5 +1,5 @@
-// Sparse triangular solves with a unit lower triangular matrix L and many right-hand sides, with the same bits on any number of
-// threads: the terms of a row are always added in the same order. One thread: columns scatter forward and gather backward, from
+// Sparse triangular solves with a unit lower triangular matrix L and many right-hand sides. The terms of a row are always added
+// in the same order: the same bits on any number of threads. One thread: columns scatter forward and gather backward, from
 // one copy of L. Several threads: rows gather forward, from a second copy by rows, which is made after enough solves to pay off.
 // Chunks of rows are claimed in order, and a chunk waits for the segments before its own. Rows are renumbered in pieces that fit
 // into the cache, by (level within the piece, length): columns of one length are adjacent and independent. In a loop over a short

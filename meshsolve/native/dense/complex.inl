@@ -1,6 +1,6 @@
 // Vectors of complex numbers for the register tiles of dense.inl, which is included before this file.
-// W of them, as they lie in memory. A product with a number y takes two multiplications, by its real part and of the vector turned
-// by 90 degrees by its imaginary part; the turned vector serves all products with one vector.
+// W of them, as they lie in memory. A product with a number y takes two multiplications: of the vector by the real part, and of i
+// times the vector by the imaginary part. All products with one vector share i times the vector.
 
 namespace ms::ISA {
 namespace {

@@ -404,8 +404,7 @@ void extend_add(Int begin, Int end, Int m, const T* X, const int* to, T* Y, Int 
   for (; j < end; ++j) add_lower<pieces, 1>(j, m, X, to, Y, ldy, origin);
 }
 
-// Columns [begin, end) of X: adds X(i, j) to row to[i], column to[j] of the front, of which Y is the part from row and column
-// `origin` on.
+// Columns [begin, end) of X: adds X(i, j) to row to[i], column to[j] of the front. Y is its part from row and column `origin` on.
 template <class T>
 void extend_add(Int begin, Int end, Int m, const T* X, const int* to, T* Y, Int ldy, Int origin) {
   if (m <= short_child)

@@ -24,8 +24,8 @@ template <class T> struct SmallPivot {
 //   survey(k, r)          of column k below its diagonal; sets r to the row of the largest one within the block, or to k;
 //   survey_partner(k, r)  of row and column r without row k;
 //   without(k, r)         of column k without row r, called after survey_partner.
-// They may ignore NaN, which reaches the diagonal with the pivot of its column. holds_nan(k), of column k below its diagonal, is
-// called only for a column that seems to be zero.
+// They may ignore NaN, which reaches the diagonal with the pivot of its column. `holds_nan(k)`, of column k below its diagonal,
+// is called only for a column that seems to be zero.
 template <class T, class Block>
 struct LdlChoice {
   static constexpr double prompt = 0.1;      // smallest diagonal entry, relative to its column, accepted at once

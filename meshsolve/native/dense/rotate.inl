@@ -4,8 +4,8 @@
 namespace ms::ISA {
 namespace {
 
-// For q = 0 .. K-1 in turn, with four numbers r and a column v for each: x := r[0] x + r[1] v, and v := r[2] v + r[3] x, of the new x
-// where the rotation is hyperbolic and of the old one else. Each is stable in this form alone.
+// For q = 0 .. K-1 in turn, with four numbers r and a column v for each: x := r[0] x + r[1] v, and v := r[2] v + r[3] x. A
+// hyperbolic rotation uses the new x, any other the old x. Each is stable in this form alone.
 template <bool hyperbolic, int K, class T>
 inline void rotate_together(Int m, const T* r, T* x, T* const* v) {
   constexpr int W = lanes<T>;

@@ -1,5 +1,5 @@
-// Atomic access to a plain variable: std::atomic_ref, which some standard libraries (Apple's, before 2025) do not have yet.
-// g++ and clang++, also as clang-cl, have had the operations behind it for long.
+// Atomic access to a plain variable: std::atomic_ref, which some standard libraries (Apple's, before 2025) lack. It uses the
+// builtin operations of g++ and clang++ (also as clang-cl).
 #pragma once
 #include <atomic>
 #include <type_traits>

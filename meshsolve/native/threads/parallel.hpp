@@ -1,6 +1,6 @@
 // One pool of std::threads per process, and loops over ranges and trees of tasks that run on it.
-// Results do not depend on the number of threads: a parent adds what its children computed in a fixed order, and the body of a loop
-// writes only the entries of its own range.
+// Results do not depend on the number of threads. A parent adds the results of its children in a fixed order, and the body of a
+// loop writes only the entries of its own range.
 // A loop compiles its body once and passes it on by reference: one indirect call per task or piece.
 #pragma once
 #include <algorithm>
@@ -19,7 +19,7 @@ class Pool {
  public:
   // Calls f(worker) on `threads` workers; the caller is worker 0. Throws the first exception of any worker.
   // A nested or concurrent call runs on the caller alone, so it cannot deadlock. A forked child starts a pool of its own.
-  // f(0) must do all work that no other worker has begun: a worker that has not woken up when f(0) returns does not take part.
+  // `f(0)` must do all work that no other worker has begun: a worker that has not woken up when f(0) returns does not take part.
   static void run(int threads, FunctionRef<void(int)> f);
   static int64_t shared();                  // calls so far that ran on more than one thread
 };

@@ -6,7 +6,7 @@ import scipy.optimize
 import meshsolve as ms
 
 VOLT_PER_KELVIN = 1.380649e-23 / 1.602176634e-19
-THERMAL = VOLT_PER_KELVIN * 300.15                         # volt at 27 degrees
+THERMAL = VOLT_PER_KELVIN * 300.15                         # thermal voltage at 27 degrees, volts
 TAU = 1e-3
 CHARGING = "V1 in 0 PULSE(0 1 0 1n 1n 1 2)\nR1 in out 1k\nC1 out 0 1u"
 DIODE = ".model dm d(is=1e-12 n=1.5 rs=0.5 cjo=20p vj=0.8 m=0.4 tt=1n)"

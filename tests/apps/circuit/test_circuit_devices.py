@@ -13,7 +13,7 @@ from meshsolve import _core
 from meshsolve.apps.circuit.devices import RANGES, TABLE
 from meshsolve.apps.circuit.mna import Matrix
 
-SOURCES = pathlib.Path(__file__).resolve().parents[3] / "meshsolve" / "apps" / "circuit"      # with the C++ files, which are not installed
+SOURCES = pathlib.Path(__file__).resolve().parents[3] / "meshsolve" / "apps" / "circuit"      # the C++ files are not installed
 UNITS = {"", "A", "V", "F", "s", "ohm", "eV", "C", "1/K", "1/K2", "V/K", "m", "m2", "S"}
 
 
@@ -40,7 +40,7 @@ def test_the_first_entry():
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
 def test_equations_follow_from_the_declaration(kind):
-    """Rows of the matrix, inner nodes and directions of currents, of any device in the table with all its resistances."""
+    """Matrix rows, inner nodes and current directions of each device in the table, with all its resistances."""
     nodes = [f"n{k}" for k in range(len(kind.terminals))]
     resistances = " ".join(f"{parameter}={k + 2}" for k, (parameter, _) in enumerate(kind.series))
     text = "\n".join(["t", f"{kind.letter}1 {' '.join(nodes)} dm", *(f"R{k} {node} 0 1" for k, node in enumerate(nodes)), f".model dm {kind.types[0]}({resistances})", ".end\n"])
@@ -62,7 +62,7 @@ def test_equations_follow_from_the_declaration(kind):
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
 def test_derivatives(kind):
-    """Derivatives of all currents and charges by all voltages, at the defaults, and with charge for parameters that are capacitances or times."""
+    """Derivatives of currents and charges by voltages: with default parameters, and with capacitances and times above 0."""
     charged = " ".join(f"{name}={1e-9 if unit == 's' else 1e-12}" for name, unit, *_ in kind.parameters if unit in ("s", "F"))
     nodes = " ".join(f"n{k}" for k in range(len(kind.terminals)))
     text = f"t\n{kind.letter}1 {nodes} dm\nR1 n0 0 1\n.model dm {kind.types[0]}({charged})\n.end\n"
@@ -97,7 +97,7 @@ def code_of(path):
     """A source without its comments and docstrings."""
     text = path.read_text()
     if path.suffix != ".py":
-        return re.sub(r"//.*|case '.': return \" \(.*", "", text)        # and the names of unsupported elements
+        return re.sub(r"//.*|case '.': return \" \(.*", "", text)        # without the names of unsupported elements
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False):
@@ -106,7 +106,7 @@ def code_of(path):
 
 
 def test_no_other_file_names_a_device():
-    """A device is its own file and its line in the table: no other source has its name, or one of its terminals or parameters in quotes."""
+    """A device has its own file and a line in the table. No other source quotes its name, its terminals or its parameters."""
     files = [path for path in sorted(SOURCES.iterdir()) if path.suffix in (".py", ".cpp", ".hpp")]
     own = [path for path in files if path.name == "devices.cpp" or re.search(r"^Kind \w+\(\) \{", path.read_text(), re.MULTILINE)]
     sources = [path for path in files if path not in own]

@@ -33,7 +33,8 @@ IV = {
     "is=1e-14 isr=1e-9 ikf=1m": [-30, -6.5, -2, -0.04999912, 0.2726138, 0.3654519, 0.4521668],
     "is=1e-8 bv=2 ibv=1e-7 nbv=2": [-2.7665, -2.665094, -1.99999, -0.04999145, 0.229271, 0.2851991, 0.3376007],
 }
-# Model and degrees Celsius, parameters at 40: voltages as above, then magnitudes of small signals at 1 MHz, at HOT_VOLTS.
+# Model with parameters at 40 degrees Celsius, and a temperature: voltages as above, then small-signal
+# magnitudes at 1 MHz, at HOT_VOLTS.
 HOT = {
     ("is=1e-14", -40): ([-9, -1, 0.4999998, 0.7500315], [1, 1, 0.9999902, 0.2867737]),
     ("is=1e-14", 85): ([-9, -1, 0.4833592, 0.565067], [1, 1, 0.6496945, 0.1161153]),
@@ -68,7 +69,7 @@ def voltages(circuit, count):
 @pytest.mark.native
 @pytest.mark.parametrize("model", IV)
 def test_currents(model, deck):
-    """For IBV < IS BV / Vt breakdown begins at BV itself. The breakdown voltage was wrong by volts."""
+    """For IBV < IS BV / Vt breakdown begins at BV itself. A wrong rule shifts the breakdown voltage by volts."""
     assert np.allclose(voltages(deck(through_resistors(model, VOLTS)), len(VOLTS)), IV[model], rtol=2e-6, atol=1e-9)
 
 
@@ -89,7 +90,7 @@ def test_a_knee_current(deck):
 
 
 def test_breakdown_with_areas_and_multiples(deck):
-    """IBV is the current of the diode for any area, and M times that of M diodes in parallel. Numbers of ngspice 39."""
+    """IBV does not depend on the area; M diodes in parallel have M IBV. Numbers of ngspice 39."""
     for instance, volt in (("area=10", -6.15535637), ("m=10", -6.09786494), ("area=5 m=2", -6.13805142)):
         v = deck(f"V1 a 0 -9\nR1 a b 10\nD1 b 0 dm {instance}\n.model dm d(is=1e-14 bv=5.9 ibv=1m rs=2 ikr=5m)\n{TIGHT}").op()
         assert v["b"] == pytest.approx(volt, rel=1e-6)
@@ -168,7 +169,7 @@ def test_areas_out_of_range(deck):
 
 @pytest.mark.parametrize("volt", [-3, -1, 0.7, 2, 20])
 def test_a_diode_of_area_3_is_three_in_parallel(volt, deck):
-    """Except in breakdown, where IBV is the current of the diode for any area, as in ngspice. In small signals its charge as well."""
+    """Except in breakdown, where IBV does not depend on the area, as in ngspice. The charge in small signals scales as well."""
     text = f"V1 a 0 {volt} AC 1\nR1 a b 10\n{{}}\n.model dm d(rs=5 cjo=10p tt=5n bv=4 ibv=1m)"
     large, three = (deck(text.format(diode)) for diode in ("D1 b 0 dm 3", "D1 b 0 dm\nD2 b 0 dm\nD3 b 0 dm"))
     assert large.op()["b"] == pytest.approx(three.op()["b"], rel=1e-6)

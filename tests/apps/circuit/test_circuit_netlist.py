@@ -96,7 +96,7 @@ def test_chains_of_parameters_may_be_long(order, net):
 
 @pytest.mark.parametrize("element", ["R1 a 0 1e-320", "R1 a 0 1e-300 m=1e20", "C1 a 0 1e300 m=1e30"])
 def test_values_out_of_range_are_named(element, tmp_path):
-    """The conductance was infinite, and the message was about a matrix. Found by damaged files."""
+    """An infinite conductance must not lead to a message about a matrix. Found by damaged files."""
     assert "bad.sp:2: " in (said := error_of(element, tmp_path)) and "1' is out of range: " in said
 
 
@@ -114,7 +114,7 @@ def test_an_expression_without_braces_is_reported(tmp_path):
 
 
 def test_names_in_a_foreign_encoding(tmp_path):
-    """The name of a model parameter was decoded as UTF-8. Found by damaged files."""
+    """Names of model parameters may be no UTF-8. Found by damaged files."""
     path = tmp_path / "deck.sp"
     path.write_bytes(b"title\nR1 a 0 1\nD1 a 0 m\n.model m D(is=1e-14 b\xe4r=2 \xe4=1)\n.end\n")
     assert len(read_netlist(path).models) == 1

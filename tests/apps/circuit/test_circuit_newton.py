@@ -28,7 +28,7 @@ from decks import THERMAL
 @pytest.mark.parametrize("text, step, end", [(decks.RECTIFIER, 1e-4, 4e-2), (decks.multiplier(4), 1e-5, 3e-3), (decks.diode_grid(10), 1e-5, 1e-3), (decks.CLIPPER, 5e-6, 2e-3)],
                          ids=["rectifier", "multiplier", "grid", "clipper"])
 def test_newton_steps_in_a_time_step(text, step, end, deck):
-    """An additional step to detect convergence and a linear guess made it 2.2 to 2.9 steps."""
+    """An additional step to detect convergence and a linear guess would take 2.2 to 2.9 steps."""
     facts = deck(text).transient(step, end).report.facts
     assert facts["newton_steps"] < 1.7 * (facts["time_steps"] + facts["rejected_steps"])
 
@@ -47,7 +47,7 @@ def test_a_factor_is_reused_while_conductances_change_little(deck, monkeypatch):
 
 
 def test_a_factor_of_slow_convergence_is_not_reused(deck, monkeypatch):
-    """With tight tolerances each step with an old factor gains one digit: 344 steps were taken instead of 187."""
+    """With tight tolerances each step with an old factor gains one digit: 344 steps instead of 187."""
     monkeypatch.setattr(jacobian, "SMALL", 0)
     monkeypatch.setattr(newton, "SMALL", 0)
     monkeypatch.setattr(transient, "NATIVE", 0)
@@ -56,7 +56,7 @@ def test_a_factor_of_slow_convergence_is_not_reused(deck, monkeypatch):
 
 
 def test_matrices_have_the_index_type_of_the_factor(deck):
-    """Other index types were checked entry by entry at each refactorization."""
+    """Other index types would be checked entry by entry at each refactorization."""
     A = Matrix(deck(decks.diode_grid(3))._system, True).linear(1.0)
     assert A.indices.dtype == A.indptr.dtype == np.int32
 
@@ -89,7 +89,7 @@ def test_dense_and_sparse_factors_find_the_same(way, deck, monkeypatch):
 
 @pytest.mark.slow
 def test_results_do_not_depend_on_threads(tmp_path):
-    """LAPACK uses several threads for large matrices. All matrices that it gets here are small enough for one thread."""
+    """LAPACK uses several threads for large matrices only. Its matrices in this test are small enough for one thread."""
     text = decks.diode_grid(8)                              # 64 + 22 + 1 unknowns
     (tmp_path / "deck.sp").write_text(f"title\n{text}\nR1 a 0 1\nD1 a m0_0 dm\n.end\n")
     code = ("import meshsolve as ms, hashlib\nc = ms.apps.circuit.read('deck.sp'); w = c.transient(1e-5, 1e-3)\n"
@@ -128,7 +128,7 @@ def test_pivots_at_rounding_level_need_the_sparse_factor():
     matrix.n, matrix.indices, matrix.indptr = 2, np.array([0, 1, 0, 1]), np.array([0, 2, 4])
     matrix.slots, matrix.which, matrix.sign = np.array([0]), np.array([0]), np.array([1.0])
     dense = Dense(matrix, np.ones(2), np.ones(2))
-    data = np.array([0.1, 0.3, 0.3, 0.9 * (1 + 2e-16)])     # and 1e-3 of the diode
+    data = np.array([0.1, 0.3, 0.3, 0.9 * (1 + 2e-16)])     # the diode adds 1e-3
     assert dense.factor((0.0, 0.0), data, np.array([1e-3])) and not dense.factor((0.0, 0.0), data, np.array([0.0]))
 
 
@@ -178,7 +178,7 @@ def knees(given):
 
 
 def one_limited(v, before, vt, critical):
-    """Nagel, section 4.3, of one junction."""
+    """The junction voltage after limiting (Nagel 1975, section 4.3)."""
     if v <= critical or abs(v - before) <= 2 * vt:
         return v
     if before <= 0:
@@ -207,7 +207,7 @@ def test_the_law_is_that_of_currents_and_charges(model, v):
     law, edge = decks.devices(**given).at(v), knees(given)
     with np.errstate(all="ignore"):
         broken = -np.exp(np.minimum(-(v + edge) / THERMAL, 200))
-        blocked = -1 - (3 * THERMAL / (v * np.e)) ** 3      # that of SPICE, which is -1 at the end like the exponential
+        blocked = -1 - (3 * THERMAL / (v * np.e)) ** 3      # SPICE's law, which ends at -1 like the exponential
     expected = np.where(v >= -3 * THERMAL, np.expm1(v / THERMAL), np.where(v >= -edge, blocked, broken)) * given.get("is", 1e-14)
     calm = (v < 3) & (v + edge > -3)
     assert np.allclose(law.current[calm], (expected + 1e-12 * v)[calm], rtol=1e-9, atol=1e-26)
@@ -215,7 +215,7 @@ def test_the_law_is_that_of_currents_and_charges(model, v):
 
 @given(st.lists(st.floats(0, 30e-6), min_size=1, max_size=30), st.booleans())
 def test_corners_and_steps_are_the_same_in_any_order(times, ascending):
-    """They are kept from one look-up to the next."""
+    """The sources keep corners and steps from one look-up to the next."""
     text = ("V1 a 0 PULSE(0 1 1u 1u 2u 3u 9u)\nV2 b 0 SIN(0 1 100k 4u)\nV3 c 0 SIN(0 1 10k 2u 1e5)\nV4 d 0 PWL(0 0 5u 1 11u 0)\nV5 e 0 EXP(0 1 3u 1u 7u 1u)\nR1 a 0 1\n"
             "R2 b 0 1\nR3 c 0 1\nR4 d 0 1\nR5 e 0 1")
     netlist = ms.apps.circuit.parse(f"t\n{text}\n.end\n")._netlist
@@ -232,7 +232,8 @@ def test_corners_and_steps_are_the_same_in_any_order(times, ascending):
     ("H1 1 0 V1 -19.83\nD3 2 0 da\nF1 1 2 V1 -0.137\nD1 1 2 da\nD2 2 0 db\nR1 2 0 23.7\nV1 2 1 2.91\n.model da d(ibv=2.4m n=1.72 bv=5.706 rs=0.218919 is=4.48181e-13)\n.model db d(n=1.723 is=7.21e-14 rs=0.6437)",
      {"1": -8.880283, "2": -5.970283})])
 def test_operating_points_beyond_a_fold(text, found, deck):
-    """Source stepping reaches a fold, and gmin stepping must begin above 0.01 S. ngspice starts from conducting junctions and adapts the
-    steps of gmin."""
+    """Source stepping reaches a fold, and gmin stepping must begin above 0.01 S.
+
+    ngspice starts from conducting junctions and adapts the steps of gmin."""
     v = deck(text).op()
     assert {name: pytest.approx(volt, abs=1e-5) for name, volt in found.items()} == {name: v[name] for name in found}

@@ -64,7 +64,7 @@ def test_names_outside_ascii(deck, tmp_path):
 @pytest.mark.native
 @pytest.mark.parametrize("ohm", [1e-7, 1e-9, 1e-12, 1e-20, -1e-15])
 def test_resistances_far_smaller_than_others(ohm, deck):
-    """Their conductances canceled the digits of the others: the error was 40 ppm at 1 nOhm, and smaller resistances were an error."""
+    """As conductances they would cancel the digits of the others: an error of 40 ppm at 1 nOhm."""
     v = deck(f"V1 in 0 1\nR1 in a 1k\nR2 a b {ohm}\nR3 b 0 1k\nR4 b c {ohm}\nR5 c 0 1meg").op()
     assert np.allclose([v["a"], v["b"], v["c"]], 1 / (2 + 1e-3), rtol=1e-9) and np.isclose(v["i(v1)"], -(1 - v["b"]) / 1e3, rtol=1e-9)
     text = f"V1 in 0 PULSE(0 1 0 1n 1n 1 2) AC 1\nR1 in a 1k\nR2 a b {ohm}\nC1 b 0 1u"
@@ -101,7 +101,7 @@ def test_a_diode_between_nodes_of_high_voltage(volt, anode, cathode, deck):
     """A tolerance relative to the node voltages would double the junction current. Forward, and in breakdown at 3 V."""
     v = deck(f"V1 a 0 {volt}\nR1 a b 1\nD1 {anode} {cathode} dm\nR2 c 0 1\n.model dm d(is=1e-14 bv=3)").op()
     drop = v[anode] - v[cathode]
-    offset = 3 - THERMAL * np.log(1e-3 / 1e-14)                 # where breakdown begins, so that 1 mA flow at 3 V
+    offset = 3 - THERMAL * np.log(1e-3 / 1e-14)                 # breakdown voltage for 1 mA at 3 V
     current = 1e-14 * (np.expm1(drop / THERMAL) - np.exp(-(drop + offset) / THERMAL))
     assert abs(current) == pytest.approx(v["c"], rel=1e-3)
 
@@ -116,7 +116,7 @@ def test_many_diodes_need_stepping(deck):
 
 @pytest.mark.parametrize("volt, ohm", [(10, 1), (100, 0.1), (400, 0.01)])
 def test_diodes_in_series_that_open_and_close(volt, ohm, deck):
-    """Conductances change by fifteen decades: the scaling of the first matrix does not fit the others."""
+    """Conductances change by fifteen decades, so the scaling of the first matrix does not suit later ones."""
     text = f"V1 a 0 PULSE({volt} -{volt} 1u 1u 1u 3u 10u)\nR1 a c {ohm}\nD1 c x dm\nD2 x 0 dm\n.model dm d(is=1e-12)"
     w = deck(text).transient(1e-7, 1e-5)
     closed, opened = w["a"] > volt / 2, w["a"] < 0
@@ -156,7 +156,7 @@ def test_no_ground_and_no_element(deck):
     ("V1 a 0 1\nR1 a 0 1\nG1 b 0 a 0 1e300\nR2 b 0 1e300", "node b")])
 @pytest.mark.filterwarnings("ignore")
 def test_values_that_leave_the_range_are_named(text, words, deck):
-    """They were returned as infinity and NaN, also in tables."""
+    """An error, not infinity or NaN in results and tables."""
     with pytest.raises(ms.InvalidInputError, match=f"deck.sp: values are too large or too small for double precision at {words}"):
         deck(text).op()
 

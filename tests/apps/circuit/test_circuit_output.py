@@ -137,7 +137,7 @@ def test_currents_have_an_axis_of_their_own(deck, tmp_path, monkeypatch):
 
 
 def test_tables_restore_every_double(deck, tmp_path):
-    """Ten digits were written over time, seventeen at rest."""
+    """Seventeen digits, for transients as for operating points."""
     circuit = deck(f"{CHARGING.replace('V1 in 0', 'V1 in 0 DC 0.1 AC 1')}\nR2 out 0 7k")
     w, r, s, v = circuit.transient(1e-4, 1e-3), circuit.ac("dec", 3, 1, 1e4), circuit.dc("v1", 0, 1, 0.1), circuit.op()
     for result, points in ((w, w.time), (r, r.frequency), (s, s.sweep)):
@@ -162,7 +162,7 @@ def test_tables_hold_no_negative_zero(deck, tmp_path):
 
 
 def test_many_printed_currents_are_found_at_once(deck, tmp_path):
-    """Each of them built a table of all names, which took longer than reading and solving the deck."""
+    """One table of all names serves all printed currents: building it for each takes longer than reading and solving the deck."""
     n = 20_000
     lines = "".join(f"V{k} a{k} 0 {k}\nR{k} a{k} 0 1\n" for k in range(n))
     start = time.process_time()

@@ -51,7 +51,7 @@ def test_keys_are_the_kept_signals(circuit):
 
 
 def test_kept_signals_are_written(deck, tmp_path):
-    """Tables without names had no currents, even if only currents were selected."""
+    """Tables without given names have the kept currents as well."""
     circuit = deck("V1 in 0 1\nR1 in out 1k\nC1 out 0 1u")
     for nodes, head in ((None, "time,v(in),v(out)"), (["i(v1)"], "time,i(v1)"), (["out", "i(v1)", "in"], "time,v(in),v(out),i(v1)")):
         circuit.transient(1e-4, 1e-3, nodes=nodes).to_csv(tmp_path / "out.csv")

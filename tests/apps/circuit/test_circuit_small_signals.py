@@ -45,7 +45,7 @@ def test_errors_name_the_frequency_of_a_lossless_resonance(text, deck):
 
 
 def slope(deck, text, node):
-    """The conductance of the diode at an operating point with undetermined nodes elsewhere."""
+    """The conductance of the diode at an operating point, with undetermined nodes in another part of the circuit."""
     return 1e-14 * np.exp(deck(text).op()[node] / 0.025865) / 0.025865
 
 
@@ -54,7 +54,7 @@ def test_diodes_in_a_circuit_with_undetermined_voltages(deck):
     g = slope(deck, plain, "b")
     w = at(deck, plain + "\nC1 b c 1n\nC2 c 0 1n")
     assert w["b"][0] == pytest.approx(1 / (1 + 100 * (g + S * 0.5e-9)), rel=1e-4) and w["c"][0] == pytest.approx(w["b"][0] / 2, rel=1e-9)
-    w = at(deck, plain + "\nV2 x 0 5\nL1 x 0 1m")           # elsewhere, a current that would grow without limit
+    w = at(deck, plain + "\nV2 x 0 5\nL1 x 0 1m")           # in another part: a current that would grow without limit
     assert w["b"][0] == pytest.approx(1 / (1 + 100 * g), rel=1e-4)
     w = at(deck, plain + "\nL1 b e 1u\nL2 b e 2u\nR2 e 0 1k")
     g = slope(deck, plain + "\nR2 b 0 1k", "b")

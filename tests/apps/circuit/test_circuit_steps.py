@@ -28,7 +28,7 @@ def charged(t, after):
 
 @pytest.mark.parametrize("line, steps", [(".tran 2n 10m 0 20u", 500), (".TRAN 2ns 10ms 2ms 2.0e-5", 500), (".tran 1p 10m 0 20u", 500)])
 def test_a_fourth_number_is_the_longest_step(line, steps, deck):
-    """Every multiple of the first number was a step and a result, 5 million in all."""
+    """Not every multiple of the first number is a step and a result: these would be 5 million."""
     w, _ = deck("V1 a 0 SIN(0 5 1k)\nD1 a b dm\nR1 b 0 1k\nC1 b 0 1u\n.model dm D\n" + line).run()
     assert steps <= w.report.facts["time_steps"] < 2 * steps and len(w.time) <= w.report.facts["time_steps"] + 1
     assert np.all(np.diff(w.time) > 0) and w.time[-1] == 10e-3 and w.time[0] == (2e-3 if "2ms" in line else 0)
@@ -38,7 +38,7 @@ def test_a_fourth_number_is_the_longest_step(line, steps, deck):
 
 @pytest.mark.parametrize("tmax", [20e-6, 1e-3])
 def test_a_coarse_longest_step_leaves_no_error(tmax, deck):
-    """A ringing of 0.2 ms within the tolerance for any longest step. The error of ngspice is 4 to 7 %."""
+    """A ringing with period 0.2 ms is within the tolerance for any longest step. The error of ngspice is 4 to 7 %."""
     w = deck(RINGING).transient(1e-9, 2e-3, tmax=tmax)
     a, b = 5e3, np.sqrt(1e9 - 25e6)
     exact = 1 - np.exp(-a * w.time) * (np.cos(b * w.time) + a / b * np.sin(b * w.time))
@@ -100,9 +100,9 @@ def test_a_rounded_step_adds_no_tiny_one_at_the_end(tstep, tstop, count):
 
 @pytest.mark.native
 def test_a_long_run_solves_in_native_code(deck):
-    """A step of three resistors cost 200 microseconds."""
+    """In Python a step of three resistors would take 200 microseconds."""
     w = deck("V1 g 0 3\nR1 n 0 1\nR2 g n 2").transient(1e-9, 20e-6)
-    assert len(w.time) == 20_001 and np.all(w["n"] == 1) and w.report.counts["solve"] == w.report.counts["steps"] == 1      # one at rest
+    assert len(w.time) == 20_001 and np.all(w["n"] == 1) and w.report.counts["solve"] == w.report.counts["steps"] == 1      # at rest
     w = deck("V1 in 0 SIN(0 10 500)\nD1 in r dm\nR1 r out 100\nC1 out 0 100u\nR2 out 0 1k\n.model dm D(IS=1e-14 N=1.05 RS=0.5)").transient(1e-7, 2e-3)
     facts = w.report.facts
     assert facts["time_steps"] == 20_000 and facts["newton_steps"] < 1.1 * 20_000 and w.report.counts["solve"] < 30
@@ -129,7 +129,7 @@ def test_a_small_matrix_that_is_singular_is_named(deck):
 
 
 def test_pivots_of_a_small_matrix_are_chosen_again(deck):
-    """Diodes that close and open change entries by fifteen decades, which needs another pivot order."""
+    """Switching diodes change entries by fifteen decades, which needs another pivot order."""
     w = deck("V1 a 0 PULSE(400 -400 1u 1u 1u 3u 10u)\nR1 a c 0.01\nD1 c x dm\nD2 x y dm\nD3 y 0 dm\n.model dm d(is=1e-12)").transient(1e-7, 1e-5)
     closed, opened = w["a"] > 200, w["a"] < 0
     assert np.allclose(w["c"][closed], 1.5 * w["x"][closed], rtol=1e-3) and np.allclose(w["c"][opened], w["a"][opened], rtol=1e-6)
@@ -144,17 +144,17 @@ ENDLESS = {"tstep": 1e-9, "tstop": 1.0, "tmax": 1e-8, "nodes": ["b"]}
 
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_a_long_run_shows_progress(size, deck, monkeypatch):
-    """A hundred million steps, which the first number ends."""
+    """A hundred million steps; the first reported count ends the run."""
     if size == "large":
         monkeypatch.setattr(transient, "NATIVE", 0)
     seen = []
 
-    def tell(phase, done, total):
+    def progress(phase, done, total):
         seen.append((phase, done, total))
         if total:
             raise StoppedError
 
-    with pytest.raises(StoppedError), ms.showing_progress(tell):
+    with pytest.raises(StoppedError), ms.showing_progress(progress):
         deck(RC.format("1")).transient(**ENDLESS)
     phase, done, total = seen[-1]
     assert phase == "steps" and 0 <= done < total == 10**6

@@ -34,7 +34,7 @@ def test_fixed_steps_converge_with_their_order(method, order, deck):
 def test_a_linear_circuit_of_constant_step_is_factored_once(deck):
     w = deck(decks.power_grid(8)).transient(1e-10, 2e-8, fixed_step=True)
     facts = w.report.as_dict()
-    assert facts["analyses"] == 1 and facts.get("refactorizations", 0) == 0 and facts["time_steps"] == 200     # the one at rest
+    assert facts["analyses"] == 1 and facts.get("refactorizations", 0) == 0 and facts["time_steps"] == 200  # at rest
     assert w.report.seconds["steps"] > 0
 
 
@@ -57,7 +57,7 @@ def test_error_control_refines_where_it_matters(deck):
 @pytest.mark.parametrize("method", ["trap", "be"])
 @pytest.mark.parametrize("periods", [0.5, 1, 3])
 def test_sines_with_whole_periods_in_a_step(periods, method, deck):
-    """States a whole period apart are all 0 and would show no error."""
+    """At whole periods the sine is always 0, so differences of states would show no error."""
     w = deck(f"V1 a 0 SIN(0 1 {periods * 1e4})\nR1 a b 1k\nC1 b 0 10n").transient(1e-4, 5e-4, method=method)
     omega = 2 * np.pi * periods * 1e4
     response = 1 / (1 + 1j * omega * 1e-5)
@@ -84,7 +84,7 @@ STEP = "V1 in 0 PULSE(0 1 0 1n 1n 1 2)\nR1 in a 10\nL1 a out 1m\nC1 out 0 1u"
 @pytest.mark.parametrize("method", ["trap", "be"])
 @pytest.mark.parametrize("tstep", [2e-3, 1e-2, 0.1, 1, 1e9])
 def test_a_step_longer_than_the_run_is_cut_to_it(tstep, method, deck):
-    """Differences below 1e-9 tstep counted as 0: the step became too small from 10 ms on, and 1e9 gave only the state at 0."""
+    """Differences below 1e-9 tstep must not count as 0: with a tstep of 1e9 only the state at 0 would remain."""
     circuit = deck(STEP)
     w, expected = circuit.transient(tstep, 1e-3, method=method), circuit.transient(1e-3, 1e-3, method=method)
     assert w.time.tolist() == [0, 1e-3] and w["out"].tolist() == expected["out"].tolist()
@@ -104,7 +104,7 @@ def test_edges_without_a_length_take_tstep(tstep, volt, deck):
 @pytest.mark.parametrize("tstep, tstop", [(1e-2, 1e-2), (1e-2, 1), (0.1, 0.1), (1, 1)])
 @pytest.mark.parametrize("method", ["trap", "be"])
 def test_a_long_run_of_a_circuit_that_begins_fast(method, tstep, tstop, deck):
-    """The current begins as t^2 and exceeds the tolerance within a step of 1e-9 tstep, which was an error."""
+    """The current begins as t^2 and exceeds the tolerance within a step of 1e-9 tstep."""
     w = deck(STEP).transient(tstep, tstop, method=method)
     assert w["out"][1:] == pytest.approx(np.ones(len(w.time) - 1), abs=1e-3)
 
@@ -143,7 +143,7 @@ def test_initial_conditions(deck):
 @pytest.mark.parametrize("series", ["", " rs=10"])
 @pytest.mark.parametrize("element, line", [("D1 out 0 dm", ".ic v(out)=-2"), ("D1 out 0 dm ic=-2", ""), ("D1 out 0 dm ic=-2", ".ic v(out)=7"), ("D1 x out dm\nV1 x 0 1", ".ic v(out)=3 v(x)=1")])
 def test_initial_voltages_of_junctions(element, line, series, deck):
-    """The charges of junctions began at 0 V for every deck."""
+    """The charges of junctions begin at the initial voltages, not at 0 V."""
     w = deck(f"R1 out {'x' if 'V1' in element else 0} 1k\n{element}\n{line}\n.model dm d(is=1e-14 cjo=1u m=0{series})").transient(1e-5, 1e-3, uic=True)
     v = 1 - w["out"] if "V1" in element else w["out"]
     tau = TAU * (1.01 if series else 1)
@@ -154,14 +154,14 @@ def test_initial_voltages_of_junctions(element, line, series, deck):
 @pytest.mark.parametrize("extra", ["", "R3 in c 1k\nC3 c 0 1n\nV3 d 0 SIN(0 1 5meg)\nR4 d e 1k\nC4 e 0 100p"])
 @pytest.mark.parametrize("fixed", [False, True])
 def test_a_junction_at_rest_does_not_ring(model, tolerance, extra, fixed, deck):
-    """If a charge hardly depends on the voltage, or is below chgtol, the trapezoidal rule oscillated by volts to the end of the run."""
+    """The plain trapezoidal rule would oscillate by volts if a charge hardly depends on the voltage or is below chgtol."""
     w = deck(f"V1 in 0 PULSE(1 -5 1n 1p 1p 1u 2u)\nR1 in out 8.7k\nD1 out 0 dm\n.model dm d({model})\nR2 in b 1k\nC2 b 0 1f\n{extra}\n.options reltol={tolerance}").transient(
         1e-8, 1e-6, fixed_step=fixed)
     assert np.abs(w["out"][6:] + 5).max() < 1e-2 and w["out"][0] == pytest.approx(0.55, abs=0.05 if "tt" in model else 0.3)
 
 
 def test_oscillating_charging_currents_are_smoothed(deck):
-    """A sine elsewhere keeps the steps too long for backward Euler: the slopes of the charge are smoothed instead."""
+    """A sine source keeps the steps too long for backward Euler, so the slopes of the charge are smoothed instead."""
     for reltol in (1e-3, 1e-5, 1e-6):
         w = deck(f"C4 0 c 20n\nD4 n1 c d1 2.9\nD2 0 c d0 0.6\nD5 out c d1 off\nI1 out 0 0.5175m\nD3 c 0 d0\nR1 n1 0 17\nR2 0 out 8.7k\nV1 n1 0 4.677\nR3 c n1 13.8\n"
                  "I2 c 0 SIN(0.37m -1.93m 1500k)\n.model d0 d(cjo=805p m=0.385 n=1.3 vj=0.303 is=1.47n)\n.model d1 d(is=268p rs=0.12 tt=0.6n n=1.761)\n"
@@ -178,7 +178,7 @@ def test_a_capacitor_that_follows_a_slope_jumps_with_it(source, slope, load, dec
 
 
 def test_initial_states_with_capacitances_that_hide_conductances(deck):
-    """In the very short step from the initial states, a and b were numerically one node without a conductance."""
+    """In the very short step from the initial states, a and b are numerically one node without a conductance."""
     w = deck("L1 0 a 1\nR1 a b 42k\nR2 c a 1k\nC1 b a 180n ic=1\nR3 c 0 1g\nI1 0 a 1m").transient(2e-7, 4.5e-5, uic=True)
     assert np.allclose((w["b"] - w["a"])[1:], np.exp(-w.time[1:] / (42e3 * 180e-9)), rtol=1e-4)
     assert np.isfinite(w["a"]).all()
@@ -191,19 +191,19 @@ def test_voltages_that_overflow_are_an_error(deck, recwarn):
 
 
 def test_initial_states_that_a_source_overrules(deck):
-    """A supply with a capacitor across it, and a current source in series with an inductor, which begin elsewhere without ic=."""
+    """A supply with a capacitor across it, and a current source in series with an inductor: the sources determine both states."""
     w = deck("V1 s 0 5\nC0 s 0 1n\nR1 s out 1k\nC1 out 0 1u").transient(1e-5, 1e-3, uic=True)
     assert np.abs(w["out"] - 5 * (1 - np.exp(-w.time / TAU))).max() < 5e-4 and np.allclose(w["s"], 5, rtol=1e-9)
     w = deck("I1 0 a 2\nL1 a b 1m\nR1 b 0 3\nC1 b 0 1u").transient(1e-7, 2e-5, uic=True)
     assert np.abs(w["b"] - 6 * (1 - np.exp(-w.time / 3e-6))).max() < 1e-2
-    w = deck("V1 s 0 3\nC1 s m 2u ic=1\nC2 m 0 1u\nR1 m 0 1").transient(1e-7, 2e-5, uic=True)    # they share 2 V by their sizes
+    w = deck("V1 s 0 3\nC1 s m 2u ic=1\nC2 m 0 1u\nR1 m 0 1").transient(1e-7, 2e-5, uic=True)    # they divide 2 V
     assert np.abs(w["m"] - 4 / 3 * np.exp(-w.time / 3e-6)).max() < 2e-3
 
 
 @pytest.mark.parametrize("method", ["trap", "be"])
 @pytest.mark.parametrize("source, uic", [("1", True), ("PWL(0 0 1u 0 1u 1)", False)])
 def test_slopes_that_jump(source, uic, method, deck):
-    """With the slope from before the jump, the error of backward Euler was too large in every step."""
+    """With the slope from before the jump, the error estimate of backward Euler would be too large in every step."""
     w = deck(f"V1 a 0 {source}\nR1 a b 1\nL1 b 0 1u\n.options reltol=1e-4").transient(1e-7, 5e-6, uic=uic, method=method)
     exact = -np.expm1(-np.maximum(w.time - (0 if uic else 1e-6), 0) / 1e-6)
     assert np.abs(w["i(l1)"] - exact).max() < (2e-3 if method == "trap" else 2e-2)
@@ -211,7 +211,7 @@ def test_slopes_that_jump(source, uic, method, deck):
 
 @pytest.mark.parametrize("failures, words", [(1, None), (9, "deck.sp: no voltages were found for the states in ic= and .ic: too many steps")])
 def test_initial_states_from_which_newton_does_not_converge(failures, words, deck, monkeypatch):
-    """With tight tolerances the rounding errors of charges over a very short step were currents that never converged."""
+    """With tight tolerances, rounding errors of charges over a very short step are currents that never converge."""
     newton, calls = Solver.newton, []
 
     def failing(*arguments, **named):

@@ -1,6 +1,6 @@
-"""What the tests of the CUDA path of the Cholesky factorization share.
+"""Cases and checks shared by the tests of the CUDA path of the Cholesky factorization.
 
-Bounds: L to 1e-13 (float64) and 2e-6 (float32) of its largest entry, solutions of these well-conditioned systems likewise.
+Bounds: L to 1e-13 (float64) and 2e-6 (float32) of its largest entry; the same for solutions of these well-conditioned systems.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from meshsolve.factor.fronts import cuda as fronts
 
 ZOO = zoo()
 BOUND = {"double": 1e-13, "single": 2e-6, "mixed": 1e-13}
-WAYS = {                                                    # which fronts go where: tiny, small, dense of fronts.LIMITS
+WAYS = {                                                    # limits of tiny, small and dense fronts: fronts.LIMITS
     "shared memory": fronts.Limits(512, 6016, 384),
     "blocks only": fronts.Limits(0, 6016, 384),
     "tiles": fronts.Limits(0, 0, 384),

@@ -1,4 +1,4 @@
-"""What `meshsolve.factor.cholesky.cudss` calls of nvmath-python 1.0, on host memory: addresses in, dense Cholesky inside."""
+"""Stand-in for the part of nvmath-python 1.0 that `meshsolve.factor.cholesky.cudss` calls: dense Cholesky on host memory."""
 
 import ctypes
 import enum
@@ -28,7 +28,7 @@ def at(address, count, dtype):
 
 
 class Cudss(types.SimpleNamespace):
-    """The module `nvmath.bindings.cudss`; ``alive`` are the handles that nobody has destroyed, ``log`` the phases that ran."""
+    """The module `nvmath.bindings.cudss`. ``alive`` has the handles not yet destroyed, ``log`` the phases that ran."""
 
     cuDSSError = cuDSSError
     Phase = enum.IntEnum("Phase", "ANALYSIS FACTORIZATION SOLVE")

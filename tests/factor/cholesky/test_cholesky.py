@@ -62,7 +62,7 @@ def test_wide_fronts_agree_with_dense_and_with_threads():
 
 @pytest.mark.parametrize("hub", [1, 40, 600], ids=["one", "a block", "a wide front"])
 def test_stars_and_isolated_rows(hub):
-    """Fronts with one row for their parent, and fronts that are a single number."""
+    """Fronts with a 1 x 1 update matrix, and fronts that are 1 x 1."""
     leaves, alone, rng = 3 * hub + 5, 50, np.random.default_rng(hub)
     n = hub + leaves + alone
     A = np.diag(rng.uniform(1, 2, n))
@@ -76,7 +76,7 @@ def test_stars_and_isolated_rows(hub):
     dense = np.linalg.cholesky(A[one.perm][:, one.perm].toarray())
     assert np.allclose(one.L.toarray(), dense, rtol=1e-11, atol=1e-12) and np.array_equal(one.L.data, many.L.data)
     for wrong in (-1.0, 0.0, np.nextafter(0, -1)):
-        row = int(np.flatnonzero(order == n - 1)[0])                  # a number alone
+        row = int(np.flatnonzero(order == n - 1)[0])                  # an isolated row
         A[row, row] = wrong
         with pytest.raises(ms.NotPositiveDefiniteError) as e:
             one.refactor(A)
@@ -112,21 +112,21 @@ n = 14**3
 A = ms.datasets.grid3d(14, boundary="dirichlet")
 F, b = ms.cholesky(A, "nd", threads=2), np.ones(n)
 x = F.refactor(A).solve(b)
-for column in (0, n // 8, n // 4):                           # of a bad pivot, so that blocks of later fronts stay open
+for column in (0, n // 8, n // 4):                           # of a bad pivot: blocks of later fronts are unfinished
     bad = sp.csr_array(A - 100 * sp.diags_array((np.arange(n) == F.perm[column]).astype(float)))
     data = F._values.of(bad)
     starve_aligned(2**12, 2**40, 0)
     failed = F._factor.factor(data)
     feed()
     assert failed == column and np.array_equal(F.solve(b), x) and not refused()
-k, told, lost = 0, True, 0
-while told:
+k, denied, lost = 0, True, 0
+while denied:
     starve(0, 2**40, k)
     try:
         F.refactor(bad)
     except (ms.OutOfMemoryError, ms.NotPositiveDefiniteError):
         feed()
-    told = refused()
+    denied = refused()
     k += 1
     try:
         assert np.array_equal(F.solve(b), x)
@@ -238,7 +238,7 @@ def test_kinds_of_right_hand_sides():
     assert np.allclose(F.solve(b[::-1][::-1]), x)
     out = np.empty(72)
     assert F.solve(b, out=out) is out and np.array_equal(out, x)
-    for dtype in (np.float32, np.float64):                  # for a float32 right-hand side either will do
+    for dtype in (np.float32, np.float64):                  # either dtype suits a float32 right-hand side
         out = np.empty(72, dtype)
         assert F.solve(b.astype(np.float32), out=out) is out and np.allclose(out, x, rtol=1e-5)
     for wrong in (np.empty(71), np.empty(72, np.float32), np.empty(72, complex), [0.0] * 72):
@@ -263,7 +263,7 @@ def test_single_and_mixed_precision_at_any_scale_of_b(precision, bound):
 
 
 def test_mixed_precision_refines_badly_scaled_rows():
-    """Beside the largest rows and unknowns of D A D nothing of the others was seen, and x was as good as float32 is."""
+    """Refinement must reach all rows of D A D, not only those of the largest entries."""
     d = 10 ** np.random.default_rng(0).uniform(-8, 8, 400)
     A, b = spd(grid(20, 20)), np.random.default_rng(1).standard_normal(400)
     x = ms.cholesky(sp.csr_array(sp.diags_array(d) @ A @ sp.diags_array(d)), precision="mixed").solve(d * b)
@@ -281,7 +281,7 @@ def test_mixed_precision_warns_if_refinement_fails():
         try:
             F = ms.cholesky(A, precision="mixed")
         except ms.NotPositiveDefiniteError:
-            continue                                # rounded to float32 it is none
+            continue                                # rounded to float32 it is not positive definite
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             x = F.solve(b)
@@ -292,7 +292,7 @@ def test_mixed_precision_warns_if_refinement_fails():
 
 @pytest.mark.parametrize("make", [ms.cholesky, ms.lu])
 def test_rcond_is_deterministic_and_sees_cancelling_columns(make):
-    """Signs from numpy's global generator missed the two large columns of this inverse, one the negative of the other, half the time."""
+    """The two large columns of the inverse cancel for half of all sign vectors: random signs would miss them half the time."""
     A = np.eye(8)
     A[3, 6] = A[6, 3] = 1 - 1e-9
     F = make(A)
@@ -326,7 +326,7 @@ def test_refactor_reads_the_lower_triangle_alone(options):
     copies = [pickle.loads(pickle.dumps(F)), copy.deepcopy(F)]
     for G in (F, *copies):
         assert np.array_equal(G.refactor(sp.tril(B)).solve(b), expected)
-        assert np.array_equal(G.refactor(B + sp.triu(B, 1)).solve(b), expected)         # whatever the upper one holds
+        assert np.array_equal(G.refactor(B + sp.triu(B, 1)).solve(b), expected)         # the upper triangle has other values
     for sym in (ms.analyze(sp.tril(A), lower=True), pickle.loads(pickle.dumps(ms.cholesky(sp.tril(A), lower=True).symbolic))):
         assert np.array_equal(sym.factor(sp.tril(B)).refactor(sp.tril(B)).solve(b), ms.cholesky(A).refactor(B).solve(b))
     with pytest.raises(ms.NotSymmetricError):
@@ -415,7 +415,7 @@ def test_every_instruction_set_solves(isa):
 
 @pytest.mark.parametrize("precision", ["single", "mixed"])
 def test_refused_float32_underflow_keeps_the_factor(precision):
-    """They have a factor in float32, but their solutions are infinite there."""
+    """They have a factor in float32, but their solutions overflow in float32."""
     A, b = ms.datasets.grid2d(20, 20, boundary="dirichlet"), np.ones(400)
     F = ms.cholesky(A, precision=precision)
     x = F.solve(b)

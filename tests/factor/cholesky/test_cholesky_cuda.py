@@ -1,5 +1,5 @@
-"""The CUDA path of the Cholesky factorization against the C++ core: factors and solves on the kernel harness, and on a GPU where
-there is one; bounds in cuda_cases.py.
+"""The CUDA path of the Cholesky factorization compared with the C++ core, on the kernel harness and on a GPU with -m gpu;
+bounds in cuda_cases.py.
 """
 
 import gc
@@ -62,7 +62,7 @@ def test_wide_fronts(gpu, monkeypatch, way):
 
 @pytest.mark.parametrize("way", ["tiles", "libraries"])
 def test_a_step_of_few_pivots_above_other_rows(gpu, monkeypatch, way):
-    """A front of 45 pivots, a whole step and a part of one, with 70 rows below them."""
+    """A front of 45 pivots (a whole step and a partial one) with 70 rows below them."""
     monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
     rng = np.random.default_rng(5)
     A = rng.standard_normal((160, 160))
@@ -97,7 +97,7 @@ def test_any_number_of_right_hand_sides_in_either_order(gpu, k):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_launches_of_a_solve_are_made_once(way, monkeypatch):
-    """The host took longer to say them than small levels take; and they keep no factor alive, whose memory is soon wanted."""
+    """Preparing the launches takes longer than small levels. The kept launches must not keep a deleted factor alive."""
     monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
     A, made, prepared = spd(grid(26, 25)), [], device.prepared
     monkeypatch.setattr(device, "prepared", lambda kernel, *args: (made.append(kernel.name), prepared(kernel, *args))[1])
@@ -146,7 +146,7 @@ def test_more_items_than_a_grid_has_threads(short_grids, precision):
 
 @pytest.mark.sanitize
 def test_every_kernel_on_something_small(monkeypatch):
-    """Small, since ThreadSanitizer takes its time for each thread of each block."""
+    """A small matrix, because ThreadSanitizer is slow for each thread of each block."""
     A = random_spd(64, 0.3, 3)
     monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
     kernels = {f"k_{name}" for name in ("factor", "assemble", "eliminate", "solve_below", "subtract", "to_columns", "from_columns",
@@ -177,15 +177,15 @@ def test_a_refactorization_allocates_nothing(gpu, monkeypatch):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_factorization_waits_once(way, monkeypatch):
-    """The host asked for the pivots of each dense front, so that no launch was ahead of the GPU."""
+    """The host must not read the pivots of each dense front, or no launch is queued ahead."""
     monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
     A = spd(grid(26, 25))
     with device.use(Strict()) as harness:
         engine = ms.cholesky(A, device="cuda")._factor
         harness.comes_back.clear()
-        assert engine.factor(engine.matrix()) < 0 and harness.comes_back == [2]                # whether a pivot failed, and how small one is
+        assert engine.factor(engine.matrix()) < 0 and harness.comes_back == [2]        # failing pivot, smallest pivot
         harness.comes_back.clear()
-        assert engine.factor(-engine.matrix()) >= 0 and harness.comes_back == [2, 2]        # the earlier factor is made again
+        assert engine.factor(-engine.matrix()) >= 0 and harness.comes_back == [2, 2]        # the earlier factor is restored
 
 
 # ---- pivots that are not positive -------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_the_failing_column_equals_that_of_the_host(gpu, monkeypatch, way):
 def test_a_last_pivot_of_exactly_zero_is_no_pivot(gpu, monkeypatch, way):
     monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
     A = np.diag([1.0, 4.0, 4.0])
-    A[1, 2] = A[2, 1] = 4.0                                 # no row sums to 0: it is the pivot that tells
+    A[1, 2] = A[2, 1] = 4.0                                 # no row sums to 0: the pivot shows it
     for place in ("cpu", "cuda"):
         with pytest.raises(ms.NotPositiveDefiniteError):
             ms.cholesky(A, device=place)
@@ -230,9 +230,9 @@ def test_a_singular_laplacian_is_detected_by_row_sums(gpu):
     L = sp.csr_array(ms.datasets.grid2d(9, 9))
     both = sp.csr_array(sp.block_diag([L + 0.1 * sp.eye_array(81), L]))
     for A, part in ((L, 0), (both, 1)):
-        with pytest.raises(ms.NotPositiveDefiniteError, match="pin=True") as told:
+        with pytest.raises(ms.NotPositiveDefiniteError, match="pin=True") as caught:
             ms.cholesky(A, device="cuda")
-        assert told.value.column // 81 == part
+        assert caught.value.column // 81 == part
     F = ms.cholesky(L + 0.1 * sp.eye_array(81), device="cuda")
     x = F.solve(np.ones(81))
     with pytest.raises(ms.NotPositiveDefiniteError):
@@ -249,9 +249,9 @@ def test_singular_components_by_values_are_detected(gpu, precision):
     F = ms.cholesky(whole, fixed=[0], precision=precision, device="cuda")
     x = F.solve(np.ones(60))
     for size in (1.0, 1.3, 1.7, 2.1):
-        with pytest.raises(ms.NotPositiveDefiniteError, match="sums to 0") as told:
+        with pytest.raises(ms.NotPositiveDefiniteError, match="sums to 0") as caught:
             F.refactor(sp.csr_array(sp.block_diag([L, size * L])))
-        assert told.value.column >= 30 and np.array_equal(F.solve(np.ones(60)), x)
+        assert caught.value.column >= 30 and np.array_equal(F.solve(np.ones(60)), x)
 
 
 def test_a_failed_refactor_leaves_the_factor_bit_for_bit(gpu):

@@ -1,4 +1,4 @@
-"""The analysis of a Cholesky factor on the GPU: its assembly tree, its memory, and what is used again."""
+"""The analysis of a Cholesky factor on the GPU: assembly tree, memory, and reuse."""
 
 import pickle
 
@@ -47,13 +47,13 @@ def test_two_depths_never_share_memory():
     assert all(depth[s] == (0 if p < 0 else depth[p] + 1) for s, p in enumerate(parent))
     size = np.diff(sym.native.row_ptr) ** 2
     with device.use(Harness()):
-        offset, room = tree_cuda.offsets(size, depth)
+        offset, total = tree_cuda.offsets(size, depth)
     for d in range(depth.max() + 1):
         near = np.flatnonzero((depth == d) | (depth == d + 1))
         near = near[np.argsort(offset[near])]
         near = near[size[near] > 0]
         assert (offset[near][1:] >= offset[near][:-1] + size[near][:-1]).all()
-    assert (offset + size).max() <= room
+    assert (offset + size).max() <= total
 
 
 def test_an_analysis_on_the_device_is_used_again_anywhere(gpu):
@@ -71,7 +71,7 @@ def test_an_analysis_on_the_device_is_used_again_anywhere(gpu):
 
 
 def test_the_analysis_of_the_host_is_uploaded_once(gpu):
-    """Each factor had its own copy of pattern and analysis, three or four of them."""
+    """Factors of one analysis share the uploaded pattern and analysis."""
     A = spd(grid(12, 11))
     sym = ms.analyze(A, device="cpu")
     first, second = sym.factor(A, device="cuda"), sym.factor(2 * A, device="cuda")

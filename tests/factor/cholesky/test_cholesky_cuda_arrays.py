@@ -1,4 +1,4 @@
-"""Cholesky factors of matrices and right-hand sides on the GPU: where results lie, what is refused, what is not waited for."""
+"""Cholesky factors of matrices and right-hand sides on the GPU: the device of results, refusals, synchronization."""
 
 import contextlib
 import pickle
@@ -58,7 +58,7 @@ def test_matrices_on_the_device_in_any_form(gpu):
         close(ms.cholesky(given, device="cuda", **options).solve(to_cuda(np.ones(72))), x, 1e-12)
     close(ms.cholesky(Sparse(A), device="cpu").solve(np.ones(72)), x, 1e-12)
     smaller = sp.csr_array(A - sp.diags_array(A.diagonal()) * 0)
-    smaller = sp.csr_array(sp.diags_array(A.diagonal()))    # a pattern inside the analysed one
+    smaller = sp.csr_array(sp.diags_array(A.diagonal()))    # a subset of the analyzed pattern
     close(ms.cholesky(Sparse(A), device="cuda").refactor(Sparse(smaller)).solve(np.ones(72)), 1 / A.diagonal(), 1e-13)
 
 
@@ -113,7 +113,7 @@ def test_bad_input_on_the_device(gpu):
     with pytest.raises(ms.NotSymmetricError):
         F.refactor(Sparse(turned))
     for large in (0, 3):
-        turned[large, large] = 1e30                         # no excuse for another row
+        turned[large, large] = 1e30                         # a large entry in one row does not hide another row
         with pytest.raises(ms.NotSymmetricError) as e:
             ms.cholesky(Sparse(turned))
         assert {e.value.row, e.value.column} == {3, 4}
@@ -148,7 +148,7 @@ def test_right_hand_sides_that_are_not_finite(gpu, options, value):
 
 
 def test_a_solve_is_queued_before_b_is_checked(monkeypatch):
-    """The host waited for b, and so for all work before it, at the begin of each solve."""
+    """A check of b on the host would wait for all work before it at the begin of each solve."""
     A, launched = spd(grid(9, 8)), []
     with device.use(Strict()) as harness:
         F, G, b, values = ms.cholesky(A, device="cuda"), ms.cholesky(A, fixed=[5], device="cuda"), to_cuda(np.ones(72)), to_cuda(np.ones(1))
@@ -162,8 +162,7 @@ def test_a_solve_is_queued_before_b_is_checked(monkeypatch):
 
 @pytest.mark.parametrize("options", [{}, {"precision": "mixed"}, {"fixed": [3]}, {"pin": True}], ids=str)
 def test_no_sort_and_no_single_block_reduction_of_a_matrix(monkeypatch, options):
-    """CuPy's, without an nvcc, took milliseconds at each refactorization of a million rows; where the triangles differ in a bit, all
-    entries were sorted."""
+    """Without nvcc those of CuPy take milliseconds for each refactorization of a million rows."""
     A = spd(grid(9, 8))
     A = sp.csr_array(ms.graph_laplacian(A) if "pin" in options else A)
     A[1, 0] = np.nextafter(A[1, 0], 0)
@@ -179,7 +178,7 @@ def test_no_sort_and_no_single_block_reduction_of_a_matrix(monkeypatch, options)
 
 @pytest.mark.slow
 def test_only_scalars_of_a_large_matrix_are_copied_to_the_host(gpu):
-    """Order, analysis and factor of a matrix that is dissected on the device; with fixed rows, pins, and the edges of a mesh."""
+    """Ordering, analysis and factor of a matrix that is dissected on the device, with fixed rows, pins, and a mesh."""
     A = spd(grid(72, 71))
     n, rhs = A.shape[0], np.arange(A.shape[0]) - (A.shape[0] - 1) / 2
     b = to_cuda(rhs)

@@ -1,4 +1,4 @@
-"""Who factors: what device="auto" leaves to the CPU, and cuDSS in our ordering, on a stand-in for it."""
+"""The choice of the engine: matrices that device="auto" leaves to the CPU, and cuDSS with our ordering, on a stand-in."""
 
 import gc
 import sys
@@ -17,7 +17,7 @@ import meshsolve as ms
 from meshsolve import device
 from meshsolve.factor.fronts import cuda as fronts
 
-# ---- what "auto" leaves to the CPU ------------------------------------------------------------------------------------
+# ---- matrices that "auto" leaves to the CPU ------------------------------------------------------------------------------------
 
 
 def path(n):
@@ -25,7 +25,7 @@ def path(n):
 
 
 def star(n, beams=1):
-    """A hub, and parts of ``beams`` vertices that are joined to it and to each other."""
+    """A center vertex, and groups of ``beams`` vertices joined to it and to each other."""
     parts = sp.block_diag([np.full((beams, beams), -1.0)] * (n // beams))
     hub = sp.csr_array(-np.ones((1, parts.shape[0])))
     return sp.csr_array(sp.block_array([[parts + (beams + 3) * sp.eye_array(parts.shape[0]), hub.T], [hub, sp.csr_array([[2.0 * n]])]]))

@@ -65,16 +65,16 @@ def test_refactor_refuses_to_join_pinned_components(gpu):
     W[3, 25] = W[25, 3] = 0.5
     joined = sp.csr_array(sp.diags_array(np.asarray(W.sum(axis=1)).ravel()) - sp.csr_array(W))
     apart = joined.copy()
-    apart[3, 25] = apart[25, 3] = 0.0                            # stored
+    apart[3, 25] = apart[25, 3] = 0.0                            # stored zeros
     apart[3, 3], apart[25, 25] = apart[3, 3] - 0.5, apart[25, 25] - 0.5
     b = apart @ np.arange(40.0)
     for given in (apart, Sparse(apart)):
         F = ms.cholesky(given, pin=True, device="cuda")
         before = to_numpy(F.solve(to_cuda(b)))
         for later in (joined, Sparse(joined)):
-            with pytest.raises(ms.PatternMismatchError, match="joins two components") as told:
+            with pytest.raises(ms.PatternMismatchError, match="joins two components") as caught:
                 F.refactor(later)
-            assert {told.value.row, told.value.column} == {3, 25}
+            assert {caught.value.row, caught.value.column} == {3, 25}
         assert np.array_equal(to_numpy(F.solve(to_cuda(b))), before)
 
 

@@ -93,7 +93,7 @@ def test_pinned_laplacian(pattern):
 
 
 def bridged(weight, ends=(3, 20)):
-    """Two grids of 20 vertices and an isolated one; an edge of this weight between two vertices, stored where it is 0."""
+    """Two grids of 20 vertices, an isolated vertex, and an edge of this weight, also stored if the weight is 0."""
     L = laplacian(sp.block_diag([grid(5, 4), grid(4, 5), sp.csr_array((1, 1))]).astype(float))
     i, j = ends
     entries = np.array([weight, weight, -weight, -weight], float)
@@ -110,10 +110,10 @@ def test_refactor_refuses_to_join_pinned_components(ends, is_stored):
         b[part] -= b[part].mean()
     F = ms.cholesky(apart, pin=True)
     x = F.solve(b)
-    with pytest.raises(ms.PatternMismatchError) as told:
+    with pytest.raises(ms.PatternMismatchError) as caught:
         F.refactor(joined)
     if is_stored:
-        assert {told.value.row, told.value.column} == set(ends) and "joins two components" in str(told.value)
+        assert {caught.value.row, caught.value.column} == set(ends) and "joins two components" in str(caught.value)
     assert np.array_equal(F.solve(b), x)
     y = ms.cholesky(joined, pin=True).solve(b)
     assert np.abs(joined @ y - b).max() < 1e-12
@@ -161,7 +161,7 @@ def test_pin_needs_row_sums_of_zero(excess):
     with pytest.raises(ms.NotLaplacianError):
         F.refactor(regular)
     assert np.array_equal(F.solve(b), x), "a refused matrix changed the factor"
-    single = L.astype(np.float32) * np.float32(0.1)         # sums to 0 but for the rounding of float32
+    single = L.astype(np.float32) * np.float32(0.1)         # sums to 0 except for the rounding of float32
     assert abs(single @ F.refactor(single).solve(b) - b).max() < 1e-4
 
 
@@ -207,7 +207,7 @@ def test_bad_fixed_values(values):
 
 @pytest.mark.parametrize("k", [0, 1, 3])
 def test_fixed_values_given_for_all_rows(k):
-    """NaN at the others, so that these are seen to be left alone; a mask names the rows in their order."""
+    """Values of free rows are NaN, so that any use shows. A mask names the rows in ascending order."""
     A, rng = spd(grid(9, 8)), np.random.default_rng(5)
     rows = np.array([40, 3, 71, 12])
     x, b = rng.standard_normal((72, k)), rng.standard_normal((72, k))
@@ -286,7 +286,7 @@ def test_a_column_of_b_has_the_same_bits_in_any_block(name, k):
 @pytest.mark.parametrize("order", "CF")
 @pytest.mark.parametrize("name, blocks", [("one component", 2.6), ("ranges", 3.6), ("mixed up", 3.6), ("first and last", 2.1)])
 def test_solves_hold_few_copies_of_a_block(name, blocks, order):
-    """The answer, what the core returns, and where the free rows are no range what it is given."""
+    """Copies: the result, the block returned by the core, and its argument if the free rows are no range."""
     L, options = CONSTRAINED[name]
     F = ms.cholesky(L, device="cpu", **options)
     B = np.asarray(L @ np.random.default_rng(0).standard_normal((L.shape[0], 64)), order=order)
@@ -313,7 +313,7 @@ def test_sums_of_columns(n, k):
 
 
 def test_the_range_check_does_not_depend_on_sampled_rows():
-    """The rows that are looked at first are zero or tiny here; what is told depends on all of b."""
+    """The sampled rows are zero or tiny; the warning depends on all of b."""
     L = ms.datasets.grid2d(60, 50)
     F, b = ms.cholesky(L, pin=True, device="cpu"), np.zeros(3000)
     b[[1001, 2002]] = 1e8, -1e8
@@ -353,7 +353,7 @@ def test_concurrent_solves_are_independent(name):
     F = ms.cholesky(L, device="cpu", threads=1, **options)
     blocks = [L @ np.random.default_rng(s).standard_normal((L.shape[0], 9)) for s in range(4)]
     expected = [F.solve(B, **values_of(options)) for B in blocks]
-    F._constraint.coupling = F._constraint.coupling         # as after a refactorization: what is made of it is found anew
+    F._constraint.coupling = F._constraint.coupling         # as after a refactorization: derived arrays are recomputed
     wrong = []
 
     def solve(B, X):
@@ -367,32 +367,32 @@ def test_concurrent_solves_are_independent(name):
     assert not wrong
 
 
-# ---- what is told of a part that nothing holds --------------------------------------------------------------------------
+# ---- messages for components without a fixed row --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", [1.0, np.float32(0.3)], ids=["exact", "rounded"])
 def test_the_error_of_a_free_component_says_to_fix_a_row(scale):
     L = ms.datasets.grid2d(9, 9)
     both = sp.csr_array(sp.block_diag([L, L])).astype(np.asarray(scale).dtype) * scale
-    with pytest.raises(ms.NotPositiveDefiniteError, match="component.*no row of that component is in fixed=. Add one.*exclude each other") as told:
+    with pytest.raises(ms.NotPositiveDefiniteError, match="component.*no row of that component is in fixed=. Add one.*exclude each other") as caught:
         ms.cholesky(both, fixed=[3], device="cpu")
-    assert told.value.column >= 81 and "use pin=True" not in str(told.value)
-    ms.cholesky(both, fixed=[3, told.value.column], device="cpu")
+    assert caught.value.column >= 81 and "use pin=True" not in str(caught.value)
+    ms.cholesky(both, fixed=[3, caught.value.column], device="cpu")
 
 
 def test_the_error_of_a_rounded_laplacian_mentions_fixed_rows():
-    """Its rows do not quite sum to 0, so it is a pivot that fails."""
+    """Its row sums are not exactly 0, so a pivot fails."""
     L = ms.datasets.grid2d(9, 9)
     rounded = sp.block_diag([L, L - 1e-9 * sp.eye_array(81)])
-    with pytest.raises(ms.NotPositiveDefiniteError, match="may be a Laplacian.*no row of that component is in fixed=") as told:
+    with pytest.raises(ms.NotPositiveDefiniteError, match="may be a Laplacian.*no row of that component is in fixed=") as caught:
         ms.cholesky(rounded, fixed=[3], device="cpu")
-    assert told.value.column >= 81 and "use pin=True" not in str(told.value)
+    assert caught.value.column >= 81 and "use pin=True" not in str(caught.value)
     with pytest.raises(ms.NotPositiveDefiniteError, match="may be a Laplacian.*use pin=True, fix some rows"):
         ms.cholesky(rounded + sp.block_diag([sp.eye_array(81), 0 * sp.eye_array(81)]), device="cpu")
 
 
 def test_the_error_of_an_elastic_body_mentions_rotations():
-    """pin=True alone would not do. Other components, and the few positive entries of a cotan Laplacian, do not count."""
+    """pin=True alone is not enough. Other components and the few positive entries of a cotan Laplacian change nothing."""
     K, L = truss(5)[0], ms.datasets.grid2d(9, 9)
     for A in (K, sp.block_diag([L + sp.eye_array(81), K]), K - 1e-9 * sp.eye_array(50)):
         with pytest.raises(ms.NotPositiveDefiniteError, match="if it takes only constants to 0.*positive.*elastic.*rotations.*fix three of its unknowns"):
@@ -402,6 +402,6 @@ def test_the_error_of_an_elastic_body_mentions_rotations():
     few[0, 10] = few[10, 0] = 0.1
     few[0, 0], few[10, 10] = few[0, 0] - 0.1, few[10, 10] - 0.1
     for A in (few, sp.block_diag([few, K + sp.eye_array(50)])):
-        with pytest.raises(ms.NotPositiveDefiniteError, match="singular: use pin=True, fix some rows") as told:
+        with pytest.raises(ms.NotPositiveDefiniteError, match="singular: use pin=True, fix some rows") as caught:
             ms.cholesky(sp.csr_array(A), device="cpu")
-        assert "elastic" not in str(told.value)
+        assert "elastic" not in str(caught.value)

@@ -19,7 +19,7 @@ ZOO = zoo()
 
 
 def check(F, A, expected, tolerance=1e-12, pattern=None):
-    """The diagonal, and the entries on the pattern of A, beside a dense array."""
+    """Compare the diagonal, and the entries on the pattern of A, with a dense array."""
     scale = abs(expected).max()
     assert abs(F.inverse_diagonal() - np.diag(expected)).max() <= tolerance * scale
     Z = F.selected_inverse()
@@ -45,7 +45,7 @@ def test_any_pattern_and_ordering(n, density, seed, ordering):
 
 
 def test_wide_fronts_are_inverted_step_by_step():
-    n = 700                                                     # one front of six steps of pivots, and one below an arrow's hub
+    n = 700                                                     # one front of six steps, and one below dense rows
     rng = np.random.default_rng(0)
     M = rng.standard_normal((n, n))
     A = sp.csr_array(M @ M.T + n * np.eye(n))
@@ -114,7 +114,7 @@ def test_fixed_rows_and_columns_are_zero():
     F = ms.cholesky(A, fixed=fixed)
     check(F, A, expected, pattern=on)
     b = np.random.default_rng(0).standard_normal(A.shape[0])
-    assert np.allclose(expected @ b, F.solve(b))                # what is meant is the operator
+    assert np.allclose(expected @ b, F.solve(b))                # the inverse of the operator
 
 
 def laplacians():
@@ -136,7 +136,7 @@ def test_pinned_laplacians_have_their_pseudoinverse(name):
     i, j = L.nonzero()
     np.testing.assert_allclose(Z[i, j], dense[i, j], atol=1e-12)
     extra = Z.toarray() * (L.toarray() == 0)
-    assert abs(extra).max() <= 1e-12                            # of isolated vertices, which have no entry in L
+    assert abs(extra).max() <= 1e-12                            # isolated vertices have no entry in L
 
 
 def test_stored_zeros_between_components():
@@ -171,7 +171,7 @@ def test_memory_is_checked_first(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer keeps what is freed")
-@pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="asks Linux for the peak")
+@pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="reads the peak from Linux")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_memory_estimate_is_an_upper_bound(threads):
     code = f"""

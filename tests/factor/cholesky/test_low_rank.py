@@ -20,7 +20,7 @@ ZOO = zoo()
 
 
 def columns_within(A, k, seed, size=1.0):
-    """(n, k) csc_array with C C^T inside the pattern of A: each column on two neighbours, or on one row."""
+    """(n, k) csc_array with C C^T inside the pattern of A: each column on two neighbors, or on one row."""
     rng = np.random.default_rng(seed)
     edges = np.argwhere(sp.csr_array(A).toarray() != 0)
     C = np.zeros((A.shape[0], k))
@@ -30,7 +30,7 @@ def columns_within(A, k, seed, size=1.0):
 
 
 def same(F, A, tolerance=1e-11):
-    """Whether F acts as a factor of A in all it is asked for."""
+    """Check solves, determinant and inverse of F as a factor of A."""
     expected, b = ms.cholesky(A, ordering=F.perm), np.random.default_rng(1).standard_normal((A.shape[0], 3))
     scale = abs(A).max()
     assert abs(F.L @ F.L.T - A[F.perm][:, F.perm]).max() <= tolerance * scale
@@ -75,7 +75,7 @@ def test_wide_fronts_and_dense_columns():
 @pytest.mark.parametrize("precision, weight, tolerance", [("double", 1e4, 1e-12), ("double", 1e8, 1e-12), ("double", 1e14, 1e-12),
                                                           ("single", 1e5, 2e-5)])
 def test_an_edge_of_any_weight_ties_its_ends(precision, weight, tolerance):
-    """To nearly all digits, where A + C C^T has lost those of A: rotations of the one form cancel, those of the other do not."""
+    """Nearly all digits of x are right, although A + C C^T has lost those of A. Only one form of rotations does not cancel."""
     A = sp.csr_array(ms.datasets.grid2d(20, 20) + 0.1 * sp.eye_array(400))
     C, b = np.zeros((400, 2)), np.random.default_rng(0).standard_normal(400)
     C[[190, 191], 0] = weight, -weight
@@ -88,7 +88,7 @@ def test_an_edge_of_any_weight_ties_its_ends(precision, weight, tolerance):
 
 
 def test_pivots_whose_squares_vanish():
-    A = sp.diags_array([1.0, 1.0, 1e-44]).tocsr()               # in float32 of few bits, its root of all
+    A = sp.diags_array([1.0, 1.0, 1e-44]).tocsr()               # subnormal in float32; its square root has all bits
     C = np.array([0.0, 0.0, 1e-30])                             # changes nothing
     F = ms.cholesky(A, precision="single", ordering="natural")
     before = F.L.toarray()
@@ -111,7 +111,7 @@ def test_many_columns_and_long_ones():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="asks Linux for the peak")
+@pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="reads the peak from Linux")
 def test_long_columns_take_no_memory_for_their_squares():
     code = """
 import numpy as np, meshsolve as ms
@@ -166,7 +166,7 @@ def test_stored_zeros_and_duplicates():
     given = np.array([1.0, 0.5, 0.0, 2.0, -2.0]), np.array([3, 3, n - 1, 40, 40]), np.array([0, 5])
     C = sp.csc_array(tuple(part.copy() for part in given), shape=(n, 1))            # 1.5 in row 3, nothing else
     F = ms.cholesky(A).update(C)
-    assert all(np.array_equal(a, b) for a, b in zip((C.data, C.indices, C.indptr), given, strict=True))        # the caller's
+    assert all(np.array_equal(a, b) for a, b in zip((C.data, C.indices, C.indptr), given, strict=True))        # the caller's arrays
     same(F, sp.csr_array(A + sp.coo_array(([2.25], ([3], [3])), shape=(n, n))))
 
 
@@ -186,7 +186,7 @@ def test_fixed_rows_contribute_through_their_values():
     w = np.zeros(A.shape[0])
     w[[1, 2]] = 2.0, -1.5                                       # a fixed row and a free one
     v = np.zeros(A.shape[0])
-    v[0], v[9] = 3.0, 0.5                                       # of these two the free one alone is in the block
+    v[0], v[9] = 3.0, 0.5                                       # only the free one is in the factored block
     B = sp.csr_array(A + np.outer(w, w) + np.outer(v, v))
     values, b = np.array([1.0, -2.0, 4.0]), np.random.default_rng(0).standard_normal(A.shape[0])
     F = ms.cholesky(A, fixed=fixed).update(np.stack([w, v], 1))
@@ -242,7 +242,7 @@ def test_updates_need_zero_sums_on_pinned_components():
 
 
 class Late:
-    """A core whose calls are interrupted when all is done, as Ctrl-C does it: Python hears it after the call."""
+    """A core whose calls are interrupted after their work: Python handles a Ctrl-C after the call."""
 
     def __init__(self, core):
         self._core = core
@@ -310,7 +310,7 @@ def test_refused_input_keeps_the_factor():
 def test_the_first_pair_outside_the_pattern_is_named(others, ordering):
     n = 80
     A = np.ones((n, n)) + n * np.eye(n)
-    A[5, 70] = A[70, 5] = 0                                     # all but one pair of rows
+    A[5, 70] = A[70, 5] = 0                                     # all pairs of rows except one
     F, C = ms.cholesky(sp.csr_array(A), ordering=ordering), np.zeros((n, 2))
     b = F.solve(np.ones(n))
     C[[*range(5, 5 + others), 70], 1] = 1
@@ -323,7 +323,7 @@ def test_the_first_pair_outside_the_pattern_is_named(others, ordering):
 def test_a_factor_that_cannot_be_restored_is_lost():
     A, n = sp.csr_array(ms.datasets.grid2d(6, 6) + 0.5 * sp.eye_array(36)), 36
     tie, much = np.zeros(n), np.zeros(n)
-    tie[[8, 9]] = 1e9, -1e9                                     # A + tie tie^T is singular in rounding, its factor here is not
+    tie[[8, 9]] = 1e9, -1e9                                     # A + tie tie^T is numerically singular, this factor is not
     much[20] = 1e3
     F = ms.cholesky(A).update(tie)
     x = F.solve(np.ones(n))
@@ -344,20 +344,20 @@ b, C = np.arange(144.0), sp.csc_array((np.full(4, 0.5), ([3, 50, 99, 143], np.ar
 F = ms.cholesky(A, "nd", precision=PRECISION)
 x, lost, refusals = F.solve(b), 0, 0
 for call in (F.update, F.downdate):
-    y, k, told = call(C).solve(b), 0, True
+    y, k, denied = call(C).solve(b), 0, True
     F.refactor(A)
-    while told:
+    while denied:
         starve(0, 2**40, k)
         try:
             call(C)
         except MemoryError:
             pass
         feed()
-        told, k = refused(), k + 1
-        refusals += told
+        denied, k = refused(), k + 1
+        refusals += denied
         try:
             now = F.solve(b)
-            assert np.array_equal(now, x if told else y), k
+            assert np.array_equal(now, x if denied else y), k
         except ms.OutOfMemoryError as e:
             assert "lost" in str(e)
             lost += 1
@@ -370,20 +370,20 @@ print(refusals, lost)
 @pytest.mark.parametrize("precision", ["double", "mixed"])
 def test_the_factor_survives_lack_of_memory(precision):
     refused, lost = map(int, starved.python(STARVED.replace("PRECISION", repr(precision))).split())
-    assert refused > 50 and lost < refused                      # lost: where a numeric phase has no memory either
+    assert refused > 50 and lost < refused                      # lost: no memory for a numeric phase either
 
 
 def test_a_matrix_that_becomes_singular_is_refused():
     L = ms.datasets.grid2d(5, 5)
     w = np.zeros(25)
     w[7] = 1.0
-    F = ms.cholesky(sp.csr_array(L + np.outer(w, w)))           # definite by this one term
+    F = ms.cholesky(sp.csr_array(L + np.outer(w, w)))           # this term makes it definite
     x = F.solve(np.ones(25))
     with pytest.raises(ms.NotPositiveDefiniteError):
         F.downdate(w)
     assert np.array_equal(F.solve(np.ones(25)), x)
     with pytest.raises(ms.NotPositiveDefiniteError):
-        F.downdate(np.stack([w, w], 1) / np.sqrt(2))            # together too much
+        F.downdate(np.stack([w, w], 1) / np.sqrt(2))            # their sum is too large
     same(F.downdate(w / 2), sp.csr_array(L + 0.75 * np.outer(w, w)))
 
 
@@ -394,7 +394,7 @@ def test_how_little_of_the_determinant_may_be_left(precision, accepted, refused)
     with pytest.raises(ms.NotPositiveDefiniteError, match="to working precision"):
         one().downdate([2 * np.sqrt(1 - refused)])
     two = sp.csr_array((np.array([1.0, 0, 0, 1.0]), [0, 1, 0, 1], [0, 2, 4]))
-    part = np.sqrt(refused)                                     # is left by each of two pivots
+    part = np.sqrt(refused)                                     # remaining part of each of two pivots
     with pytest.raises(ms.NotPositiveDefiniteError, match="to working precision"):
         ms.cholesky(two, precision=precision).downdate([np.sqrt(1 - part), np.sqrt(part * (1 - part))])
 

@@ -20,7 +20,7 @@ ORDERINGS = ("auto", "nd", "amd", "nnz_sort", "rcm", "random", "natural")
 
 
 def laplacian(n, density, seed):
-    """Of a random graph that is most often in several parts, with weights of either size."""
+    """The Laplacian of a random graph, which mostly has several components."""
     rng = np.random.default_rng(seed)
     W = np.triu((rng.random((n, n)) < density) * rng.uniform(0.1, 10, (n, n)), 1)
     W = W + W.T
@@ -46,7 +46,7 @@ def dense(A, rows):
 
 
 def check(S, A, rows, bound=1e-11):
-    """That S is the Schur complement of A, and that what it does to columns goes with it."""
+    """Check S against the dense Schur complement of A: matrix, reduce and expand."""
     rng = np.random.default_rng(len(rows))
     b, x = rng.standard_normal((A.shape[0], 3)), rng.standard_normal((len(rows), 3))
     matrix, reduce, expand = dense(A, rows)
@@ -82,7 +82,7 @@ def test_random_matrices(n, density, seed, k, threads):
 
 @given(st.integers(2, 60), st.sampled_from([0.02, 0.1, 0.5]), st.integers(0, 10**6), st.integers(0, 58))
 def test_the_schur_complement_of_a_laplacian_is_one(n, density, seed, k):
-    """A singular matrix, with one row at least of each component kept: the network between them."""
+    """A singular matrix with at least one kept row in each component."""
     A = laplacian(n, density, seed)
     part = parts(A)
     first = np.unique(part, return_index=True)[1]
@@ -99,7 +99,7 @@ def test_the_schur_complement_of_a_laplacian_is_one(n, density, seed, k):
 
 @given(st.integers(3, 40), st.integers(0, 10**6), st.data())
 def test_in_two_steps(n, seed, data):
-    """Haynsworth's quotient: what is left of what is left."""
+    """Haynsworth's quotient formula: a Schur complement of a Schur complement."""
     A = random_spd(n, 0.2, seed)
     k = data.draw(st.integers(2, n - 1))
     l = data.draw(st.integers(1, k - 1))
@@ -120,7 +120,7 @@ def test_only_the_eliminated_block_must_be_definite(n, seed, k):
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 341, 342, 700])
 def test_large_interfaces_do_not_depend_on_threads(k):
-    """Up to 341 rows are one panel, more are kept in steps; two components of the interior, one of them without a neighbour among rows."""
+    """Up to 341 rows are one panel, more are stored in steps. One of two interior components has no neighbor among the rows."""
     A = spd(sp.block_diag([grid(60, 50), grid(9, 7)]), 1)
     rows = np.random.default_rng(k).permutation(3000)[:k]
     b, x = np.random.default_rng(1).standard_normal((A.shape[0], 9)), np.random.default_rng(2).standard_normal((k, 9))
@@ -136,7 +136,7 @@ def test_large_interfaces_do_not_depend_on_threads(k):
 
 @pytest.mark.parametrize("blocks, size, rows", [(1, 230, np.arange(0, 52900, 83)), (70, 28, np.arange(35 * 784, 36 * 784, 2))])
 def test_the_parallel_analysis_changes_nothing(blocks, size, rows):
-    """One large tree, and many small ones of which one has all of the rows."""
+    """One large tree, and many small ones with all rows in one of them."""
     A = spd(sp.block_diag([grid(size, size)] * blocks))
     S, T = (ms.schur_complement(A, rows, "nd", threads=threads) for threads in (1, 3))
     for name in ("perm", "parent", "colcount", "supernodes"):
@@ -148,19 +148,19 @@ def test_the_parallel_analysis_changes_nothing(blocks, size, rows):
 
 
 def test_kept_rows_are_one_supernode():
-    """Also where interior columns would join it (a path), and where nothing does (rows of components of their own)."""
+    """Interior columns would join it (a path), or none do (rows in different components)."""
     path = spd(sp.diags_array([np.ones(29)], offsets=[1]))
     for A, rows in ((path, [0, 29]), (path, range(1, 30)), (path, [14]), (sp.block_diag([path] * 3).tocsr(), [0, 35, 70]), (sp.eye_array(5).tocsr(), [3, 1])):
         S = ms.schur_complement(A, list(rows))
         first = S.symbolic.supernodes
         assert first[-2] == A.shape[0] - len(rows) and np.array_equal(S.perm[first[-2]:], list(rows))
         check(S, A, np.array(rows))
-    assert S.flops == 3                                     # of the interior alone
+    assert S.flops == 3                                     # the interior alone
 
 
 @pytest.mark.slow
 def test_the_interior_is_ordered_for_itself():
-    """By its own graph, and not by what the rows, last in any case, would join."""
+    """By its own graph, without the edges through the kept rows, which come last."""
     A = spd(grid(40, 40))
     rows = np.arange(1560, 1600)
     inner = ms.analyze(A[:1560][:, :1560], "amd")
@@ -225,7 +225,7 @@ def test_a_failed_refactor_keeps_the_earlier_factor(threads):
         assert all(np.array_equal(then, now) for then, now in zip(before, results()))
         if error is ms.NotPositiveDefiniteError:
             assert e.value.column == 1234 and "the block of A without rows" in str(e.value)
-    negative[1234, 1234], negative[7, 7] = A[1234, 1234], -5.0       # one of rows
+    negative[1234, 1234], negative[7, 7] = A[1234, 1234], -5.0       # a kept row
     assert np.linalg.eigvalsh(S.refactor(negative).matrix)[0] < 0
 
 
@@ -236,7 +236,7 @@ def test_a_component_without_a_row_is_named():
     assert e.value.column >= 81
     S = ms.schur_complement(L, [0, 80, 100])
     check(S, L, [0, 80, 100])
-    coo, ends = L.tocoo(), ([80, 81], [81, 80])             # the same part, joined to rows by zeros alone
+    coo, ends = L.tocoo(), ([80, 81], [81, 80])             # the same component, joined to rows by stored zeros
     cut = sp.csr_array((np.append(coo.data, [0, 0]), np.hstack([coo.coords, ends])), shape=L.shape)
     assert cut.nnz == L.nnz + 2
     with pytest.raises(ms.NotPositiveDefiniteError, match="add a row of that component to rows") as e:
@@ -264,7 +264,7 @@ def test_a_pivot_that_is_not_positive_is_named(value, says):
 
 
 def test_a_numerically_singular_block_is_detected():
-    """An elastic body of which one joint is held can turn about it."""
+    """An elastic body with one fixed joint can rotate about it."""
     ways = set()
     for m in (5, 8, 12, 20, 31):
         K, _ = truss(m)
@@ -314,7 +314,7 @@ def test_copies_and_pickles():
     for T in (pickle.loads(pickle.dumps(S)), copy.copy(S), copy.deepcopy(S)):
         assert np.array_equal(T.matrix, S.matrix) and np.array_equal(T.rows, rows) and T.flops == S.flops
         assert (T.symbolic is S.symbolic) or T.symbolic.boundary == 350
-        T.refactor(4 * A)                                   # whose square roots round as those of A
+        T.refactor(4 * A)                                   # square roots round as those of A
         assert np.array_equal(T.matrix, 4 * S.matrix)
     assert np.array_equal(S.matrix, ms.schur_complement(A, rows).matrix)
 
@@ -324,25 +324,25 @@ def test_a_refactorization_excludes_other_calls():
     S = ms.schur_complement(A, [0, 10])
     uses = (lambda: S.matrix, lambda: S.reduce(np.ones(900)), lambda: S.expand(np.ones(900), [0, 0]), lambda: S.refactor(A), lambda: pickle.dumps(S))
     for use in uses:
-        with pytest.raises(FactorInUseError), ms.showing_progress(lambda *told, use=use: use()):
+        with pytest.raises(FactorInUseError), ms.showing_progress(lambda *args, use=use: use()):
             S.refactor(A)
-    with pytest.raises(FactorInUseError), ms.showing_progress(lambda *told: S.refactor(A)):
+    with pytest.raises(FactorInUseError), ms.showing_progress(lambda *args: S.refactor(A)):
         S.reduce(np.ones(900))
     check(S, A, [0, 10])
 
 
 def test_an_exception_of_progress_ends_the_work():
-    A, told = ms.datasets.grid2d(300, 300, boundary="dirichlet"), []
+    A, phases = ms.datasets.grid2d(300, 300, boundary="dirichlet"), []
     S = ms.schur_complement(A, range(0, 90000, 100), threads=2)
     before = S.matrix
 
     def stop(phase, done, total):
-        told.append(phase)
+        phases.append(phase)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), ms.showing_progress(stop):
         S.refactor(2 * A)
-    assert told == ["numeric"] and np.array_equal(S.matrix, before)
+    assert phases == ["numeric"] and np.array_equal(S.matrix, before)
 
 
 def test_report_has_phases_and_sizes():

@@ -1,4 +1,4 @@
-"""A singular Laplacian is told whatever the sign that rounding gives its last pivot."""
+"""Singular Laplacians are detected for either sign that rounding gives the last pivot."""
 
 import warnings
 
@@ -21,35 +21,35 @@ LAPLACIANS = {
 @pytest.mark.parametrize("ordering", ["auto", "nd", "rcm", "natural"])
 def test_laplacian(kind, ordering):
     for L in LAPLACIANS[kind]:
-        with pytest.raises(ms.NotPositiveDefiniteError, match="pin=True") as told:
+        with pytest.raises(ms.NotPositiveDefiniteError, match="pin=True") as caught:
             ms.cholesky(L, ordering, device="cpu")
-        assert 0 <= told.value.column < L.shape[0]
+        assert 0 <= caught.value.column < L.shape[0]
 
 
 def test_a_negated_laplacian_is_detected_by_its_sign():
-    """libigl's cotmatrix: neither pins nor fixed rows help, -L does."""
+    """libigl's cotmatrix: only -L has a factor, with or without pins and fixed rows."""
     for L in (ms.cotan_laplacian(ms.datasets.icosphere(2)), ms.datasets.grid2d(9, 9)):
         for given in ({}, {"pin": True}, {"fixed": [0, 7]}):
-            with pytest.raises(ms.NotPositiveDefiniteError, match="diagonal entry is negative.*factor -A") as told:
+            with pytest.raises(ms.NotPositiveDefiniteError, match="diagonal entry is negative.*factor -A") as caught:
                 ms.cholesky(-L, device="cpu", **given)
-            assert "pin=True" not in str(told.value) and 0 <= told.value.column < L.shape[0]
+            assert "pin=True" not in str(caught.value) and 0 <= caught.value.column < L.shape[0]
         with pytest.raises(ms.NotLaplacianError, match="use -L"):
             ms.parac(-L)
 
 
 @pytest.mark.parametrize("precision", ["double", "single", "mixed"])
 def test_one_component_of_two(precision):
-    """The column named lies in the component at fault, also behind rows that are fixed."""
+    """The named column is in the singular component, also after fixed rows."""
     L = ms.datasets.grid2d(9, 9)
     both = sp.block_diag([L, L]).tocsr()
     for half in (0, 1):
         regular = both + sp.diags_array(np.repeat([half, 1 - half], 81) * 0.1)
-        with pytest.raises(ms.NotPositiveDefiniteError) as told:
+        with pytest.raises(ms.NotPositiveDefiniteError) as caught:
             ms.cholesky(regular, precision=precision, device="cpu")
-        assert told.value.column // 81 == half
-        with pytest.raises(ms.NotPositiveDefiniteError) as told:
+        assert caught.value.column // 81 == half
+        with pytest.raises(ms.NotPositiveDefiniteError) as caught:
             ms.cholesky(both, fixed=[5 + 81 * (1 - half)], precision=precision, device="cpu")
-        assert told.value.column // 81 == half
+        assert caught.value.column // 81 == half
     assert ms.cholesky(both, fixed=[5, 90], precision=precision, device="cpu").solve(np.ones(162)).min() >= 0
 
 
@@ -63,7 +63,7 @@ def test_a_refactorization_keeps_the_earlier_factor():
 
 
 def test_a_small_mass_is_enough():
-    """What is far from constant rows is left alone: one shift of 1e-12, one fixed row, one row that does not sum to 0."""
+    """Regular matrices are accepted: a shift of 1e-12, one fixed row, one row with a nonzero sum."""
     L = ms.datasets.grid2d(20, 20).tocsr()
     b = L @ np.arange(400.0)
     for A in (L + 1e-12 * sp.eye_array(400), L + sp.csr_array(([1e-8], ([7], [7])), shape=(400, 400))):
@@ -79,23 +79,24 @@ def test_the_message_of_empty_rows():
 
 
 def test_other_matrices_are_not_called_laplacians():
-    """Where rows do not sum to 0 neither pins nor fixed rows help: a Hessian is indefinite, a body turns. Rounded weights still may be
-    those of a Laplacian, and other components do not matter."""
+    """Without zero row sums neither pins nor fixed rows help: an indefinite Hessian, a body that rotates.
+
+    Rounded weights may still be those of a Laplacian. Other components do not matter."""
     L = ms.datasets.grid2d(20, 20)
     hessian = L + sp.diags_array(np.random.default_rng(0).uniform(-3, 1, 400))
     K, joints = truss(5)
     for A, fixed in ((hessian, None), (sp.block_diag([L + sp.eye_array(400), hessian]), None), (K - 1e-3 * sp.eye_array(50), [0, 1])):
-        with pytest.raises(ms.NotPositiveDefiniteError, match="identity, added to A, makes it definite") as told:
+        with pytest.raises(ms.NotPositiveDefiniteError, match="identity, added to A, makes it definite") as caught:
             ms.cholesky(A, fixed=fixed, device="cpu")
-        assert "Laplacian" not in str(told.value) and "ildl" in str(told.value)
+        assert "Laplacian" not in str(caught.value) and "ildl" in str(caught.value)
     rounded = sp.block_diag([hessian + 4 * sp.eye_array(400), L - 1e-9 * sp.eye_array(400)])
-    with pytest.raises(ms.NotPositiveDefiniteError, match="may be a Laplacian.*fixed=") as told:
+    with pytest.raises(ms.NotPositiveDefiniteError, match="may be a Laplacian.*fixed=") as caught:
         ms.cholesky(rounded, device="cpu")
-    assert told.value.column >= 400
+    assert caught.value.column >= 400
 
 
 def test_the_checked_row_changes_with_the_values():
-    """Fixed rows leave most rows with sum 0. The watched row moves to a row with another sum, and the next matrix is read again."""
+    """With fixed rows most row sums are 0. The checked row becomes one with another sum, and the next matrix is read again."""
     from meshsolve.factor.cholesky.singular import ConstantNullSpace
     from meshsolve.sparse.places import HOST
 
@@ -114,13 +115,13 @@ def test_the_checked_row_changes_with_the_values():
 
 def test_a_pinned_matrix_is_not_advised_to_be_pinned():
     W = np.array([[0.0, 1e-30, 0.0], [1e-30, 0.0, 1.0], [0.0, 1.0, 0.0]])
-    with pytest.raises(ms.NotPositiveDefiniteError, match="vanish in rounding") as told:
+    with pytest.raises(ms.NotPositiveDefiniteError, match="vanish in rounding") as caught:
         ms.cholesky(np.diag(W.sum(axis=1)) - W, pin=True, device="cpu")
-    assert told.value.column in (1, 2)
+    assert caught.value.column in (1, 2)
 
 
 def cut(seed, joint=0.0, n=12):
-    """(A, B): a Laplacian, and one of other weights in its pattern whose two halves ``joint`` alone joins, beside weights near 1."""
+    """(A, B): a Laplacian with weights near 1, and one on its pattern whose two halves are joined by weights near ``joint``."""
     rng = np.random.default_rng(seed)
     W = np.triu(rng.uniform(0.2, 2, (n, n)) * (rng.random((n, n)) < 0.4), 1) + np.diag(np.ones(n - 1), 1)
     V = W * rng.uniform(0.5, 1.5, W.shape)
@@ -133,7 +134,7 @@ def cut(seed, joint=0.0, n=12):
 @pytest.mark.parametrize("precision", ["double", "single", "mixed"])
 @pytest.mark.parametrize("joint", [0.0, 1e-25])
 def test_components_of_the_values_but_not_of_the_pattern(joint, precision):
-    """Rounding gives the last pivot of the second half either sign: both are refused, and the earlier factor stays."""
+    """The last pivot of the second half has either sign by rounding. Both are refused, and the earlier factor stays."""
     mass, b = sp.diags_array(np.repeat([1.0, 0.0], 6)), np.arange(12) - 5.5
     for seed in range(30):
         A, B = cut(seed, joint)
@@ -145,16 +146,16 @@ def test_components_of_the_values_but_not_of_the_pattern(joint, precision):
         for kind, make in factors.items():
             F = make()
             x = F.solve(b)
-            with pytest.raises(ms.NotPositiveDefiniteError, match="more components" if kind == "pin" else "sums to 0") as told:
+            with pytest.raises(ms.NotPositiveDefiniteError, match="more components" if kind == "pin" else "sums to 0") as caught:
                 F.refactor(B + mass if kind == "mass" else B)
-            assert told.value.column >= 6 or kind == "pin"
+            assert caught.value.column >= 6 or kind == "pin"
             assert np.array_equal(F.solve(b), x)
         with pytest.raises(ms.NotPositiveDefiniteError, match="sums to 0"):
             ms.cholesky(B, fixed=[0], precision=precision, device="cpu")
 
 
 def test_components_joined_by_weak_weights_are_accepted():
-    """Rows of any size: what is small beside one row alone is no cut."""
+    """An entry that is small relative to one of its two rows only still joins them."""
     for joint in (1e-3, 1e-9):
         for seed in range(10):
             A, B = cut(seed, joint)
@@ -171,7 +172,7 @@ def test_components_joined_by_weak_weights_are_accepted():
 @pytest.mark.filterwarnings("ignore::meshsolve.ConvergenceWarning")
 @pytest.mark.parametrize("m", [5, 12, 20, 31])
 def test_an_elastic_body_without_supports(m):
-    """Its rows sum to 0, but it takes rotations to 0 as well, so one pin is not enough, which rounding may hide."""
+    """Its rows sum to 0, but rotations are in the null space as well. One pin is not enough, which rounding may hide."""
     K, joints = truss(m)
     sheared = np.stack([0 * joints[:, 0], (joints[:, 0] == m - 1) * 1.0], 1).ravel()
     x, info = ms.solve(K, sheared)
@@ -179,12 +180,12 @@ def test_an_elastic_body_without_supports(m):
     pulled = np.stack([(joints[:, 0] == m - 1) * 1.0 - (joints[:, 0] == 0), 0 * joints[:, 0]], 1).ravel()
     x, info = ms.solve(K, pulled)
     assert info.converged and np.linalg.norm(pulled - K @ x) <= 1e-10 * np.linalg.norm(pulled)
-    how = told_by(lambda: ms.cholesky(K, pin=True))
+    how = message_of(lambda: ms.cholesky(K, pin=True))
     assert "positive by rounding" in how or ("rotations" in how and "use pin" not in how)
 
 
-def told_by(make):
-    """The text of the error or of the warning by which a singular matrix is told; rounding decides which."""
+def message_of(make):
+    """The text of the error or of the warning for a singular matrix; rounding decides which."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -195,11 +196,11 @@ def told_by(make):
 
 
 def test_a_numerically_singular_matrix_is_detected():
-    """Whatever it takes to 0: here a Laplacian that is scaled from both sides."""
+    """For any null vector: a Laplacian scaled from both sides."""
     ways = set()
     for seed in range(20):
         S = sp.diags_array(np.exp(np.random.default_rng(seed).standard_normal(400)))
         A = sp.csr_array(S @ ms.datasets.grid2d(20, 20) @ S)
-        ways.add("positive by rounding" in told_by(lambda A=A: ms.cholesky(A, device="cpu")))
+        ways.add("positive by rounding" in message_of(lambda A=A: ms.cholesky(A, device="cpu")))
         assert ms.cholesky(A + 1e-9 * sp.diags_array(A.diagonal()), device="cpu").trial < 1e-3
     assert ways == {False, True}

@@ -1,4 +1,4 @@
-"""What a numeric phase is foreseen to take beside the factor, for any number of threads."""
+"""Estimated workspace of a numeric phase in addition to the factor, for any number of threads."""
 
 import numpy as np
 import pytest
@@ -8,21 +8,21 @@ import meshsolve as ms
 from meshsolve.factor.fronts import assembly_tree
 
 
-def foreseen(L, threads):
-    """Bytes beside the panels, from minimum degree's tree."""
+def workspace(L, threads):
+    """Bytes in addition to the panels, on the tree of minimum degree."""
     return 8 * assembly_tree(ms.analyze(L, ordering="amd"), 1).work_scalars(threads)
 
 
 def test_update_matrices_between_tasks_are_freed_in_turn():
-    """A graph with hubs has a long way of large fronts to the root: all at once they would be a hundred times as much."""
+    """Dense rows give a long path of large fronts: their update matrices together would take a hundred times as much."""
     L = ms.datasets.preferential(6000, 3)
-    one, two, many = (foreseen(L, threads) for threads in (1, 2, 16))
+    one, two, many = (workspace(L, threads) for threads in (1, 2, 16))
     assert one < two < 4 * one and two < many < 16 * one
 
 
 @pytest.mark.parametrize("seen", [3, 12])
 def test_leaves_do_not_wait_for_the_end_of_a_chain(seen):
-    """Points and the cameras that see them (bundle adjustment): cameras have few points each, or so many that their rows are dense."""
+    """Bundle adjustment: cameras with few points each, or with so many that their rows are dense."""
     rng = np.random.default_rng(0)
     cameras, points = (400, 4000) if seen == 3 else (60, 4000)
     camera = np.sort((rng.integers(0, cameras, points)[:, None] + np.arange(seen)) % cameras, axis=1)
@@ -30,6 +30,6 @@ def test_leaves_do_not_wait_for_the_end_of_a_chain(seen):
     J = sp.hstack([sp.kron(J, np.ones((1, 6))), sp.eye_array(points)])
     A = J.T @ J
     every_leaf = points * (6 * seen) ** 2 / 2
-    assert foreseen(A, 1) < 8 * (0.6 * every_leaf + A.nnz)
+    assert workspace(A, 1) < 8 * (0.6 * every_leaf + A.nnz)
     F = ms.cholesky(A + sp.eye_array(A.shape[0]), ordering="amd")
     assert np.abs(A @ F.solve(A.sum(axis=1)) + F.solve(A.sum(axis=1)) - A.sum(axis=1)).max() < 1e-9

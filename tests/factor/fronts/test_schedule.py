@@ -1,4 +1,4 @@
-"""Which fronts run together on several threads: each of them once, whatever the tree, and results as on one thread, bit for bit."""
+"""The schedule of fronts on several threads: each front once on any tree, and results bit for bit as on one thread."""
 
 import numpy as np
 import pytest
@@ -12,8 +12,9 @@ from meshsolve.factor.fronts import assembly_tree
 
 
 def tree_of_blocks(seed, sizes=(1, 3, 10, 40, 150), depth=3):
-    """A symmetric positive definite matrix of dense blocks, postordered, each joined to some rows of its parent's: light and heavy
-    fronts side by side, leaves among them, as no mesh has them."""
+    """A postordered symmetric positive definite matrix of dense blocks, each joined to some rows of its parent block.
+
+    Unlike in a mesh, siblings are light and heavy fronts of any depth."""
     rng = np.random.default_rng(seed)
     block, parent = [], []
 
@@ -38,7 +39,7 @@ def tree_of_blocks(seed, sizes=(1, 3, 10, 40, 150), depth=3):
 
 
 def check_schedule(A, threads, use):
-    """Tasks follow each other and leave out the fronts that all threads share; a front in no subtree is a task of its own."""
+    """Tasks are consecutive and exclude the fronts that all threads share. A front in no subtree is a task of its own."""
     sym = ms.analyze(A, ordering="natural", device="cpu")
     tasks, top, last = assembly_tree(sym, 1).tasks(threads, use)
     fronts = [s for begin, end in tasks for s in range(begin, end)]
@@ -76,7 +77,7 @@ FACTORS = {
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), threads=st.sampled_from([2, 4, 16]))
 def test_solutions_do_not_depend_on_threads(kind, seed, threads):
-    """Backward, a front that ran twice would take its rows off twice."""
+    """A front solved twice would subtract its rows twice."""
     A = tree_of_blocks(seed)
     b = np.random.default_rng(seed).standard_normal((A.shape[0], 4))
     one, many = FACTORS[kind](A, 1), FACTORS[kind](A, threads)
@@ -96,7 +97,7 @@ def test_inverses_do_not_depend_on_threads(seed, threads):
 @pytest.mark.slow
 @pytest.mark.parametrize("ordering", ["natural", "nd"])
 def test_large_dense_blocks_among_meshes(ordering):
-    """A front of more than a thousand columns is in no small subtree of a solve."""
+    """A front of more than a thousand columns is outside the small subtrees of a solve."""
     dense = spd(sp.csr_array(np.ones((1700, 1700))))
     A = between_light_ones(dense[:1500, :1500], spd(grid(30, 30)))
     b = np.random.default_rng(0).standard_normal((A.shape[0], 3))

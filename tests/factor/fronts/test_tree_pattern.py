@@ -1,4 +1,4 @@
-"""The analysed pattern as the assembly tree holds it: its indices made again, later matrices told from it, nothing of the caller's."""
+"""The analyzed pattern in the assembly tree: recomputed indices, comparison with later matrices, no array of the caller."""
 
 import copy
 import gc
@@ -31,14 +31,14 @@ def with_diagonal(A, kind, seed=0):
 
 
 def ring(n, step):
-    """Each row has its neighbours `step` before and after it: the same row pointers for any step."""
+    """A ring with edges of length `step`: any step gives the same row pointers."""
     node = np.arange(n)
     A = sp.coo_array((np.full(n, -1.0), (node, (node + step) % n)), shape=(n, n))
     return sp.csr_array(A + A.T + sp.diags_array(np.full(n, 3.0)))
 
 
 def made(F):
-    """Whether the indices of a factor's pattern have been made."""
+    """True if the indices of a factor's pattern have been recomputed."""
     return "indices" in vars(F.symbolic.matrix_pattern)
 
 
@@ -87,7 +87,7 @@ def test_every_swap_of_two_indices_changes_the_fingerprint():
 @pytest.mark.native
 @pytest.mark.parametrize("size", range(12))
 def test_every_index_counts(size):
-    lists = [np.zeros(size, np.int32), np.zeros(size + 1, np.int32)]       # as many zeros are not one more
+    lists = [np.zeros(size, np.int32), np.zeros(size + 1, np.int32)]       # different numbers of zeros
     for at in range(size):
         for value in (1, 2, 2**31 - 2):
             lists.append(np.zeros(size, np.int32))
@@ -138,7 +138,7 @@ def test_a_subset_of_the_analyzed_pattern():
 
 
 def with_less(A):
-    """Without the last entry of the upper triangle."""
+    """The upper triangle without its last entry."""
     A = sp.triu(A, 1).tocoo()
     return sp.coo_array((A.data[:-1], (A.row[:-1], A.col[:-1])), shape=A.shape)
 
@@ -192,17 +192,17 @@ def test_no_array_of_the_caller_is_held(pointers, precision):
 def test_copies_have_the_same_pattern(again, precision):
     A, b = spd(grid(13, 9)), np.ones(117)
     F = ms.cholesky(A, precision=precision, device="cpu")
-    twin = again(F)
-    P = twin.symbolic.matrix_pattern
+    copied = again(F)
+    P = copied.symbolic.matrix_pattern
     assert isinstance(P, TreePattern) and np.array_equal(P.indices, as_csr(A).indices)
-    assert np.array_equal(twin.solve(b), F.solve(b)) and np.array_equal(twin.refactor(A).solve(b), F.solve(b))
+    assert np.array_equal(copied.solve(b), F.solve(b)) and np.array_equal(copied.refactor(A).solve(b), F.solve(b))
     less = spd(with_less(grid(13, 9)))
-    assert backward_error(less, twin.refactor(less).solve(b), b) < 1e-14
+    assert backward_error(less, copied.refactor(less).solve(b), b) < 1e-14
 
 
 def test_a_pickled_analysis_factors():
     A = spd(grid(13, 9))
     sym = ms.analyze(A, device="cpu")
-    twin = pickle.loads(pickle.dumps(sym))
-    assert all(map(np.array_equal, twin.pattern(), sym.pattern()))
-    assert np.array_equal(twin.factor(A, device="cpu").L.data, sym.factor(A, device="cpu").L.data)
+    copied = pickle.loads(pickle.dumps(sym))
+    assert all(map(np.array_equal, copied.pattern(), sym.pattern()))
+    assert np.array_equal(copied.factor(A, device="cpu").L.data, sym.factor(A, device="cpu").L.data)

@@ -1,4 +1,4 @@
-"""Update matrices that are stored in several tiles of columns: what children hand to fronts whose rows they meet anywhere."""
+"""Update matrices stored in several tiles of columns, whose rows are anywhere in the front of the parent."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ N = GRID.shape[0]
 
 
 def cliques(sizes, seed):
-    """A definite matrix of cliques that share some rows of a large one, in random places."""
+    """A definite matrix of cliques, each sharing some random rows with a large one."""
     rng = np.random.default_rng(seed)
     n = sum(sizes)
     A = np.zeros((n, n))

@@ -23,7 +23,7 @@ def permuted(A, K):
 
 
 def levels(pattern, limit):
-    """Positions (i, j), i < j, of an incomplete factor of that level, by the definition."""
+    """Positions (i, j), i < j, of an incomplete factor of level `limit`, by the definition."""
     n = pattern.shape[0]
     level = np.where(pattern, 0, 10**9)
     for k in range(n):
@@ -40,7 +40,7 @@ def test_without_dropping_it_is_complete(name, pivoting, tile_size, blocking):
     A = REGULAR[name]
     K = ms.ildl(A, fill_level=10**6, droptol=0, pivoting=pivoting, tile_size=tile_size, blocking=blocking)
     assert not K.is_complete and K.nnz == K.L.nnz
-    if K.report.facts["perturbed"] == 0:                      # no pivot test reaches beyond its tile
+    if K.report.facts["perturbed"] == 0:                      # pivot tests see their own tile alone
         assert abs(K.L @ K.D @ K.L.T - permuted(A, K)).max() <= 1e-7 * max(1, abs(K.L).max()) ** 2
         b = A @ np.ones(A.shape[0])
         assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-6 * np.linalg.norm(b) * max(1, abs(K.L).max())
@@ -81,7 +81,7 @@ def test_dropping_is_relative_to_the_row():
     for k in range(columns.shape[1]):
         values = abs(columns.data[columns.indptr[k]:columns.indptr[k + 1]])
         outside = values[values < 1]
-        assert outside.size == 0 or outside.min() >= 0.04 * 0.05       # of a norm of at least 1; rows of a tile's own part stay
+        assert outside.size == 0 or outside.min() >= 0.04 * 0.05       # norm >= 1; entries inside a tile are kept
 
 
 def test_budgets_bound_fill_and_pass_on_their_rest():
@@ -91,8 +91,10 @@ def test_budgets_bound_fill_and_pass_on_their_rest():
 
 
 def dropped(S, droptol, budget):
-    """L of the symmetric array S, row after row by the definition: what is small beside its row goes, then what is smallest beyond
-    the row's budget and what earlier rows have left of theirs."""
+    """L of the symmetric array S, row by row by the definition.
+
+    Entries small relative to their row are dropped, then the smallest beyond the row's budget and the unused budgets of
+    earlier rows."""
     n, spare = len(S), 0
     U, d = np.zeros((n, n)), np.zeros(n)
     for k in range(n):
@@ -188,7 +190,7 @@ def test_the_same_bits_on_any_number_of_threads(tile_size):
 
 
 def test_unused_budgets_do_not_depend_on_threads():
-    """Of a banded matrix: hundreds of levels, most of them of a few tiles."""
+    """A banded matrix has hundreds of levels, most of them with a few tiles."""
     A = ms.datasets.kkt(6000, 2500, seed=4, kind="banded")
     free = ms.ildl(A, fill_level=3, droptol=0, threads=1)
     one, two, many = (ms.ildl(A, fill_level=3, droptol=0, max_fill=0.5, threads=threads) for threads in (1, 2, 7))
@@ -205,17 +207,17 @@ def test_it_is_chosen_if_the_complete_factor_is_large():
 
 
 def test_a_far_too_large_complete_factor_is_not_ordered(monkeypatch):
-    """Random graphs have no small separators: breadth-first searches tell. The count of a complete factor confirms it."""
+    """Random graphs have no small separators, which breadth-first searches detect. The size of a complete factor confirms it."""
     from meshsolve.factor import ildl
 
     A = ms.datasets.kkt(35000, 15000, seed=2)
-    foreseen = ms.ildl(A).report.facts
-    assert foreseen["mode"] == "incomplete"
+    estimated = ms.ildl(A).report.facts
+    assert estimated["mode"] == "incomplete"
     monkeypatch.setattr(ildl, "_is_far_too_large", lambda M, report: False)
     counted = ms.ildl(A)
     assert not counted.is_complete
-    assert foreseen["complete_nnz"] <= counted.report.facts["complete_nnz"]
-    assert foreseen["complete_flops"] <= counted.report.facts["complete_flops"]
+    assert estimated["complete_nnz"] <= counted.report.facts["complete_nnz"]
+    assert estimated["complete_flops"] <= counted.report.facts["complete_flops"]
 
 
 def test_refactor_and_single_precision():
@@ -242,17 +244,17 @@ A, B = (sp.csr_array(A - shift * sp.eye_array(A.shape[0])) for shift in (2, 1))
 b = np.ones(A.shape[0])
 make = lambda matrix: ms.ildl(matrix, fill_level=3, droptol=0, threads=2)
 F, before, after = make(A), make(A), make(A).refactor(B)
-k, told = 0, True
-while told:
+k, denied = 0, True
+while denied:
     starve(4096, 2**40, k)
     expected = before
     try:
         F.refactor(B)
-        expected = after                                     # a sort does without the room that it was refused
+        expected = after                                     # a sort works without its workspace
     except ms.OutOfMemoryError:
         pass
     feed()
-    told = refused()
+    denied = refused()
     assert same(F, expected), k
     F.refactor(A)
     k += 1
@@ -262,7 +264,7 @@ print(k)
 
 @starved.available
 def test_a_refactorization_without_memory_keeps_the_factor():
-    """Whichever block is refused: pivots, L and inertia all stay those of the earlier factor."""
+    """For each refused allocation, pivots, L and inertia stay those of the earlier factor."""
     assert int(starved.python(REFUSED)) > 10
 
 
@@ -278,7 +280,7 @@ def test_symmetric_operator():
                          ids=["complete", "pairs", "tiles", "similar rows"])
 @pytest.mark.parametrize("kind", ["array", "Ordering"])
 def test_a_given_ordering_of_the_rows(options, kind):
-    """Which rows are pairs is found inside: what a user can give is an order of the rows of A."""
+    """Pairs are found inside the factorization. The caller gives an order of the rows of A."""
     A = ms.datasets.kkt(200, 80)
     perm = np.random.default_rng(0).permutation(280)
     K = ms.ildl(A, ordering=perm if kind == "array" else ms.order.amd(A), **options)

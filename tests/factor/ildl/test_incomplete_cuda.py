@@ -1,4 +1,4 @@
-"""The incomplete factor of the GPU beside the CPU's: the same to the bit; on the kernel harness, and on a GPU with -m gpu."""
+"""The incomplete factor of the GPU is bit for bit that of the CPU; on the kernel harness, and on a GPU with -m gpu."""
 
 import warnings
 
@@ -20,11 +20,11 @@ KKT = ms.datasets.kkt(350, 150, seed=2)
 
 
 def check(A, **options):
-    """The factor of both devices, and what they do to right-hand sides; returns the device's."""
+    """Compare the factors of both devices and their solves; return that of the GPU."""
     tiles = "subtree" if options.get("tile_size", 2) > 2 else "none"
     K, G = (ms.ildl(A, device=place, **{"fill_level": 2, "blocking": tiles} | options) for place in ("cpu", "cuda"))
     same(K, G)
-    growth = max(1e8 if K.report.facts["perturbed"] else 1, abs(K.L.data).max())        # small pivots carry rounding that far
+    growth = max(1e8 if K.report.facts["perturbed"] else 1, abs(K.L.data).max())        # small pivots amplify rounding
     for shape in ((), (3,)):
         b = np.random.default_rng(0).standard_normal((A.shape[0], *shape))
         x, y = K @ b, G @ b
@@ -62,14 +62,14 @@ def test_levels_and_dropping(cuda_path, fill_level, droptol):
 @pytest.mark.parametrize("max_fill", [0.05, 0.3, 0.6, 1e300, None])
 @pytest.mark.parametrize("tile_size", [2, 16])
 def test_budgets_are_passed_on_as_on_the_cpu(cuda_path, tile_size, max_fill):
-    """Depths of more rows than a block has threads; so tight that rows lose all, some, or none of their columns."""
+    """Depths with more rows than a thread block has threads. Rows lose all, some, or none of their columns."""
     G = check(KKT, fill_level=6, droptol=1e-6, tile_size=tile_size, max_fill=max_fill)
     free = ms.ildl(KKT, fill_level=6, droptol=1e-6, tile_size=tile_size, max_fill=None)
     assert G.nnz < free.nnz if max_fill and max_fill < 0.5 else G.nnz <= free.nnz
 
 
 def test_equal_columns_at_the_edge_of_a_budget(cuda_path):
-    """A matrix of ones: which of the equal columns stay is decided by their numbers."""
+    """A matrix of ones: column numbers decide which of the equal entries are kept."""
     A = sp.csr_array(np.ones((40, 40)) + 50 * np.eye(40))
     for max_fill in (0.1, 0.45):
         check(A, fill_level=40, droptol=0.0, max_fill=max_fill, tile_size=4)
@@ -77,7 +77,7 @@ def test_equal_columns_at_the_edge_of_a_budget(cuda_path):
 
 @pytest.mark.slow
 def test_long_rows(cuda_path, monkeypatch):
-    """More tiles in a row than there is room for in shared memory, and a row longer than a block."""
+    """More tiles in a row than shared memory holds, and a row longer than a thread block."""
     n = 150
     arrow = sp.lil_array((n, n))
     arrow.setdiag(np.where(np.arange(n) % 3, 2.0, -1.0))
@@ -137,7 +137,7 @@ def cuda_path():
 
 
 def test_full_pools_grow(cuda_path, monkeypatch):
-    """With next to no room at first, names, values and workspace are met full, at several depths."""
+    """With very small initial sizes, names, values and workspace overflow at several depths."""
     met = []
 
     def little(self):
@@ -148,9 +148,9 @@ def test_full_pools_grow(cuda_path, monkeypatch):
     original = cuda.Rows._go_on
 
     def go_on(self, state, *others):
-        rooms = sizes(self)
+        before = sizes(self)
         again = original(self, state, *others)
-        met.append(sizes(self) > rooms)
+        met.append(sizes(self) > before)
         return again
 
     def sizes(rows):
@@ -206,7 +206,7 @@ def test_a_refactorization_reuses_the_workspace(cuda_path, monkeypatch):
 
 @pytest.mark.parametrize("together", [1, 32, 2048])
 def test_any_schedule_of_the_sweeps(cuda_path, monkeypatch, together):
-    """Depths of more than one tile apart, some of them in runs, all in one run of a single block."""
+    """Each depth by itself, some depths in runs, or all in one run of a single thread block."""
     monkeypatch.setattr(inverse_cuda, "BLOCK", together)
     G = check(ms.datasets.kkt(350, 150, seed=1))
     runs = G._core._numeric.inverse.schedule.runs
@@ -214,7 +214,7 @@ def test_any_schedule_of_the_sweeps(cuda_path, monkeypatch, together):
 
 
 def with_dense_rows(n, *lengths):
-    """An indefinite path whose last rows have entries in so many of the first columns."""
+    """An indefinite path whose last rows have entries in the given numbers of first columns."""
     A = sp.lil_array(sp.diags_array([np.where(np.arange(n) % 3, 4.0, -4.0), np.ones(n - 1), np.ones(n - 1)], offsets=[0, -1, 1]))
     for row, length in enumerate(lengths, n - len(lengths)):
         A[row, :length] = A[:length, row] = np.linspace(0.1, 1, length)
@@ -225,7 +225,7 @@ def with_dense_rows(n, *lengths):
     (300, (), 1), (300, (60,), 2), pytest.param(600, (500, 90), 16, marks=pytest.mark.slow),
     pytest.param(2500, (2400, 300, 200), 32, marks=pytest.mark.slow)])
 def test_long_rows_get_more_threads(cuda_path, n, lengths, threads):
-    """... of their own depths, up to a warp, and beyond 1024 entries a block: a thread or two added up a dense row."""
+    """Groups of threads fit the rows of their depth: up to a warp, and a thread block from 1024 entries on."""
     G = check(with_dense_rows(n, *lengths), ordering="natural", pairs=False, fill_level=0, droptol=0.0)
     lanes = G._core._numeric.inverse._lanes_by_row
     assert lanes.max() == threads and lanes[:-4].max() == G._core._numeric.inverse.schedule.lanes < max(threads, 2)
@@ -250,7 +250,7 @@ def test_a_stall_is_reported_and_leaves_no_trace(cuda_path):
     assert np.array_equal(G @ b, x)
 
 
-# ---- the face ---------------------------------------------------------------------------------------------------------------
+# ---- interface ---------------------------------------------------------------------------------------------------------------
 
 
 def test_an_interrupt_between_the_sweeps_leaves_no_trace(cuda_path, monkeypatch):

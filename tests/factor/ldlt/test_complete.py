@@ -1,4 +1,4 @@
-"""The complete factor: what L, D, perm and scale say, inertia, solves, delayed pivots, refactorization."""
+"""The complete factor: L, D, perm and scale, inertia, solves, delayed pivots, refactorization."""
 
 import copy
 import pickle
@@ -53,7 +53,7 @@ def test_solves_and_inertia(name):
 
 
 def decades(seed=4):
-    """Constraints of many sizes: a stable factor of the scaled matrix leaves 1e-6 of the rows that it made small."""
+    """Constraints of many sizes: rows made small by the scaling have residuals of 1e-6 even with a stable factor."""
     rng, mesh = np.random.default_rng(seed), ms.datasets.icosphere(3)
     n, m = len(mesh.vertices), 200
     C = sp.csr_array((rng.standard_normal(5 * m), (np.repeat(np.arange(m), 5), rng.integers(0, n, 5 * m))), shape=(m, n))
@@ -127,7 +127,7 @@ def test_determinant_of_singular_and_incomplete_factors():
 @pytest.mark.parametrize("name", REGULAR)
 def test_condition(name):
     K, exact = ms.ildl(REGULAR[name], fill_level=None), 1 / np.linalg.cond(REGULAR[name].toarray(), 1)
-    assert K.rcond() == 0 if K.inertia[2] else exact <= 1.001 * K.rcond() <= 3.1 * exact      # the norm of the inverse is estimated from below
+    assert K.rcond() == 0 if K.inertia[2] else exact <= 1.001 * K.rcond() <= 3.1 * exact      # rcond is an upper bound
 
 
 def test_condition_of_singular_and_incomplete_factors():
@@ -166,7 +166,7 @@ def test_consistent_singular_systems_are_solved():
 
 @pytest.mark.parametrize("dtype, scale", [(np.float64, 1.0), (np.float64, 1e30), (np.float32, 1.0)])
 def test_b_outside_the_range_gives_a_warning(dtype, scale):
-    """eigsh(L, sigma=0, OPinv=K) had wrong eigenvalues without a word."""
+    """Without the warning eigsh(L, sigma=0, OPinv=K) has wrong eigenvalues silently."""
     A = scale * rank_deficient()
     K = ms.ildl(A, fill_level=None, dtype=dtype)
     inside, outside = A @ np.arange(33.0), np.arange(33.0)
@@ -175,12 +175,11 @@ def test_b_outside_the_range_gives_a_warning(dtype, scale):
     for apply in (K.solve, K.matvec, lambda b: K @ b, lambda b: K.solve(np.column_stack([inside, b]))):
         with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
             apply(outside)
-    K.apply_columns(outside[:, None])                        # iterations look at residuals themselves
+    K.apply_columns(outside[:, None])                        # iterations check residuals themselves
 
 
 def test_unmatched_rows_follow_their_neighbors():
-    """Three constraints on every two unknowns. They climbed from front to front, and some that depend on others were taken for
-    pivots, because their neighbours were eliminated with pivots that let rounding grow."""
+    """Three constraints on every two unknowns. They are not delayed to the root, and dependent ones are no pivots."""
     rng = np.random.default_rng(0)
     groups = 10_000
     B = sp.block_diag([sp.coo_array(rng.standard_normal((3, 2))) for _ in range(groups)])
@@ -193,10 +192,10 @@ def test_unmatched_rows_follow_their_neighbors():
     assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-12 * np.linalg.norm(b)
 
 
-@pytest.mark.filterwarnings("ignore:.*not decided", "ignore:.*few rounding errors")      # multiples of constraints are rounded
+@pytest.mark.filterwarnings("ignore:.*not decided", "ignore:.*few rounding errors")      # rounded multiples of constraints
 @pytest.mark.parametrize("n, m, seed", [(1000, 200, 2), (5000, 1000, 1)])
 def test_repeated_constraints(n, m, seed):
-    """The scalings of a matching ran away along rows that it might as well have left out: from 1e-10 to 1e10 at 20,000 unknowns."""
+    """Scalings stay moderate along rows that the matching may leave out; they could range from 1e-10 to 1e10."""
     rng = np.random.default_rng(seed)
     C = sp.csr_array((rng.standard_normal(4 * m), (np.repeat(np.arange(m), 4), rng.integers(0, n, 4 * m))), shape=(m, n))
     R = sp.vstack([C * rng.random() for _ in range(4)])
@@ -213,14 +212,14 @@ def test_repeated_constraints(n, m, seed):
 @pytest.mark.filterwarnings("ignore:.*not decided", "ignore:.*few rounding errors")
 @pytest.mark.parametrize("n, m, seed", [(4000, 400, 5), (15_000, 1500, 4), (15_000, 1500, 8)])
 def test_dependent_constraints(n, m, seed):
-    """Some of the zero pivots were what rounding had left of them: where there are any, pivots are chosen with more care."""
+    """Zero pivots are found exactly: if there are any, pivots are chosen with a larger tolerance."""
     A = dependent(n, m, seed)
     K = ms.ildl(A, fill_level=None)
     assert K.structural_rank == A.shape[0] and K.inertia == (n, m, m // 2)
     b = A @ np.ones(A.shape[0])
     assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-13 * np.linalg.norm(b)
     L = K.L
-    for same in (pickle.loads(pickle.dumps(K)), K.refactor(A)):               # in one go now
+    for same in (pickle.loads(pickle.dumps(K)), K.refactor(A)):               # without a second attempt
         assert same.inertia == (n, m, m // 2) and np.array_equal(same.L.data, L.data)
 
 
@@ -237,7 +236,7 @@ def test_nearly_parallel_dense_constraints(apart, dtype, within):
 
 
 def test_fronts_that_grow_leak_no_memory():
-    """20 more columns a time come to a dense front of 300 rows."""
+    """A dense front of 300 rows receives 20 more delayed columns each time."""
     rng = np.random.default_rng(0)
     D = rng.standard_normal((300, 300))
     C = sp.random_array((400, 300), density=0.05, rng=rng)
@@ -259,12 +258,13 @@ def test_dense_rows_are_scaled_by_their_largest_entries():
     assert largest.min() >= 0.5 and largest.max() <= 2
 
 
-@pytest.mark.filterwarnings("ignore:.*not decided", "ignore:.*few rounding errors")      # sums of constraints are rounded
+@pytest.mark.filterwarnings("ignore:.*not decided", "ignore:.*few rounding errors")      # rounded sums of constraints
 @pytest.mark.parametrize("which", ["ones", "random", "normal"])
 @pytest.mark.parametrize("again", [0, 1, 2])
 def test_constraints_on_all_unknowns(which, again):
-    """Sums of their entries outgrew the pivots, which were handed up by thousands, and the last ones came out of rounding; of these
-    some are zero where constraints are given `again` as sums of others."""
+    """Few columns are delayed, although the entries of constraints add up to more than the pivots.
+
+    `again` constraints are sums of others and give zero pivots."""
     L, rng = ms.datasets.grid2d(70, 70), np.random.default_rng(again)
     C = {"ones": np.cos(np.pi * np.outer(range(4), np.arange(4900) % 70 / 69)), "random": rng.random((4, 4900)),
          "normal": 10 ** rng.uniform(-4, 4, (4, 1)) * rng.standard_normal((4, 4900))}[which]
@@ -278,7 +278,7 @@ def test_constraints_on_all_unknowns(which, again):
 
 
 def test_a_regular_matrix_after_a_singular_one():
-    """It is factored with the care that the first one asked for, here and where the factor is unpickled."""
+    """It is factored with the pivot tolerance level of the first one, also after unpickling."""
     rng = np.random.default_rng(1)
     A = sp.csr_array(dependent(1500, 150, 0) + sp.diags_array(np.r_[np.zeros(1500), np.full(225, -1e-300)]))
     K = ms.ildl(A, fill_level=None)
@@ -289,9 +289,9 @@ def test_a_regular_matrix_after_a_singular_one():
     assert np.array_equal(copied.L.data, K.L.data) and np.array_equal(copied.perm, K.perm)
 
 
-@pytest.mark.parametrize("asked, followed", [([4, 5, 1, 0, 2, 3], [4, 5, 1, 0, 2, 3]),       # the row without a match comes last anyway
-                                             ([4, 3, 1, 0, 2, 5], [4, 1, 0, 3, 2, 5]),       # it waits for row 0, the others stay
-                                             ([2, 3, 0, 1, 4, 5], [2, 0, 3, 1, 4, 5])])      # 2 has a pivot with row 0
+@pytest.mark.parametrize("asked, followed", [([4, 5, 1, 0, 2, 3], [4, 5, 1, 0, 2, 3]),       # the unmatched row is last
+                                             ([4, 3, 1, 0, 2, 5], [4, 1, 0, 3, 2, 5]),       # row 3 moves behind row 0
+                                             ([2, 3, 0, 1, 4, 5], [2, 0, 3, 1, 4, 5])])      # row 2 is paired with row 0
 def test_a_given_order_is_kept_except_for_unmatched_rows(asked, followed):
     """Rows 2 and 3 have an entry in column 0 alone: one of them has no match."""
     A = np.diag([1.0, 2.0, 0.0, 0.0, 3.0, 4.0])
@@ -344,7 +344,7 @@ def test_refactor_chooses_new_pivots():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_column_that_is_not_finite_is_no_zero_pivot(threads):
-    """Values that elimination made not finite, put into the numeric phase: the row is named, the earlier factor stays."""
+    """Values that become NaN or infinite in the elimination: the row is named, and the earlier factor stays."""
     A, cases = spoiled()
     K = ms.ildl(A + sp.eye_array(A.shape[0]), fill_level=None, pairs=False, ordering="natural", threads=threads)
     x = K.solve(np.ones(A.shape[0]))
@@ -364,7 +364,7 @@ def test_scaling_follows_new_values():
 @pytest.mark.parametrize("fill_level", [None, 3])
 @pytest.mark.parametrize("sizes", [np.logspace(-60, 60, 120), np.logspace(9, -9, 120), np.full(120, 1e-100)])
 def test_scaling_is_recomputed_if_row_sizes_change(fill_level, sizes):
-    """In the scaling of the earlier values pivots vanished beside others: three of the inertia, and the solution, were wrong."""
+    """With the scaling of the earlier values some pivots would vanish: a wrong solution, and an inertia off by three."""
     A, b = ms.datasets.kkt(90, 30, seed=2), np.random.default_rng(0).standard_normal(120)
     S = sp.diags_array(sizes)
     earlier, alike = sp.csr_array(S @ A @ S), ms.ildl(A, fill_level=fill_level)
@@ -393,7 +393,7 @@ def test_single_precision_is_a_preconditioner():
 
 @pytest.mark.parametrize("size", [1e-90, 1e-40, 1e40, 1e90])
 def test_single_precision_at_any_scale_of_a_and_b(size):
-    """What a factor in float32 works on is brought near 1: it was infinite, or had lost its digits."""
+    """Values are scaled to about 1 before the conversion to float32: they would overflow or lose digits."""
     A, b = np.array([[2.0, 1.0], [1.0, -1.0]]), np.array([[3.0, 3e-150], [0.0, 0.0]])
     x = ms.ildl(A * size, fill_level=None, dtype=np.float32).solve(b)
     assert np.allclose(x * size, [[1.0, 1e-150], [1.0, 1e-150]], rtol=1e-6, atol=0)
@@ -416,8 +416,9 @@ def test_refactor_reads_the_lower_triangle_alone(fill_level):
 
 
 def test_small_update_matrices_take_little_memory():
-    """A banded matrix passes thousands of them: all together they are half as large as the factor. How many there are at once depends on
-    which thread is slow."""
+    """A banded matrix has thousands of update matrices, together half as large as the factor.
+
+    The number alive at once depends on the relative speed of the threads."""
     A = ms.datasets.kkt(33000, 17000, seed=3, kind="banded")
     one, *twos = (ms.ildl(A, fill_level=None, threads=t) for t in (1, 2, 2, 2))
     assert min(two.report.facts["bytes"] for two in twos) < 1.45 * one.report.facts["bytes"]
@@ -425,11 +426,11 @@ def test_small_update_matrices_take_little_memory():
 
 
 def test_delayed_columns_take_the_memory_of_one_front():
-    """Three quarters of the columns lie in fronts that receive some: none of these has a place of its planned size beside its own."""
+    """Three quarters of the columns are in fronts with delayed columns. These fronts have no second block of planned size."""
     A = ms.datasets.stokes(200)
     K = ms.ildl(A, fill_level=None, threads=1)
     assert K.report.facts["delayed"] > 20_000 and K.report.facts["bytes"] < 2.4 * 8 * K.nnz
-    held = K.refactor(A).report.facts["bytes"]                      # with the values of the matrix before
+    held = K.refactor(A).report.facts["bytes"]                      # includes the values of the previous matrix
     assert K.refactor(A).report.facts["bytes"] == held
 
 
@@ -484,5 +485,5 @@ print("ok")
 
 @starved.available
 def test_a_factor_that_lacked_memory_is_made_later():
-    """The arrays that it got before count for nothing until the last one is there."""
+    """Arrays allocated before a failed allocation are not used as a factor."""
     assert starved.python(REFUSED_ONCE) == "ok\n"

@@ -1,7 +1,7 @@
-"""The complete factor of the GPU beside the CPU's: on the kernel harness, and on a GPU with -m gpu.
+"""The complete factor of the GPU compared with that of the CPU: on the kernel harness, and on a GPU with -m gpu.
 
-On the harness pivots, delayed columns and inertia are those of the CPU, and L and D as far as the order of sums allows. A GPU
-fuses products and sums, so that pivots of nearly equal size may change places there: L D L^T and the inertia are compared.
+On the harness pivots, delayed columns and inertia equal those of the CPU; L and D differ by the order of sums. A GPU
+fuses products and sums, so pivots of nearly equal size may be exchanged: L D L^T and the inertia are compared.
 """
 
 import pickle
@@ -21,7 +21,7 @@ from meshsolve.factor import ildl
 from meshsolve.factor.fronts.cuda import Limits
 from meshsolve.factor.ldlt import fronts_cuda
 
-WAYS = {                                                    # which fronts go where: tiny, small, dense of fronts.LIMITS
+WAYS = {                                                    # limits of tiny, small and dense fronts: fronts.LIMITS
     "shared memory": Limits(512, 6016, 384),
     "blocks only": Limits(0, 6016, 384),
     "tiles": Limits(0, 0, 384),
@@ -39,7 +39,7 @@ def climbing(nx=8, ny=5):
 
 
 def far_partners(half=64):
-    """The same with a dense B, zeros stored: one front, in no 32 columns of which are two that make a pivot."""
+    """The same with a dense B and stored zeros: one front, in which no 32 columns contain both columns of a pivot."""
     n, B = 2 * half, np.random.default_rng(7).standard_normal((half, half))
     values = np.block([[np.zeros((half, half)), B], [B.T, np.zeros((half, half))]])
     return sp.csr_array((values.ravel(), np.tile(np.arange(n), n), n * np.arange(n + 1)), shape=(n, n))
@@ -49,7 +49,7 @@ NATURAL = {"pairs": False, "ordering": "natural"}
 
 
 def check(A, **options):
-    """The factor of both devices and what they do to right-hand sides; returns the device's."""
+    """Compare the factors of both devices and their solves; return that of the GPU."""
     K, G = (ms.ildl(A, fill_level=None, device=place, **options) for place in ("cpu", "cuda"))
     same(K, G, A, 1e-10 if G.storage == np.float64 else 1e-3)
     b = A @ np.random.default_rng(0).standard_normal((A.shape[0], 3))
@@ -107,18 +107,18 @@ def test_columns_are_delayed(gpu, monkeypatch, way):
 
 @pytest.mark.slow
 def test_delayed_columns_of_every_kind_of_front(path, monkeypatch):
-    """Fronts that a warp, a block and tiles take hand columns up to each other, and some of those go on to be handed up again."""
+    """Fronts of all kernels (warp, thread block, tiles) delay columns to each other, and some columns are delayed twice."""
     go(monkeypatch, "all four")
     G = check(climbing(20, 12), **NATURAL)
     native = G._core.native
-    assert G.report.facts["delayed"] > 240                  # more often than there are columns to delay
+    assert G.report.facts["delayed"] > 240                  # some columns are delayed twice
     assert any(plan.batches for plan in native.plans) and any(plan.wide for plan in native.plans) and native.plans[-1].dense
     assert (to_numpy(native._locations)[:, 3] > native.tree.own).sum() > 10
 
 
 @pytest.mark.parametrize("way", ["tiles", "libraries"])
 def test_columns_of_distant_partners(gpu, monkeypatch, way):
-    """Every block of 32 columns fails; then all of them are searched together."""
+    """No block of 32 columns has a pivot, so all columns are searched together."""
     go(monkeypatch, way)
     G = check(far_partners(), **NATURAL)
     progress = to_numpy(G._core.native._progress).reshape(-1, fronts_cuda.PROGRESS)
@@ -126,10 +126,10 @@ def test_columns_of_distant_partners(gpu, monkeypatch, way):
 
 
 def test_pivot_search_after_a_block_of_pivots(gpu, monkeypatch):
-    """Rows of the 32 columns before them have followed already; the exchanges of the blocks that failed are not theirs."""
+    """Rows of earlier pivot columns are exchanged already; the exchanges of failed blocks must not be applied to them."""
     go(monkeypatch, "tiles")
     A, rng = far_partners().toarray(), np.random.default_rng(1)
-    first = np.kron([[0.0, 1.0], [1.0, 0.0]], np.eye(16))   # pairs far apart, which leave the rest as it is: C D^-1 C^T is 0
+    first = np.kron([[0.0, 1.0], [1.0, 0.0]], np.eye(16))   # distant pairs without an update: C D^-1 C^T is 0
     coupling = np.zeros((128, 32))
     coupling[:, :16] = rng.uniform(-0.3, 0.3, (128, 16))
     values = np.block([[first, coupling.T], [coupling, A]])
@@ -149,7 +149,7 @@ def dense(n):
 
 @pytest.mark.parametrize("n", [72, 150])
 def test_fronts_of_several_panels(gpu, n):
-    """In shared memory and by tiles: columns fail and wait, rows of the panels before change places."""
+    """In shared memory and by tiles: columns are delayed within the front, and rows of earlier panels are exchanged."""
     G = check(dense(n))
     assert (np.diff(G.perm.astype(int)) != 1).sum() > n / 2 and G.report.facts["pairs"] >= 5
 
@@ -243,7 +243,7 @@ def test_refactor(gpu):
 
 
 def test_columns_delayed_in_one_factorization_alone(gpu):
-    """Fronts come back to the places that the analysis has given them."""
+    """Fronts return to the positions of the analysis."""
     A = climbing()
     regular_ = sp.csr_array(A + 100 * sp.eye_array(80) + 0 * sp.eye_array(80))
     G = ms.ildl(regular_, fill_level=None, device="cuda", **NATURAL)
@@ -283,7 +283,7 @@ def test_a_column_that_is_not_finite_is_no_zero_pivot(gpu, monkeypatch, way):
 
 @pytest.mark.parametrize("way", ["shared memory", "tiles"])
 def test_overflow_names_a_column_of_its_own_front(gpu, monkeypatch, way):
-    """Not by an ancestor, which would name a column of its own."""
+    """Not a column of an ancestor."""
     go(monkeypatch, way)
     A = sp.csr_array(ms.datasets.grid2d(11, 9) + sp.eye_array(99))
     K, G = (ms.ildl(A, fill_level=None, ordering="amd", pairs=False, device=place) for place in ("cpu", "cuda"))
@@ -316,7 +316,7 @@ def test_the_earlier_factor_survives_a_gpu_without_memory(path, monkeypatch):
     assert np.array_equal(G.solve(np.ones(80)), x) and np.array_equal(G.refactor(regular_).solve(np.ones(80)), x)
 
 
-# ---- solves, the face -------------------------------------------------------------------------------------------------------
+# ---- solves, interface -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["shared memory", "all four", "libraries"])
@@ -361,7 +361,7 @@ def test_pickle(path):
 
 
 def test_the_chosen_engine(path, monkeypatch):
-    """The matrix alone decides whether the factor is complete; a complete one goes to the GPU where that is asked for by name."""
+    """The matrix alone decides whether the factor is complete. A complete one is computed on the GPU only for device="cuda"."""
     for made in ({}, {"fill_level": None}):
         G = ms.ildl(KKT, device="cuda", **made)
         assert G.is_complete and G.on_device and G.report.facts["device"] == "cuda" and G.report.facts["mode"] == "complete"

@@ -1,4 +1,4 @@
-"""Which graphs are ordered for a complete factor, and that the better of two orders is taken."""
+"""The graphs that are ordered for a complete factor, and the choice between the orders of rows and of pairs."""
 
 import threading
 
@@ -54,7 +54,7 @@ def test_no_more_graphs_are_ordered_than_pairs_need(monkeypatch, case, threads):
 
 
 def with_pairs(n, entries, seed):
-    """Rows that have a pivot in pairs alone, whose graph is random, beside rows that are pivots by themselves."""
+    """A block diagonal matrix: rows with pivots only in pairs, on a random graph, and rows that are pivots by themselves."""
     rng = np.random.default_rng(seed)
     B = sp.random_array((n, n), density=entries / n, rng=rng) + sp.eye_array(n)
     return sp.csr_array(sp.block_diag([sp.block_array([[None, B], [B.T, None]]), indefinite(n)]))
@@ -76,7 +76,7 @@ def test_the_order_of_fewer_operations_is_chosen(A, better):
 
 
 def test_a_pair_has_the_position_of_its_later_row():
-    """Row 0 has a pivot only with row 3: in the order of the rows the pair stands where row 3 does."""
+    """Row 0 has a pivot only with row 3. In the order of the rows the pair has the position of row 3."""
     A = np.diag([0.0, 2.0, 3.0, 0.0, 4.0])
     A[0, 3] = A[3, 0] = 5.0
     for i, j in ((1, 2), (2, 3), (3, 4)):
@@ -86,7 +86,7 @@ def test_a_pair_has_the_position_of_its_later_row():
 
 
 def weak_diagonal(n=600):
-    """Pairs everywhere, though no diagonal entry is zero: that is not known before the matching is."""
+    """Pairs everywhere, although no diagonal entry is zero. Only the matching shows it."""
     A = nearly_all_pairs(n)
     return sp.csr_array(A + 1e-3 * sp.eye_array(A.shape[0]))
 
@@ -94,12 +94,12 @@ def weak_diagonal(n=600):
 @pytest.mark.parametrize("A", [ms.datasets.kkt(700, 300, seed=3), ms.datasets.stokes(12), weak_diagonal(), indefinite(900)])
 @pytest.mark.parametrize("fill_level", ["auto", 2])
 def test_ordering_during_the_matching_changes_nothing(monkeypatch, A, fill_level):
-    alone = ms.ildl(A, fill_level=fill_level, threads=1)
+    serial = ms.ildl(A, fill_level=fill_level, threads=1)
     monkeypatch.setattr(planning, "LARGE", 0)
-    beside = ms.ildl(A, fill_level=fill_level, threads=3)
+    parallel = ms.ildl(A, fill_level=fill_level, threads=3)
     for name in ("L", "D"):
-        assert np.array_equal(getattr(alone, name).data, getattr(beside, name).data)
-    assert np.array_equal(alone.perm, beside.perm)
+        assert np.array_equal(getattr(serial, name).data, getattr(parallel, name).data)
+    assert np.array_equal(serial.perm, parallel.perm)
 
 
 def test_rows_are_ordered_during_the_matching_where_useful(monkeypatch):
@@ -138,18 +138,18 @@ def test_errors_and_ctrl_c_of_background_work():
 
 
 def test_background_work_shows_no_progress_and_ends_alone():
-    mesh, told = ms.datasets.icosphere(6), []
+    mesh, callers = ms.datasets.icosphere(6), []
 
     def dissect(times):
         for _ in range(times):
             order.nested_dissection(mesh, effort="quality", threads=1)
 
     with planning._Background(lambda _: dissect(10)) as bystander:
-        with ms.showing_progress(lambda *args: told.append(threading.get_ident())):
+        with ms.showing_progress(lambda *args: callers.append(threading.get_ident())):
             with planning._Background(lambda _: dissect(1)) as work:
                 pass
             work.result()
-            assert not told
+            assert not callers
             with pytest.raises(KeyboardInterrupt), planning._Background(lambda _: dissect(100)):
                 raise KeyboardInterrupt
         bystander.result()
@@ -157,7 +157,7 @@ def test_background_work_shows_no_progress_and_ends_alone():
 
 @pytest.mark.parametrize("A", [ms.datasets.kkt(120, 50), ms.datasets.stokes(6), indefinite()])
 def test_orders_of_rows_and_of_pairs(A):
-    """Each pair comes where the later of its rows does; its rows are neighbours."""
+    """Each pair has the position of its later row, and its two rows are adjacent."""
     pairs, n = symmetric_pairs(as_symmetric(A)), A.shape[0]
     perm = np.random.default_rng(0).permutation(n).astype(np.int32)
     place = np.argsort(perm)
@@ -191,7 +191,7 @@ def test_background_work_without_threads_runs_afterwards(monkeypatch):
 
 
 def test_rows_are_analyzed_once_during_the_matching(monkeypatch):
-    """And what was found beside it is what is found one after the other."""
+    """Ordering and matching at the same time give the results of one after the other."""
     built = []
 
     def recorded(matrix, ordering, threads):

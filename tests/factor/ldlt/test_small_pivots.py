@@ -1,4 +1,4 @@
-"""Which pivots of the complete factor are zero: compared with exact arithmetic, and what is reported where rounding does not decide."""
+"""Zero pivots of the complete factor: compared with exact arithmetic, and reported as undecided within rounding."""
 
 import warnings
 from fractions import Fraction
@@ -13,7 +13,7 @@ UNDECIDED = "not decided"
 
 
 def exact_inertia(A):
-    """By elimination in rational numbers."""
+    """Inertia by elimination in rational numbers."""
     S, rows, signs = [[Fraction(x) for x in row] for row in np.asarray(A).tolist()], list(range(len(A))), [0, 0]
     while rows:
         k = max(rows, key=lambda i: abs(S[i][i]))
@@ -21,7 +21,7 @@ def exact_inertia(A):
             pair = next(((i, j) for i in rows for j in rows if S[i][j] != 0), None)
             if pair is None:
                 break
-            i, j = pair                                     # x^T S x with x_i + x_j in the place of x_i has a diagonal entry
+            i, j = pair                                     # add row and column j to i: a diagonal entry appears
             for c in range(len(S)):
                 S[i][c] += S[j][c]
             for c in range(len(S)):
@@ -80,7 +80,7 @@ def low_rank_integers(rng, n):
 
 @pytest.mark.parametrize("make", [spread, one_small, late_interior_point, nearly_dependent, dependent_integers, low_rank_integers])
 def test_inertia_is_exact_or_called_undecided(make):
-    """Without a warning signs are right, and what counts as zero is smaller than a few rounding errors of the scaled matrix."""
+    """Without a warning the signs are right, and zero pivots are below a few rounding errors of the scaled matrix."""
     rng, silent = np.random.default_rng(7), 0
     for _ in range(25):
         A = make(rng, int(rng.integers(5, 9)))
@@ -100,7 +100,7 @@ def test_inertia_is_exact_or_called_undecided(make):
 
 
 def test_a_regular_system_of_condition_6e11():
-    """Pivots below 1e-11 were taken for zero: inertia off by one, determinant 0, and a solution that was wrong by 88 %."""
+    """A fixed bound of 1e-11 would set pivots to zero: inertia off by one, determinant 0, an error of 88 % in the solution."""
     A = saddle(np.eye(3), np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 3e-6]]))
     x = np.random.default_rng(0).standard_normal(5)
     K = ms.ildl(A, fill_level=None)
@@ -116,7 +116,7 @@ def test_a_regular_system_of_condition_6e11():
 @pytest.mark.parametrize("bits, inertia, is_decided", [(30, (2, 0, 0), True), (43, (2, 0, 0), True), (47, (2, 0, 0), False),
                                                        (49, (2, 0, 0), False), (52, (1, 0, 1), True)])
 def test_the_threshold_of_zero_pivots(bits, inertia, is_decided):
-    """[[1, 1], [1, 1 + 2^-bits]]: its last pivot is 2^(52 - bits) / 3 units of rounding."""
+    """The last pivot of [[1, 1], [1, 1 + 2^-bits]] is 2^(52 - bits) / 3 units of rounding."""
     A = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-bits]])
     K = ms.ildl(A, fill_level=None)
     facts = K.report.facts
@@ -132,7 +132,7 @@ def test_the_threshold_of_zero_pivots(bits, inertia, is_decided):
 
 
 def test_errors_that_hide_in_large_pivots():
-    """All pivots are 1, and the smallest eigenvalue is about 2^-100: the known solution does not come back."""
+    """All pivots are 1, but the smallest eigenvalue is about 2^-100. A solve with a known solution shows it."""
     L = np.eye(51) - np.tril(np.ones((51, 51)), -1)
     K = ms.ildl(L @ L.T, fill_level=None, ordering="natural")
     with pytest.warns(ms.MeshsolveWarning, match=UNDECIDED):
@@ -171,7 +171,7 @@ def normalized_laplacian(i, j, n):
 
 @pytest.mark.parametrize("n", [5, 300, 3000])
 def test_a_semidefinite_matrix_of_positive_computed_pivots(n):
-    """Solutions had a length of 1e15 and more. Now L D L^T takes the matrix, and b is projected onto its range."""
+    """Cholesky solutions have a length of 1e15 and more. L D L^T is used instead, and b is projected onto the range."""
     i = np.arange(n - 1) if n == 5 else np.random.default_rng(0).integers(0, np.arange(1, n))
     N, null = normalized_laplacian(i, np.arange(1, n), n)
     b = np.random.default_rng(1).standard_normal(n)

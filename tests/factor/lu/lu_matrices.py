@@ -1,4 +1,4 @@
-"""Unsymmetric matrices for the tests of LU factors, and what has to hold of a factor and of its solutions."""
+"""Unsymmetric matrices for the tests of LU factors, and checks of a factor and its solutions."""
 
 import itertools
 

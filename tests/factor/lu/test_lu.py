@@ -63,7 +63,7 @@ def test_large_fronts_are_factored_by_tiles():
 
 @pytest.mark.slow
 def test_a_wide_cheap_block_and_a_narrow_dear_one():
-    """The block with the most entries of the factor is not always one that the schedule cuts into tasks of its own."""
+    """The schedule does not always cut the block with the most factor entries into tasks."""
     rng, blocks, size, m, pendants = np.random.default_rng(0), 14_000, 20, 2_300, 200
     n = blocks * size
     ends = np.arange(size - 1, n - 1, size)
@@ -80,7 +80,7 @@ def test_a_wide_cheap_block_and_a_narrow_dear_one():
 
 
 def test_the_largest_block_may_be_one_front():
-    """It is no task of a solve; those of the block before it are none of its."""
+    """Then it is no task of a solve, and the tasks of the block before it are not part of it."""
     rng = np.random.default_rng(3)
     grid, dense = ms.datasets.grid2d(170, 170, boundary="dirichlet"), sp.csr_array(rng.standard_normal((1500, 1500)))
     A = sp.csr_array(sp.block_diag([dense, grid]))
@@ -111,7 +111,7 @@ def test_circuits(data_dir, engine):
     for path in sorted((data_dir / "circuit").glob("*.mtx*")):
         A = sp.csr_array(scipy.io.mmread(path))
         if path.name.startswith("pdn_pg1_C") or path.name.startswith("rajat01"):
-            continue                                        # structurally singular; a pattern without values
+            continue                                        # one is structurally singular, one has no values
         F, b = ms.lu(A, engine=engine), np.random.default_rng(0).standard_normal((A.shape[0], 2))
         assert backward_error(A, F.solve(b), b) <= 1e-13, path.name
         assert backward_error(A.T, F.solve(b, trans="T"), b) <= 1e-13, path.name
@@ -132,7 +132,7 @@ def test_the_result_does_not_depend_on_threads():
 
 
 def in_many_blocks(rng):
-    """A large block of chains between smaller ones, with entries above all of them, rows and columns shuffled."""
+    """A large block of chains between smaller blocks, with entries above the diagonal blocks; rows and columns shuffled."""
     chains = ms.datasets.ladder(16)
     before, after = (sp.diags_array(rng.uniform(1, 2, 300)) + sp.triu(sp.random_array((300, 300), density=0.02, rng=rng), 1)
                      for _ in range(2))
@@ -174,7 +174,7 @@ def test_several_threads_solve_at_once(engine):
     assert not wrong
 
 
-# ---- what a factor gives ----------------------------------------------------------------------------------------------
+# ---- results of a factor ----------------------------------------------------------------------------------------------
 
 
 def test_complex_right_hand_sides_and_operators():
@@ -205,7 +205,7 @@ def test_condition(engine):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("complex_values", [False, True])
 def test_determinant(engine, complex_values):
-    """Odd and even exchanges of rows, scalings, blocks, and numbers that no float64 holds."""
+    """Odd and even exchanges of rows, scalings, blocks, and determinants beyond float64."""
     signs = set()
     for seed in range(8):
         n = 12 + seed

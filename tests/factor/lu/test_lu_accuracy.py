@@ -1,4 +1,4 @@
-"""How well LU factors solve: precisions, backward errors, refinement, growth, values far apart, singular matrices."""
+"""Accuracy of LU solves: precisions, backward errors, refinement, growth, badly scaled values, singular matrices."""
 
 import warnings
 
@@ -37,7 +37,7 @@ def test_single_and_mixed_precision_at_any_scale_of_b(precision, bound):
 
 @pytest.mark.parametrize("trans", ["N", "T"])
 def test_a_bad_factor_in_single_precision_is_noticed(trans):
-    """Pivots that were good for other values: a solution is warned of, and is good where new ones may be chosen."""
+    """With pivots of other values, solutions give a warning; with repivoting they are accurate."""
     A, b = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.5], [0.1, 0.2, 0.3]]), np.array([1.0, 3.0, 2.0])
     weak = np.where(np.eye(3), 1e-5 * A, A)
     with pytest.warns(ms.ConvergenceWarning, match="backward error"):
@@ -50,7 +50,7 @@ def test_a_bad_factor_in_single_precision_is_noticed(trans):
 
 @pytest.mark.parametrize("trans", ["N", "T"])
 def test_a_zero_right_hand_side_does_not_end_measuring(trans):
-    """As of a circuit at rest: the first one that is not zero is measured."""
+    """The first nonzero right-hand side is measured. A circuit at rest begins with zeros."""
     A, b = np.array([[1.0, 0.9], [0.9, 1.0]]), np.array([1.0, 3.0])
     F = ms.lu(A).refactor(np.where(np.eye(2), 1.5e-3 * A, A))
     F.solve(np.zeros((2, 3)), trans)
@@ -61,7 +61,7 @@ def test_a_zero_right_hand_side_does_not_end_measuring(trans):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_solution_is_measured_after_large_growth(engine):
-    """Diodes that conduct where the first values had none: a unit vector was solved well, and ones to 5 % after it."""
+    """Diodes that begin to conduct: a unit vector is solved well, but ones only to 5 % without refinement."""
     A = np.array([[9.0, 3.0, 0.0, 3.0], [0.0, 9.0, 3.0, 0.0], [2e-8, 3e-8, 9.0, 0.0], [2.0, 2e-8, 1.0, 9e-8]])
     first = A.copy()
     first[[0, 2, 2, 3], [3, 1, 2, 3]] = 3e-17, 3e-17, 9e-17, 9e-17
@@ -71,14 +71,14 @@ def test_every_solution_is_measured_after_large_growth(engine):
 
 
 def test_solutions_near_the_end_of_the_range_are_refined():
-    """||x|| / ||r|| is beyond it, and was an error of 0."""
+    """||x|| / ||r|| overflows, which must not give an error of 0."""
     F = ms.lu([[0.7e-304]], precision="mixed")
     assert F.solve([1.0]) == pytest.approx([1 / 0.7e-304], rel=1e-15) and F.report.facts["refinement_steps"] > 0
 
 
 @pytest.mark.parametrize("A, size", [([[0.7e-304]], 1e304), ([[1.7e308, 1.7e308], [0.0, 1.0]], 0.25)])
 def test_backward_errors_at_the_ends_of_the_range(A, size):
-    """Both ways to compute one, also where ||A|| itself is beyond it."""
+    """In Python and in C++, also if ||A|| overflows."""
     S, x = sp.csr_array(A), np.full((len(A), 1), size)
     for transposed, M in ((False, S), (True, S.T)):
         b, r, near = M @ x, np.empty_like(x), x * (1 + 1e-8)
@@ -100,7 +100,7 @@ def test_residuals_of_transposed_systems(complex_values):
 
 def test_solutions_that_overflow_are_errors():
     for A, row in ((np.diag([1.0, 1e-323, 1e300]), 1), (np.diag([5e-324, 1e-310, 1.0, 1e308]), 0)):
-        for repivot in ("auto", False):                                 # the scaling is beyond the range of float64
+        for repivot in ("auto", False):                                 # the scaling overflows
             with pytest.raises(ms.SingularMatrixError, match=f"entries of row {row} overflow") as e:
                 ms.lu(A, repivot=repivot)
             assert e.value.index == row
@@ -118,7 +118,7 @@ def test_solutions_that_overflow_are_errors():
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_good_factor_is_measured_once(engine, monkeypatch):
-    """A residual costs more than a solve: as in other libraries, only factors that need it are refined."""
+    """A residual costs more than a solve, so only factors that need it are refined."""
     from meshsolve.factor.lu import host
 
     measured, residual = [], host.measured_residual
@@ -133,7 +133,7 @@ def test_a_good_factor_is_measured_once(engine, monkeypatch):
 
 
 def test_a_long_row_is_not_called_badly_conditioned():
-    """A supply net: the sum over its 200,000 entries rounds more than the solution."""
+    """A row of 200,000 entries, as of a supply net: its sum has larger rounding errors than the solution."""
     n = 200_000
     rows = np.concatenate([np.zeros(n - 1, int), np.arange(1, n), np.arange(n)])
     columns = np.concatenate([np.arange(1, n), np.zeros(n - 1, int), np.arange(n)])
@@ -149,7 +149,7 @@ def test_a_long_row_is_not_called_badly_conditioned():
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("skew", [False, True])
 def test_growth_is_measured_over_all_of_u(engine, skew):
-    """Off the diagonal, or on it as where a skew matrix is added to the identity."""
+    """The growth is off the diagonal, or on it for the identity plus a skew matrix."""
     A = random_matrix(40, 0.3, 0)
     A = sp.csr_array(sp.eye_array(40) + 0.2 * (A - A.T)) if skew else A
     F = ms.lu(A, engine=engine)
@@ -158,7 +158,7 @@ def test_growth_is_measured_over_all_of_u(engine, skew):
 
 
 def test_growth_that_costs_few_digits_costs_no_refinement():
-    """Rows with |x| far beyond their own size are solved to 1e-11 beside it by any factor; refined, each solve took three times as long."""
+    """Rows that are small relative to |x| have errors of 1e-11 with any factor. Refining them would triple the time of solves."""
     A = ms.datasets.power_grid(60, controlled=True)
     rng = np.random.default_rng(306)
     F = ms.lu(A)
@@ -190,7 +190,7 @@ def test_numerically_singular_matrices_are_noticed():
 @pytest.mark.parametrize("trans", ["N", "T"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_solutions_of_a_numerically_singular_matrix_warn(engine, trans):
-    """Its backward error is small, since x is as large as rounding makes it."""
+    """The backward error is small, because x is of the order of the inverse of the rounding errors."""
     rng = np.random.default_rng(0)
     A, b = rng.standard_normal((200, 200)), rng.standard_normal(200)
     A[-1] = A[:-1].sum(axis=0)

@@ -1,4 +1,4 @@
-"""The CUDA path of the LU factorization against the C++ core: on the kernel harness, and on a GPU where there is one.
+"""The CUDA path of the LU factorization compared with the C++ core: on the kernel harness, and on a GPU with -m gpu.
 
 Bounds: L and U to 1e-11 (float64) and 1e-3 (float32) of the largest entry of U, for matrices whose pivots leave some growth.
 """
@@ -18,7 +18,7 @@ from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.lu.columns import cuda as columns
 
 ENGINES = ("fronts", "columns")
-WAYS = {                                                    # which fronts go where: tiny, small, dense of fronts.LIMITS
+WAYS = {                                                    # limits of tiny, small and dense fronts: fronts.LIMITS
     "shared memory": fronts.Limits(512, 6016, 384),
     "blocks only": fronts.Limits(0, 6016, 384),
     "tiles": fronts.Limits(0, 0, 384),
@@ -50,7 +50,7 @@ def random_matrix(n, density, seed, diagonal=0.0):
 
 
 def chain_of_blocks(blocks, size, seed=0):
-    """Diagonal blocks, each of which reads unknowns of the next two: as many levels of blocks as there are blocks."""
+    """Diagonal blocks, each coupled to the next two, so that each block has a level of its own."""
     rng, rows = np.random.default_rng(seed), []
     for b in range(blocks):
         row = [None] * blocks
@@ -110,7 +110,7 @@ def assert_solves(A, F, tolerance=1e-12, widths=(1, 3, 8, 21)):
             x = F.solve(b, trans=trans)
             assert isinstance(x, np.ndarray) and backward_error(M, x, b) < tolerance, (k, trans)
         assert np.array_equal(F.solve(np.asfortranarray(b)), F.solve(b))
-    assert F.report.facts["repivoted"] == repivoted, "the solves were so bad that pivots were chosen anew"
+    assert F.report.facts["repivoted"] == repivoted, "the solves were so inaccurate that pivots were chosen again"
 
 
 # ---- both engines -----------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_results_do_not_depend_on_the_schedule(varied, engine):
         expected = G.solve(b), G.solve(b, "T")
     assert np.array_equal(F.L.data, G.L.data) and np.array_equal(F.U.data, G.U.data)
     for x, y in zip((F.solve(b), F.solve(b, "T")), expected):
-        assert np.abs(x - y).max() <= 1e-14 * np.abs(y).max()       # sums of a solve by rows depend on nothing but the lanes
+        assert np.abs(x - y).max() <= 1e-14 * np.abs(y).max()       # sums of a solve by rows depend on the lanes alone
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -164,7 +164,7 @@ def test_circuits(gpu, data_dir, engine):
 
 
 def test_a_mesh_that_uses_every_kernel_path():
-    """7,200 rows with the limits as they are: warps, blocks and tiles."""
+    """7,200 rows with the default limits use warps, thread blocks and tiles."""
     A, b = mesh(90, 80), np.ones((7200, 2))
     with device.use(Harness()) as harness:
         F = ms.lu(A, device="cuda")
@@ -204,7 +204,7 @@ def test_wide_fronts_with_exchanges(monkeypatch, way, shared):
 
 @pytest.mark.parametrize("way", ["shared memory", "blocks only", "tiles"])
 def test_ties_of_pivots_go_to_the_first_row(monkeypatch, way):
-    """Sums of a few integers, equal in many rows; a GPU fuses products, which breaks ties."""
+    """Sums of a few integers, equal in many rows. On a GPU fused products break ties."""
     monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
     A = sp.csr_array(np.random.default_rng(2).choice([-1.0, 0.0, 1.0], (64, 64)))
     with device.use(Harness()):
@@ -246,13 +246,13 @@ def test_small_pivots_are_perturbed_and_counted(gpu, monkeypatch, way):
     for engine in ENGINES:
         F, H = pair(A, engine=engine, repivot=False)
         assert F.report.facts["perturbed_pivots"] == H.report.facts["perturbed_pivots"] == 6
-        size = abs(F.U.diagonal())                          # their signs are those of rounding errors
+        size = abs(F.U.diagonal())                          # signs depend on rounding
         assert (np.isclose(size, 1e-8)).sum() == 6 and np.allclose(size, abs(H.U.diagonal()), rtol=1e-12)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_nan_counts_as_growth(gpu, engine):
-    """As differences of what has overflowed leave it, far from any pivot."""
+    """NaN from overflow, far from any pivot."""
     F = ms.lu(mesh(12, 9), engine=engine, device="cuda")
     data = to_numpy(F._numeric.data).copy()
     data[37] = np.nan
@@ -268,7 +268,7 @@ def test_every_shape_of_a_level_gives_the_same_bits(gpu, monkeypatch, name):
     for limits in SHAPES.values():
         for attribute, value in zip(("NARROW", "LONG", "HEAVY", "BLOCKS"), limits):
             monkeypatch.setattr(columns, attribute, value)
-        monkeypatch.setattr(columns, "WIDE_BLOCK", 32 if limits[3] > 1 else 256)    # rows of a piece, and threads
+        monkeypatch.setattr(columns, "WIDE_BLOCK", 32 if limits[3] > 1 else 256)    # rows of a piece, number of threads
         F = ms.lu(ZOO[name], engine="columns", device="cuda")
         results.append((F.L.data, F.U.data))
         kinds.append([(shape.end - shape.first > 1, shape.lanes > 0, shape.pieces > 1) for shape in F._numeric.native._shapes])
@@ -281,9 +281,9 @@ def test_every_shape_of_a_level_gives_the_same_bits(gpu, monkeypatch, name):
 
 
 def test_levels_that_the_rule_of_the_paper_misses(gpu, monkeypatch):
-    """Columns 0 and 1 have one level by the rule that looks at U alone; step 1 then reads U(1, 3) too early."""
+    """By the rule that uses U alone, columns 0 and 1 have the same level, and step 1 reads U(1, 3) too early."""
     A = sp.csr_array(np.array([[4.0, 0, 0, 2, 0], [1, 5, 0, 3, 0], [0, 0, 6, 1, 0], [0, 1, 0, 7, 0], [0, 0, 1, 1, 8]]))
-    bordered = sp.lil_array((6, 6))                         # an arrow around it: one diagonal block, natural order
+    bordered = sp.lil_array((6, 6))                         # bordered: one diagonal block in natural order
     bordered[:5, :5], bordered[5, :], bordered[:, 5] = A.toarray(), np.ones((1, 6)), np.ones((6, 1))
     bordered[5, 5] = 9.0
     for M in (A, sp.csr_array(bordered)):
@@ -325,17 +325,17 @@ def test_the_earlier_factor_survives_an_error(gpu, engine):
     A = random_matrix(60, 0.05, 9, diagonal=4.0)
     F, b = ms.lu(A, engine=engine, device="cuda"), np.ones(60)
     before = F.solve(b)
-    outside, twin, spoiled = A.tolil(), A.tolil(), A.copy()
+    outside, deficient, spoiled = A.tolil(), A.tolil(), A.copy()
     row, column = np.argwhere(A.toarray() == 0)[7]
     outside[row, column] = 1.0
-    twin[:, 3] = 0
+    deficient[:, 3] = 0
     spoiled.data[5] = np.nan
     for wrap in (sp.csr_array, Sparse):
         with pytest.raises(ms.PatternMismatchError) as caught:
             F.refactor(wrap(outside))
         assert (caught.value.row, caught.value.column) == (row, column)
         with pytest.raises(ms.SingularMatrixError) as caught:
-            F.refactor(wrap(twin))
+            F.refactor(wrap(deficient))
         assert caught.value.index == 3
         for wrong in (spoiled, A * 1j, sp.csr_array(sp.eye_array(61))):
             with pytest.raises(ms.InvalidInputError):
@@ -405,7 +405,7 @@ def test_a_refactorization_allocates_nothing(gpu, monkeypatch, engine):
     assert np.array_equal(again, 2 * first)                 # a power of two rounds nothing
 
 
-# ---- where arrays lie -------------------------------------------------------------------------------------------------
+# ---- device of arrays -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -450,7 +450,7 @@ def test_options_without_gpu_support(gpu):
 
 @pytest.mark.sanitize
 def test_every_kernel_on_something_small(monkeypatch):
-    """Small, since ThreadSanitizer takes its time for each thread of each block."""
+    """A small matrix, because ThreadSanitizer is slow for each thread of each block."""
     monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
     tie = sp.csr_array(([0.5], ([3], [2])), shape=(38, 12))
     A, b = sp.csr_array(sp.block_array([[random_matrix(38, 0.15, 3, 4.0), tie], [None, mesh(4, 3)]])), np.ones((50, 2))

@@ -1,4 +1,4 @@
-"""The levels of the columns engine: right-looking elimination by them is right, and they are few."""
+"""The levels of the columns engine: right-looking elimination by levels is correct, and there are few levels."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from meshsolve.factor.lu import levels_by
 
 
 def by_levels(A, F, level):
-    """Right-looking elimination by levels: all columns of one divide, then they update, the last first. True if it is right."""
+    """True if right-looking elimination by levels is correct: divide all columns of a level, then update."""
     B = (sp.diags_array(F.row_scale) @ A @ sp.diags_array(F.col_scale)).toarray()[F.row_perm][:, F.col_perm]
     for v in range(level.max() + 1):
         columns = np.flatnonzero(level == v)

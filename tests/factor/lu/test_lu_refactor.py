@@ -1,4 +1,4 @@
-"""Refactorization of LU factors: new values, pivots that no longer fit, and the earlier factor after an error."""
+"""Refactorization of LU factors: new values, unsuitable pivots, and the earlier factor after an error."""
 
 import itertools
 import pickle
@@ -68,7 +68,7 @@ def test_a_row_or_column_may_change_its_scale(engine, rows, columns):
             assert np.allclose(C @ y if M is A2 else y, x, rtol=0, atol=1e-12)
 
 
-# ---- pivots that no longer fit ----------------------------------------------------------------------------------------
+# ---- unsuitable pivots ----------------------------------------------------------------------------------------
 
 
 def test_unsuitable_pivots_are_chosen_again():
@@ -91,7 +91,7 @@ def test_unsuitable_pivots_are_chosen_again():
 
 
 def weak_pivots(A):
-    """A with pivots that leave a backward error of about 1e-7 where the order of A's own values is kept."""
+    """A with diagonal entries of 1e-7: with the pivot order of A the backward error is about 1e-7."""
     return sp.csr_array(A - sp.diags_array(A.diagonal() - 1e-7))
 
 
@@ -130,7 +130,7 @@ def test_growth_that_refinement_corrects_changes_no_pivot():
 @pytest.mark.parametrize("engine", ["columns", "fronts"])
 @pytest.mark.parametrize("trans", ["N", "T"])
 def test_stale_pivots_lose_no_digits_in_small_rows(engine, trans):
-    """An interior point method: the (1, 1) block moves apart by decades, and the largest row hid what was left in the others."""
+    """An interior point method: entries of the (1, 1) block drift apart by decades. Errors count relative to each row."""
     rng = np.random.default_rng(0)
     n, m = 400, 200
     J = sp.random_array((m, n), density=4 / n, rng=rng) + sp.eye_array(m, n)
@@ -139,7 +139,7 @@ def test_stale_pivots_lose_no_digits_in_small_rows(engine, trans):
     for decades in range(10):
         K = sp.csr_array(sp.block_array([[-sp.diags_array(10 ** (decades * towards)), J.T], [J, None]]))
         F = ms.lu(K, engine=engine) if F is None else F.refactor(K)
-        for right in (b, b[::-1]):                                   # the first solve, and one after it
+        for right in (b, b[::-1]):                                   # the first solve and the next
             x = F.solve(right, trans=trans)
             assert np.max(abs(K @ x - right) / (abs(K) @ abs(x) + abs(right))) < 1e-9
 
@@ -147,15 +147,15 @@ def test_stale_pivots_lose_no_digits_in_small_rows(engine, trans):
 def test_partial_pivoting_keeps_a_diagonal_of_less_fill(data_dir):
     A = sp.csr_array(scipy.io.mmread(data_dir / "indefinite" / "culip_sqmr_big_A.mtx.gz"))
     F, b = ms.lu(A), np.random.default_rng(0).standard_normal(A.shape[0])
-    F._repivot()                                                           # static pivots may do: a matter of ties in minimum degree
-    assert F.report.facts["repivoted"] == 1 and F.nnz < 120_000          # 213,030 in the order of the matching
+    F._repivot()                                                           # static pivots suffice for some ties in minimum degree
+    assert F.report.facts["repivoted"] == 1 and F.nnz < 120_000          # 213,030 with the order of the matching
     assert backward_error(A, F.solve(b), b) < 1e-15 and backward_error(A.T, F.solve(b, "T"), b) < 1e-15
 
 
 def test_partial_pivoting_uses_the_matching_if_it_fills_less(data_dir):
     A = sp.csr_array(scipy.io.mmread(data_dir / "circuit" / "fidapex6.mtx.gz"))
     F = ms.lu(A)
-    assert F.report.facts["repivoted"] == 1 and F.nnz < 120_000          # 451,745 in the order of the diagonal
+    assert F.report.facts["repivoted"] == 1 and F.nnz < 120_000          # 451,745 with the order of the diagonal
 
 
 # ---- after an error ---------------------------------------------------------------------------------------------------
@@ -172,10 +172,10 @@ def test_the_earlier_factor_survives_an_error(engine):
     with pytest.raises(ms.PatternMismatchError) as caught:
         F.refactor(outside.tocsr())
     assert (caught.value.row, caught.value.column) == (row, column)
-    twin = A.tolil()
-    twin[:, 3] = 0
+    deficient = A.tolil()
+    deficient[:, 3] = 0
     with pytest.raises(ms.SingularMatrixError) as caught:
-        F.refactor(twin.tocsr())
+        F.refactor(deficient.tocsr())
     assert caught.value.index == 3
     spoiled = A.copy()
     spoiled.data[5] = np.nan
@@ -199,14 +199,14 @@ def test_a_progress_callable_that_keeps_raising(engine):
     class Cancelled(Exception):
         pass
 
-    def tell(phase, done, total):
+    def progress(phase, done, total):
         raise Cancelled
 
     A = ms.datasets.grid2d(40, 40, boundary="dirichlet")
     b = np.random.default_rng(0).standard_normal(1600)
     F = ms.lu(A, engine=engine)
     x = F.solve(b)
-    with pytest.raises(Cancelled), ms.showing_progress(tell):
+    with pytest.raises(Cancelled), ms.showing_progress(progress):
         F.refactor(A + 3 * sp.eye_array(1600))
     assert np.array_equal(F.solve(b), x)
 
@@ -256,12 +256,12 @@ print("ok")
 
 @starved.available
 def test_a_factor_that_lacked_memory_is_made_later():
-    """The arrays that it got before count for nothing until the last one is there."""
+    """Arrays allocated before a failed allocation are not used as a factor."""
     assert starved.python(REFUSED_ONCE) == "ok\n"
 
 
 def test_copies_keep_the_history_of_refinement():
-    """Which solutions are refined depends on earlier ones: copies and factors that a failed refactorization brings back know of them."""
+    """Refinement depends on earlier solutions. Copies and restored factors keep this history."""
     for seed in (111, 117, 122, 128, 152):
         rng = np.random.default_rng(seed)
         A = sp.csr_array(np.where((rng.random((100, 100)) < 0.1) | np.eye(100, dtype=bool), rng.standard_normal((100, 100)), 0))

@@ -111,5 +111,5 @@ def test_real_circuits_take_no_time(data_dir):
         M = as_csr(A, dtype=np.complex128 if A.dtype.kind == "c" else np.float64)
         start = time.process_time()
         found = maximum_product(M)
-        assert time.process_time() - start < 600, path.name          # milliseconds; minutes only if the searches are quadratic
+        assert time.process_time() - start < 600, path.name          # milliseconds; minutes if the searches were quadratic
         assert found.rank == M.n or path.name.startswith("pdn_pg1_C")

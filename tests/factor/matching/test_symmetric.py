@@ -45,7 +45,7 @@ def test_random(n, density, seed, diagonal):
 
 @pytest.mark.parametrize("kind", ["random", "banded"])
 def test_the_matching_is_a_best_one(kind):
-    """Few rows of a KKT matrix are matched by the cheap start."""
+    """The initial heuristic matches few rows of a KKT matrix."""
     A = ms.datasets.kkt(250, 120, seed=5, kind=kind)
     _, B = check(A)
     with np.errstate(divide="ignore"):
@@ -54,7 +54,7 @@ def test_the_matching_is_a_best_one(kind):
 
 
 def test_rows_without_a_column_keep_a_fair_scaling():
-    """40 rows have entries in 10 columns alone."""
+    """40 rows have entries in 10 columns only."""
     rng = np.random.default_rng(3)
     B = sp.csr_array(10 ** rng.uniform(-2, 2, (40, 10)))
     pairs, _ = check(sp.block_array([[None, B], [B.T, None]]))
@@ -114,7 +114,7 @@ def test_unpaired_on_request():
 
 @pytest.mark.parametrize("exponent", [-1000, -700, 0, 700, 1000])
 def test_a_common_factor_changes_the_scaling_alone(exponent):
-    """Rows that differ by six decades, one without a nonzero, next to the ends of the range."""
+    """Rows that differ by six decades, one row of zeros, values near the ends of the range."""
     rng = np.random.default_rng(0)
     R = sp.random_array((20, 20), density=0.1, rng=rng, data_sampler=lambda size: rng.standard_normal(size) * 10.0 ** rng.uniform(-3, 3, size))
     A = sp.csr_array(R + R.T)
@@ -126,8 +126,9 @@ def test_a_common_factor_changes_the_scaling_alone(exponent):
 
 
 def bordered(n, k, seed, corner, lonely):
-    """A random symmetric matrix with k dense rows, anywhere, and the numbers of the others; `lonely` of these have entries in dense
-    columns alone."""
+    """A random symmetric matrix with k dense rows at random positions, and the numbers of the other rows.
+
+    `lonely` of the other rows have entries in dense columns only."""
     rng = np.random.default_rng(seed)
     H = symmetric(n, 4 / n, seed, 0.7) + sp.diags_array(np.where(rng.random(n) < 0.5, 0.0, 1e-3))
     keep = sp.diags_array(np.where(np.arange(n) < lonely, 0.0, 1.0))
@@ -155,7 +156,7 @@ def test_dense_rows_are_set_aside_if_the_rest_has_a_matching(k, lonely, corner):
 
 
 def test_a_hundred_dense_constraints_are_set_aside():
-    """A matching by shortest paths would go through all of them for each of them. Without them the grid has its own scales."""
+    """Shortest paths would visit all dense rows for each dense row. The scaling of the grid does not depend on them."""
     L = ms.datasets.grid2d(120, 120)
     C = sp.csr_array(np.random.default_rng(0).random((100, 14_400)))
     A = as_symmetric(sp.block_array([[L, C.T], [C, None]]))

@@ -1,11 +1,11 @@
-"""Graphs of about m edges in which few vertices have most of the neighbors: what makes a careless elimination quadratic."""
+"""Graphs of about m edges in which few vertices have most of the neighbors, where simple elimination takes quadratic time."""
 
 import numpy as np
 import scipy.sparse as sp
 
 
 def laplacian(i, j, w=None):
-    """The Laplacian of the edges (i, j) of weight w, or 1; copies of an edge are added up."""
+    """The Laplacian of the edges (i, j) of weight w, or 1. Copies of an edge are summed."""
     i, j = (np.concatenate([np.atleast_1d(part) for part in ends]).astype(np.int64) for ends in (i, j))
     n = int(max(i.max(), j.max())) + 1
     w = np.ones(len(i)) if w is None else w
@@ -75,7 +75,7 @@ def growing_caterpillar(m):
 
 
 def multipartite(part):
-    """Of parts as large as part(k), k = 1, 2, ..."""
+    """A complete multipartite graph with parts of size part(k), k = 1, 2, ..."""
     def make(m):
         sizes = [part(k) for k in range(1, int((2 * m) ** 0.5) + 1)]
         label = np.repeat(np.arange(len(sizes)), sizes)[:int((2 * m) ** 0.5)]
@@ -102,7 +102,7 @@ def star_of_stars(m):
 
 
 def hubs_on_hubs(m):
-    """Each hub has half as many leaves as the one that it hangs on."""
+    """Each hub has half as many leaves as the hub that it is joined to."""
     i, j, n = [], [], 0
     while m >= 2:
         i += [[max(n - m, 0)], np.full(m // 2, n)]
@@ -151,7 +151,7 @@ def expander(m):
 
 
 def cone(make):
-    """One more vertex next to all."""
+    """The graph of ``make`` and one vertex joined to all others."""
     def joined(m):
         edges = sp.triu(make(m // 2), 1).tocoo()
         n = edges.shape[0]
@@ -160,7 +160,7 @@ def cone(make):
 
 
 def grounded(make):
-    """Every vertex has an edge to the ground."""
+    """The graph of ``make`` with an edge to the ground at each vertex."""
     def with_ground(m):
         L = make(m)
         return sp.csr_array(L + sp.eye_array(L.shape[0]))

@@ -1,4 +1,4 @@
-"""ParAC written plainly, one vertex after the other with dictionaries and lists: what the C++ has to reproduce bit for bit."""
+"""Plain reference of ParAC, vertex by vertex with dictionaries and lists, which the C++ reproduces bit for bit."""
 
 import bisect
 from functools import reduce
@@ -25,7 +25,7 @@ def uniform(stream, i):
 
 
 def graph(L):
-    """Lists of (neighbour, weight), excess diagonals, and the least weight of a pivot's edge."""
+    """Lists of (neighbor, weight), excess diagonals, and the smallest weight of an edge of a pivot."""
     L = L.tocsr()
     rows = [[(int(j), float(-x)) for j, x in zip(L.indices[a:b], L.data[a:b]) if j != i and x != 0]
             for i, (a, b) in enumerate(zip(L.indptr, L.indptr[1:]))]
@@ -39,7 +39,7 @@ def graph(L):
 
 
 def pivot(entries, samples, stream, floor):
-    """Merged edges of a pivot by neighbour, its D, and the edges it samples; entries are (neighbour, weight, copies)."""
+    """Merged edges of a pivot by neighbor, its D, and the edges it samples; entries are (neighbor, weight, copies)."""
     merged = {}
     for to, w, copies in sorted(entries):
         sum_w, sum_copies = merged.get(to, (None, 0))
@@ -56,14 +56,14 @@ def pivot(entries, samples, stream, floor):
         for _ in range(copies):
             r = uniform(stream, drawn) * suffix[i + 1]
             drawn += 1
-            later = [-s for s in suffix[i + 1:len(edges)]]              # ascending; the last with s >= r
+            later = [-s for s in suffix[i + 1:len(edges)]]              # ascending; take the last s >= r
             j = i + 1 + bisect.bisect_right(later, -r) - 1
             new.append((to, edges[max(j, i + 1)][1], w * (suffix[i + 1] / suffix[0]) / copies))
     return {to: w for to, (w, _) in merged.items()}, suffix[0], new
 
 
 class State:
-    """Multi-edges of the vertices that are left, from both ends."""
+    """Multi-edges of the remaining vertices, stored at both ends."""
 
     def __init__(self, L, samples, seed):
         rows, excess, self.floor = graph(L)
@@ -79,7 +79,7 @@ class State:
         return [e for e in self.edges[v] if self.live[e[0]]]
 
     def eliminate(self, v, name=lambda to: to):
-        """``name`` says how neighbours are compared: by position in a given order, by number otherwise."""
+        """Neighbors are compared by ``name``: their position in a given order, or their number."""
         entries = [(name(to), w, copies) for to, w, copies in self.entries(v)]
         merged, d, new = pivot(entries, self.samples, hash_key(self.seed, v), self.floor)
         self.live[v] = False
@@ -96,7 +96,7 @@ class State:
                     self.edges[x].append((y, w, 1))
 
     def factor(self, name=None):
-        """(G, D, perm), G dense."""
+        """The dense G, D and perm."""
         position = {v: k for k, v in enumerate(self.perm)}
         G = np.eye(self.n)
         for k, (_, column) in enumerate(self.columns):
@@ -107,7 +107,7 @@ class State:
 
 
 def ordered(L, perm, samples=1, seed=0):
-    """In a given order."""
+    """Factor in a given order."""
     state = State(L, samples, seed)
     position = {int(v): k for k, v in enumerate(perm)} | {state.n: state.n}
     unname = {k: v for v, k in position.items()}
@@ -117,7 +117,7 @@ def ordered(L, perm, samples=1, seed=0):
 
 
 def rounds(L, samples=1, seed=0):
-    """In the round-synchronous order."""
+    """Factor in the round-synchronous order."""
     state = State(L, samples, seed)
     while len(state.perm) < state.n:
         key = {v: (sum(c for _, _, c in state.entries(v)) << 40 | hash_key(seed, v, 1) >> 24, v)

@@ -1,4 +1,4 @@
-"""ParAC's graph of a matrix on the GPU compared with the CPU: the same arrays bit for bit, the same errors."""
+"""The graph of a matrix for ParAC, on the GPU and on the CPU: the same arrays bit for bit, the same errors."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def shuffled(L, seed=0):
 
 
 def slivers():
-    """Edges of negative weight, and of none."""
+    """Edges of negative weight and stored zeros."""
     L = random_graph(60, 100, 4).tolil()
     L[3, 50] = L[50, 3] = 0.0
     return sp.csr_array(L + laplacian(60, np.arange(20), np.arange(30, 50), np.full(20, -1e-3)) + sp.eye_array(60))
@@ -67,7 +67,7 @@ def test_numbers_do_not_depend_on_the_schedule(varied):
 
 
 def test_graphs_of_many_levels_are_renumbered_on_the_cpu(cuda):
-    """A component is a level at the least."""
+    """Each component has at least one level."""
     far = np.arange(0, 40000, 2)
     expected, found = of_both(shuffled(laplacian(40000, far, far + 1, np.linspace(1, 2, len(far)))))
     for graph in (expected, found):
@@ -126,5 +126,5 @@ def test_the_factor_of_a_matrix_on_the_gpu(cuda, name, ordering):
 
 def test_only_scalars_are_copied_to_the_host(cuda, monkeypatch):
     L = Sparse(MATRICES["grounded"])
-    with nothing_copied_to_host(monkeypatch, 40):               # counters, and where levels begin
+    with nothing_copied_to_host(monkeypatch, 40):               # counters and first vertices of levels
         ms.parac(L, "rounds")

@@ -1,4 +1,4 @@
-"""ParAC: the C++ against a plain reference, bit for bit; its laws; its choices; the shapes that break such codes."""
+"""ParAC: bit for bit against a plain reference; invariants; automatic choices; difficult graphs."""
 
 import warnings
 
@@ -79,11 +79,11 @@ def test_threads_change_no_bit(make, ordering, samples):
     lambda: random_graph(1700, 1300, 3, grounded=True), lambda: sp.block_diag([ms.datasets.grid2d(30, 30), ms.datasets.grid2d(25, 25)], "csr")])
 @pytest.mark.parametrize("ordering", ["natural", "rcm", "nd", "amd", "random", "by components"])
 def test_parallel_ranges_of_an_order_change_nothing(make, ordering):
-    """Orders that go along the graph are cut into ranges that are swept at once, with all, some or none of their vertices put off."""
+    """Orders along the graph are cut into ranges eliminated in parallel, with all, some or none of their vertices deferred."""
     L = make()
     if ordering == "random":
         ordering = np.random.default_rng(0).permutation(L.shape[0])
-    elif ordering == "by components":                       # a range needs no other, but where a component is cut
+    elif ordering == "by components":                       # ranges are independent unless they cut a component
         ordering = np.argsort(sp.csgraph.connected_components(L)[1], kind="stable")
     one = ms.parac(L, ordering=ordering, samples=2, seed=5, threads=1, device="cpu")
     before = _core.shared_calls()
@@ -98,9 +98,9 @@ def test_parallel_ranges_of_an_order_change_nothing(make, ordering):
 @pytest.mark.parametrize("ordering", ["natural", "amd", "rounds"])
 def test_stored_zeros_are_no_edges(ordering):
     L = random_graph(3000, 6000, 4)
-    edges, here = L.tocoo(), np.arange(3000)
-    far = np.roll(here, 700)
-    M = sp.csr_array((np.r_[edges.data, np.zeros(6000)], (np.r_[edges.row, here, far], np.r_[edges.col, far, here])), L.shape)
+    edges, near = L.tocoo(), np.arange(3000)
+    far = np.roll(near, 700)
+    M = sp.csr_array((np.r_[edges.data, np.zeros(6000)], (np.r_[edges.row, near, far], np.r_[edges.col, far, near])), L.shape)
     assert M.nnz > L.nnz
     order = ms.order.amd(L).perm if ordering == "amd" else ordering
     P, Q = (ms.parac(A, ordering=order, seed=1, threads=t) for A, t in ((L, 1), (M, 2)))
@@ -117,7 +117,7 @@ def test_long_rows_drop_what_other_threads_eliminate():
 @pytest.mark.parametrize("row, value", [(0, -3.0), (20_000, np.nan), (39_998, -3.0)])
 def test_threads_name_the_first_bad_row(row, value):
     L = ms.datasets.grid2d(200, 200)
-    L.data[L.indptr[[row, 39_999]]] = value, -5.0           # and a later one
+    L.data[L.indptr[[row, 39_999]]] = value, -5.0           # and a later bad row
     graphs = [_core.ParacGraph(L.indptr.astype(np.int64), L.indices.astype(np.int32), L.data, t) for t in (1, 2, 5)]
     assert [g.bad_row for g in graphs] == 3 * [row] and len({str(g.excess) for g in graphs}) == 1
 
@@ -129,7 +129,7 @@ def test_the_graph_is_the_same_on_any_number_of_threads():
     assert all(np.array_equal(a, b) for other in others for a, b in zip(one, other, strict=True)) and len(one[3]) == 50_000
 
 
-# ---- laws ---------------------------------------------------------------------------------------------------------------
+# ---- invariants ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_the_expected_value_is_the_matrix(ordering, samples, grounded):
         mean, square = mean + S / count, square + S * S / count
     error = np.sqrt(np.maximum(square - mean**2, 0) / count)
     assert (abs(mean - L.toarray()) <= 5 * error + 1e-12).all()
-    assert error.max() > 1e-3                               # it is a random factor, not the exact one
+    assert error.max() > 1e-3                               # a random factor, not the exact one
 
 
 @given(n=st.integers(2, 200), per_vertex=st.floats(0, 6), seed=st.integers(0, 999), samples=st.integers(1, 4),
@@ -172,7 +172,7 @@ def test_scattered_graphs_are_renumbered(grounded):
     M = sp.csr_array(L[shuffle][:, shuffle])
     graph = _core.ParacGraph(M.indptr.astype(np.int64), M.indices.astype(np.int32), M.data)
     graph.gather_neighbors()
-    assert len(graph.arrays()[4]) == 0                      # 400 apart on average is near enough
+    assert len(graph.arrays()[4]) == 0                      # 400 apart on average: no renumbering
     graph.gather_neighbors(100)
     ptr, to, w, ground, origin = graph.arrays()
     assert np.array_equal(np.sort(origin), np.arange(1200))
@@ -188,7 +188,7 @@ def test_scattered_graphs_are_renumbered(grounded):
         B = M[factor.perm()][:, factor.perm()]
         S = G @ sp.diags_array(factor.pivots()) @ G.T
         assert abs(S - B).max() < 8 and (grounded or abs(S @ np.ones(1200)).max() < 1e-9)
-    assert abs(P[0].nnz - P[1].nnz) < 0.03 * P[0].nnz       # other ties, the same quality
+    assert abs(P[0].nnz - P[1].nnz) < 0.03 * P[0].nnz       # different ties, same quality
 
 
 REFUSED = """
@@ -216,7 +216,7 @@ print(calls)
 @pytest.mark.slow
 @starved.available
 def test_a_thread_without_memory_blocks_no_other():
-    """The memory for one more edge of a hub: another thread waits for the hub's list, or its row, and that would never end."""
+    """No memory for another edge of a dense row. Threads that wait for the list or the row must not wait forever."""
     assert int(starved.python(REFUSED)) > 0
 
 
@@ -232,7 +232,7 @@ def test_factors_of_scattered_graphs_do_not_depend_on_threads():
 
 @given(n=st.integers(2, 300), seed=st.integers(0, 999), samples=st.integers(1, 3))
 def test_trees_are_factored_exactly(n, seed, samples):
-    """In an order of minimum degree every pivot has one neighbour: nothing is sampled."""
+    """In a minimum degree order every pivot has one neighbor, so no edge is sampled."""
     rng = np.random.default_rng(seed)
     L = laplacian(n, np.arange(1, n), rng.integers(0, np.arange(1, n)), 10 ** rng.uniform(-1, 1, n - 1))
     P = ms.parac(L, ordering="amd", samples=samples, seed=seed)
@@ -254,7 +254,7 @@ def test_the_operator_is_the_inverse_of_the_factor(ordering, dtype, grounded):
     expected = np.empty_like(B)
     expected[P.perm] = np.linalg.solve(G.T, y)
     assert np.allclose(P @ B, expected, rtol=1e-9, atol=1e-9 * abs(expected).max())
-    for k in (1, 2, 3, 8):                                  # blocks of every width, in every memory order, are the same columns
+    for k in (1, 2, 3, 8):                                  # blocks of any width and memory order
         assert np.array_equal(P @ np.asfortranarray(B[:, :k]), (P @ B)[:, :k])
     assert np.array_equal(P @ B[:, 0], (P @ B)[:, 0])
     dense = P @ np.eye(300)
@@ -266,7 +266,7 @@ def test_the_operator_is_the_inverse_of_the_factor(ordering, dtype, grounded):
                                   lambda: ms.datasets.rmat(11)])
 @pytest.mark.parametrize("ordering", ["rounds", "amd", "nnz_sort"])
 def test_columns_rearranged_for_solves_are_those_of_the_factor(make, ordering):
-    """Several pieces of columns are rearranged; long columns, columns of one entry and empty ones."""
+    """Columns are rearranged in several pieces: long columns, columns of one entry, and empty ones."""
     L = make()
     P = ms.parac(L, ordering=ordering, threads=1)
     b = np.random.default_rng(0).standard_normal(L.shape[0])
@@ -284,7 +284,7 @@ def test_columns_rearranged_for_solves_are_those_of_the_factor(make, ordering):
 @pytest.mark.parametrize("ordering", ["rounds", "amd", "nnz_sort", "natural"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_many_solves_of_several_threads_change_no_bit(make, ordering, dtype):
-    """They go by rows once that pays: sets of rows, or ranges with what needs several of them at the end."""
+    """After several solves the form by rows is used: sets of rows, or ranges followed by rows that depend on several ranges."""
     L = make()
     P = ms.parac(L, ordering=ordering, dtype=dtype, threads=1)
     B = np.random.default_rng(0).standard_normal((L.shape[0], 8))
@@ -294,7 +294,7 @@ def test_many_solves_of_several_threads_change_no_bit(make, ordering, dtype):
     for P.threads in (2, 3, 7):
         for _ in range(8):
             assert np.array_equal(P @ B, expected)
-        if ordering == "natural":                           # every vertex waits for the one before
+        if ordering == "natural":                           # each vertex depends on the one before
             assert P._core.nbytes == once
         elif ordering != "nnz_sort" and L.nnz < 6 * L.shape[0]:
             assert P._core.nbytes > 1.3 * once
@@ -343,7 +343,7 @@ def test_negative_weights_are_carried_along(samples):
 
 
 def test_a_sliver_is_no_stiff_triangle():
-    """Three vertices nearly on a line: the weights K, K, -K/2 leave almost nothing once the middle one is gone."""
+    """Three vertices nearly on a line: the weights K, K, -K/2 almost cancel after the middle one is eliminated."""
     K = 1e6
     L = laplacian(5, [0, 1, 0, 0, 2, 3], [1, 2, 2, 3, 4, 4], [2 * K, 2 * K, -K + 1, 1.0, 1.0, 1.0])
     with pytest.warns(ms.MeshsolveWarning):
@@ -415,7 +415,7 @@ def bumpy(size, k=4):
 
 
 def without(L, share, seed=0):
-    """L without a share of its rows and columns, taken at random: vertices that are held."""
+    """L without a random share of its rows and columns, as for fixed vertices."""
     free = np.random.default_rng(seed).random(L.shape[0]) > share
     return sp.csr_array(L[free][:, free])
 
@@ -425,7 +425,7 @@ def without(L, share, seed=0):
 @pytest.mark.parametrize("size", [0.05, 0.08])
 @pytest.mark.parametrize("ordering", ["rounds", "amd"])
 def test_rows_of_a_cotan_laplacian_may_be_left_out(size, share, ordering):
-    """A neighbour whose entry was positive leaves a row that sums to less than 0. Iterations are no more than for all rows."""
+    """A removed neighbor with a positive entry leaves a negative row sum. The iterations do not increase."""
     L = bumpy(size)
     A = without(L, share)
     assert A.sum(axis=1).min() < -0.01
@@ -440,7 +440,7 @@ def test_rows_of_a_cotan_laplacian_may_be_left_out(size, share, ordering):
 
 
 def test_negative_row_sums_are_counted_and_set_to_zero():
-    """The factor is that of the matrix whose diagonal makes up for them; the caller's stays as it is."""
+    """The factor is that of the matrix with a larger diagonal. The caller's matrix is not changed."""
     A = without(bumpy(0.05), 0.05)
     before, sums = A.data.copy(), A.sum(axis=1)
     short = sums < -1e-9
@@ -498,7 +498,7 @@ def test_matrices_far_from_a_graph_are_refused_by_row(name):
 
 
 def test_rounded_row_sums_of_a_grounded_graph_are_accepted():
-    """As of weights in float32; of a singular matrix they are refused, see above."""
+    """As for weights in float32. For a singular matrix they are refused, see above."""
     L = ms.datasets.grid2d(30, 30, boundary="dirichlet")
     rounded = sp.csr_array(L + sp.diags_array(np.where(np.arange(900) % 3 == 0, -1e-7, 0)))
     b = rounded @ np.arange(900.0)
@@ -583,7 +583,7 @@ def test_the_largest_degree_does_not_depend_on_threads(hub):
 
 
 def test_solve_estimates_a_far_too_large_cholesky_factor(monkeypatch):
-    """It is neither ordered nor analysed, which would take as long as a quarter of the solution by ParAC."""
+    """The matrix is neither ordered nor analyzed, which would take a quarter of the time of the solution by ParAC."""
     from meshsolve.api import definite
 
     monkeypatch.setattr(definite.Symbolic, "build", None)
@@ -594,7 +594,7 @@ def test_solve_estimates_a_far_too_large_cholesky_factor(monkeypatch):
 
 
 def test_solve_counts_the_columns_of_b():
-    """Sixty-four columns by iterations took six times as long as one factor."""
+    """Iterations for 64 columns take six times as long as one factor."""
     L = ms.datasets.grid3d(36)
     X, info = ms.solve(L, L @ np.random.default_rng(0).standard_normal((36**3, 64)))
     assert info.method == "cholesky" and info.converged
@@ -615,7 +615,7 @@ def test_solve_iterates_without_memory_for_a_factor(monkeypatch):
 
 
 def test_solve_compares_costs_on_medium_graphs():
-    """Of L + I as of L: a complete factor of this one takes ten times as long as its iterations."""
+    """For L + I as for L: a complete factor takes ten times as long as the iterations."""
     A = ms.datasets.preferential(12_000, 3) + 0.1 * sp.eye_array(12_000)
     b = A @ np.random.default_rng(0).standard_normal(12_000)
     x, info = ms.solve(A, b)
@@ -645,7 +645,7 @@ def test_the_diagonal_is_enough_for_expanders():
 
 
 def test_the_diagonal_is_enough_for_random_graphs():
-    """A factor of this one takes as long as 300 iterations, of which some 30 do."""
+    """A factor takes as long as 300 iterations, and about 30 suffice."""
     ends = np.random.default_rng(0).integers(0, 20_000, (2, 80_000))
     half = sp.coo_array((np.ones(80_000), ends), shape=(20_000, 20_000))
     L = sp.csgraph.laplacian(sp.csr_array(half + half.T))
@@ -684,7 +684,7 @@ def test_repr_shows_the_dtype():
 
 
 def test_copies_of_edges_beyond_int32_are_refused():
-    """They are counted in int32: negative counts spoiled the rows of the graph."""
+    """Counts are int32: an overflow to negative counts would destroy the rows of the graph."""
     n = 2_200_000
     star = laplacian(n, np.zeros(n - 1, np.int32), np.arange(1, n, dtype=np.int32), np.ones(n - 1))
     with pytest.raises(ms.InvalidInputError, match="copies of edges"):

@@ -20,7 +20,7 @@ from meshsolve.factor.trisolve import cuda as trisolve
 
 
 def check(L, ordering="rounds", **options):
-    """The factor of both devices; returns the device's."""
+    """Compare the factors of both devices; return that of the GPU."""
     P, Q = (ms.parac(L, ordering, device=place, **options) for place in ("cpu", "cuda"))
     assert Q.on_device and np.array_equal(P.perm, Q.perm) and np.array_equal(P.D, Q.D)
     assert P.nnz == Q.nnz and P.G.dtype == Q.G.dtype
@@ -43,13 +43,13 @@ def path(n):
 
 
 def wheel(n):
-    """A hub, 0, and its neighbours on a cycle: rounds eliminate some of these at a time, and the hub's row grows."""
+    """Vertex 0 and its neighbors on a cycle. Each round eliminates some of these, and the row of vertex 0 grows."""
     rim = np.arange(1, n)
     return laplacian(n, np.append(0 * rim, rim), np.append(rim, np.roll(rim, 1)), np.linspace(1, 2, 2 * n - 2))
 
 
 def cotan_like(n):
-    """A grid with diagonals of negative weight, which the factor floors."""
+    """A grid with diagonals of negative weight, which the factor raises to the smallest weight."""
     L = ms.datasets.grid2d(n, n).tocsr()
     a = np.arange(n * (n - 1)).reshape(n - 1, n)[:, :-1].ravel()
     return sp.csr_array(L + laplacian(n * n, a, a + n + 1, np.full(len(a), -0.2)))
@@ -59,9 +59,9 @@ SHAPES = {
     "one vertex": sp.csr_array(np.zeros((1, 1))),
     "one grounded vertex": sp.csr_array(np.ones((1, 1))),
     "no edges": sp.csr_array((40, 40)),
-    "star": star(900),                                      # a hub with a row longer than a warp's
-    "clique": clique(90),                                   # pivots of more than 64 edges: a block each
-    "light and heavy": sp.csr_array(sp.block_diag([clique(n) for n in (64, 65, 66, 67)])),      # 64 edges are a warp's, 65 a block's
+    "star": star(900),                                      # a dense row, longer than a warp handles
+    "clique": clique(90),                                   # pivots of more than 64 edges: a thread block each
+    "light and heavy": sp.csr_array(sp.block_diag([clique(n) for n in (64, 65, 66, 67)])),      # more than 64 edges: a block
     "path": path(500),
     "grid": ms.datasets.grid3d(9),
     "grounded": ms.datasets.grid2d(30, 30, boundary="dirichlet"),
@@ -116,7 +116,7 @@ def test_negative_weights(cuda):
 
 
 def test_underflowed_samples_are_counted_and_are_no_edges(cuda):
-    """Half of the smallest positive number underflows to 0. The sample of the round before in the same slot must not be used instead."""
+    """Half of the smallest positive number underflows to 0. An older sample in the same slot must not be used instead."""
     rng = np.random.default_rng(0)
     i, j = np.triu_indices(30, 1)
     for seed in range(3):
@@ -131,18 +131,18 @@ def test_float32(cuda):
 
 
 def test_rows_much_longer_than_a_warp(cuda):
-    """Dense enough that rows grow again and again, and that heavy pivots need scratch."""
+    """A dense graph whose rows grow repeatedly, and whose heavy pivots need scratch memory."""
     check(random_graph(300, 9000, 2), samples=2)
 
 
 @pytest.mark.parametrize("samples", [1, 2])
 def test_rows_that_a_warp_does_not_copy_alone(cuda, samples):
-    """A dense row so long that thread blocks copy it, to longer storage and in the next epoch."""
+    """A dense row copied by thread blocks: to longer storage, and in the next epoch."""
     check(wheel(7000), samples=samples)
 
 
 def test_a_warp_fills_a_row(cuda_path, monkeypatch):
-    """A thread copied a row of any length; here a hub's."""
+    """A warp, not one thread, copies a long row."""
     grids, launch = {}, device.launch
     monkeypatch.setattr(device, "launch", lambda kernel, grid, *rest: (grids.update({kernel.name: grid}), launch(kernel, grid, *rest)))
     check(star(900))
@@ -153,7 +153,7 @@ def test_a_warp_fills_a_row(cuda_path, monkeypatch):
 
 
 def test_a_full_workspace_grows(cuda_path, monkeypatch):
-    """With no room at first for samples, columns and rows, every kind of halt is met, in wide rounds and in one block's."""
+    """Without initial capacity every kind of halt occurs, in rounds of the grid and of one block."""
     met = []
 
     def nothing(self, nnz):
@@ -200,7 +200,7 @@ def test_a_stall_is_reported(cuda_path, monkeypatch):
 
     def spoiled(self, *args):
         original(self, *args)
-        self.key[:-1] = 2**64 - 1                           # all dead, though counted as live
+        self.key[:-1] = 2**64 - 1                           # all eliminated, but counted as live
     monkeypatch.setattr(cuda._Rounds, "__init__", spoiled)
     with pytest.raises(ms.errors.DeviceUnavailableError, match="stalled"):
         ms.parac(SHAPES["grid"], device="cuda")
@@ -229,7 +229,7 @@ def test_the_operator_is_that_of_the_cpu(cuda, name, ordering, dtype):
 
 @pytest.mark.parametrize("longest", [trisolve.LONG, -1])
 def test_many_right_hand_sides_have_the_sums_of_one(cuda, monkeypatch, longest):
-    """In one launch, and where rows are too long for that, level by level: by one block, or for many columns by all."""
+    """One launch, or for long rows one per level: by one thread block, or by all for many columns."""
     monkeypatch.setattr(trisolve, "LONG", longest)
     G = ms.parac(ms.datasets.grid2d(30, 30, boundary="dirichlet"), device="cuda")
     b = np.random.default_rng(1).standard_normal((900, 5))
@@ -247,7 +247,7 @@ def test_many_right_hand_sides_have_the_sums_of_one(cuda, monkeypatch, longest):
 @pytest.mark.sanitize
 @pytest.mark.parametrize("name", ["small grid", "small star"])
 def test_values_that_are_waited_for(varied, name):
-    """... whatever the schedule; what is not finite ends no wait."""
+    """For any schedule. Values that are not finite do not end a wait."""
     L = SHAPES[name]
     P, Q = (ms.parac(L, device=place) for place in ("cpu", "cuda"))
     b = np.random.default_rng(0).standard_normal((L.shape[0], 2))

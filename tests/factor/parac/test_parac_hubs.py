@@ -1,4 +1,4 @@
-"""ParAC takes near linear work on every graph, in every order: visits of row entries and vertices are counted, not seconds.
+"""ParAC takes nearly linear work on every graph and in every order: counts visits of row entries and vertices, not seconds.
 
 ``python tests/factor/parac/test_parac_hubs.py`` prints the seconds as well.
 """
@@ -18,15 +18,15 @@ from meshsolve.mesh import pattern_of
 from meshsolve.order.nested import dissect
 
 ORDERINGS = ("auto", "rounds", "amd", "nd", "nnz_sort", "rcm", "natural", "random", "given")
-SMALL, TIMES = 4000, 6                  # edges of the smaller graph, and how many times as many the larger one has
-MOST = 0.5                              # visits an edge, relative to the squared binary logarithm of the edges; random graphs take 0.4
-MOST_GIVEN = 1.5                        # the same where hubs come first and then their neighbors of largest weight
+SMALL, TIMES = 4000, 6                  # edges of the smaller graph, and ratio to the larger one
+MOST = 0.5                              # visits per edge, relative to log2(edges)^2; random graphs take 0.4
+MOST_GIVEN = 1.5                        # the same with hubs first, then their neighbors of largest weight
 
 
 def factor(L, ordering, **options):
-    """ParAC on one thread. The order "random" is given as a permutation, as one by name is refused where there are hubs."""
+    """ParAC on one thread. "random" is given as a permutation, because its name is refused for graphs with hubs."""
     n, rng = L.shape[0], np.random.default_rng(1)
-    given = {"random": rng.permutation(n), "given": np.argsort(-L.diagonal(), kind="stable")}         # hubs first: the worst there is
+    given = {"random": rng.permutation(n), "given": np.argsort(-L.diagonal(), kind="stable")}         # hubs first: the worst
     return ms.parac(L, ordering=given.get(ordering, ordering), threads=1, device="cpu", **options)
 
 
@@ -58,7 +58,7 @@ def test_work_with_several_copies_of_an_edge(name, samples):
 
 
 def test_dense_rows_hold_no_more_than_the_samples():
-    """All leaves of K(2, n) leave a copy of one edge: as many as they are, in rows that do not grow beyond that."""
+    """All leaves of K(2, n) sample copies of one edge, and no row holds more than these."""
     L = bipartite(2)(100_000)
     P = factor(L, "rounds")
     assert P.report.facts["rounds"] == 3 and P.nnz < 2 * edges(L)
@@ -86,14 +86,14 @@ def test_few_iterations_with_dense_rows(name, ordering):
 @pytest.mark.parametrize("ordering", ["rounds", "natural"])
 @pytest.mark.parametrize("name", ["K(2, n)", "wheel", "power law"])
 def test_a_solve_reads_each_entry_of_the_factor_once(name, ordering):
-    """The levels that threads share out are no more than the rounds, and the factor keeps as many entries as it counts."""
+    """The solve has no more levels than the factorization has rounds, and the factor holds the counted entries."""
     P = factor(GRAPHS[name](24_000), ordering)
     b = np.random.default_rng(0).standard_normal(P.shape[0])
     assert P.report.facts["bytes"] < 40 * (P.nnz + P.shape[0])
     assert np.array_equal(P @ b, ms.parac(GRAPHS[name](24_000), ordering=ordering, threads=3, device="cpu") @ b)
 
 
-# ---- the orders before it -----------------------------------------------------------------------------------------------
+# ---- orderings -----------------------------------------------------------------------------------------------
 
 
 def csr(L):
@@ -123,7 +123,7 @@ def test_the_bound_changes_no_order_of_a_mesh(make):
 
 
 def test_a_bounded_dissection_has_a_shallow_tree():
-    """Separators that cut off a little each would be found one after the other, each in nearly all that is left."""
+    """Separators that cut off a few vertices each would take quadratic time."""
     L = ms.datasets.rmat(15)
     depths = []
     for bounded in (False, True):
@@ -147,17 +147,17 @@ def test_indistinguishable_nodes_are_found_by_hashes(cocktail=200):
 
 
 def print_seconds(names, sizes=(20_000, 80_000, 320_000)):
-    """A line for each graph and order: microseconds of the process and visits an edge, for ever more edges."""
+    """Print a line for each graph and order: CPU microseconds and visits per edge, for increasing numbers of edges."""
     for name in names:
         for ordering in ORDERINGS:
-            told = []
+            cells = []
             for m in sizes:
                 L = GRAPHS[name](m)
                 start = time.process_time()
                 P = factor(L, ordering)
                 seconds = time.process_time() - start
-                told.append(f"{1e6 * seconds / edges(L):8.2f} us {P.report.facts['visits'] / edges(L):6.1f} visits")
-            print(f"{name:24}{ordering:10}", " |".join(told), flush=True)
+                cells.append(f"{1e6 * seconds / edges(L):8.2f} us {P.report.facts['visits'] / edges(L):6.1f} visits")
+            print(f"{name:24}{ordering:10}", " |".join(cells), flush=True)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ HUB_FIRST = sp.csr_array(sp.block_diag([hub(700, k) for k in range(4)]))        
 
 @pytest.mark.sanitize
 def test_the_order_of_threads_changes_no_bit(varied, monkeypatch):
-    """Warps on their own, and hubs for which blocks are called together, in shared memory or, in small blocks, in one slab."""
+    """Warps work independently; hubs take whole thread blocks, in shared memory or, for small blocks, in one slab."""
     monkeypatch.setattr(ordered_cuda, "SLABS", 1)
     monkeypatch.setattr(ordered_cuda, "BLOCKS_EACH", 1)
     check(sp.csr_array(sp.block_diag([random_graph(40, 60, 3, grounded=True), *(hub(66, k) for k in range(3))])), "natural")
@@ -64,7 +64,7 @@ def test_any_graph(n, per_vertex, seed, samples, grounded, blocks):
 @pytest.mark.parametrize("make", [hubs.bipartite(2), hubs.bipartite(5), hubs.double_fan, hubs.twenty_hubs, hubs.friendship])
 @pytest.mark.parametrize("ordering", ["natural", "nnz_sort"])
 def test_samples_of_several_dense_rows(cuda, make, ordering):
-    """They lie in groups all over the table, and each is looked for by its number."""
+    """The samples are spread over the table, and each is found by its number."""
     check(make(300), ordering, samples=2, seed=3)
 
 
@@ -85,7 +85,7 @@ def test_underflowed_samples_are_counted(cuda):
 @pytest.mark.parametrize("natural", [True, False])
 @pytest.mark.parametrize("name", ["components", "clique", "grounded", "hubs"])
 def test_the_queue_and_the_rounds_give_the_same_columns(cuda, name, natural):
-    """Levels too: what the rounds find in their n-th round the queue finds at the n-th level."""
+    """Levels as well: the vertices of the n-th round are the n-th level of the queue."""
     M = as_symmetric(SHAPES[name])
     perm = np.arange(M.n) if natural else np.random.default_rng(3).permutation(M.n)
     perm, graph = perm.astype(np.int32), _core.ParacGraph(M.indptr, M.indices, M.data)
@@ -95,14 +95,14 @@ def test_the_queue_and_the_rounds_give_the_same_columns(cuda, name, natural):
         assert np.array_equal(device.to_host(getattr(a, name)), device.to_host(getattr(b, name))), name
 
 
-cuda_rounds = cuda                                          # the fixture of that name hides the module in a test
+cuda_rounds = cuda                                          # in a test, the fixture of that name shadows the module
 
 
 # ---- workspace and launches ---------------------------------------------------------------------------------------------
 
 
 def note_halts(monkeypatch):
-    """The halts that the kernel reports to the driver."""
+    """Record the halts that the kernel reports to the driver."""
     met, original = [], ordered_cuda._Ordered._grow
 
     def grow(self, state):
@@ -113,7 +113,7 @@ def note_halts(monkeypatch):
 
 
 def test_a_full_workspace_grows(harness, monkeypatch):
-    """With room for one entry, one sample and two edges at first, all three are met, again and again, and nothing is lost."""
+    """With initial capacity for one entry, one sample and two edges, all three overflow repeatedly, and no sample is lost."""
     met = note_halts(monkeypatch)
 
     def nothing(self, *_):
@@ -128,14 +128,14 @@ def test_a_full_workspace_grows(harness, monkeypatch):
     assert sum(state & ordered_cuda.COLUMNS_FULL > 0 for state in met) > 4
 
 
-@pytest.mark.parametrize("room", [1, 23, 4000])
-def test_the_hash_table_is_empty_at_the_end(harness, monkeypatch, room):
-    """All slots are free in the end, none is reserved, whether searches had to wrap round a small table or not."""
+@pytest.mark.parametrize("capacity", [1, 23, 4000])
+def test_the_hash_table_is_empty_at_the_end(harness, monkeypatch, capacity):
+    """All slots are free at the end, also if searches wrapped around a small table."""
     collected, collect = [], ordered_cuda._Ordered._collect
 
     def small(self, nnz, _):
         self._make_columns(4 * nnz)
-        self._make_table(room)
+        self._make_table(capacity)
         self._make_slabs(1024)
     monkeypatch.setattr(ordered_cuda._Ordered, "_first_room", small)
     monkeypatch.setattr(ordered_cuda._Ordered, "_collect", lambda self, *a: (collected.append(self), collect(self, *a))[1])
@@ -156,8 +156,9 @@ def test_the_host_checks_between_launches(harness, monkeypatch, share):
 @pytest.mark.slow
 @pytest.mark.parametrize("resident", [1, 3])
 def test_progress_needs_no_more_blocks_than_run(resident, monkeypatch):
-    """Blocks of one warp, 60 of them in the grid, of which one or three run: the others come when all is done. Hubs call blocks
-    together, and share one slab."""
+    """60 blocks of one warp, of which one or three run at a time. The others start when all work is done.
+
+    Hubs take whole thread blocks, which share one slab."""
     monkeypatch.setattr(ordered_cuda, "SLABS", 1)
     monkeypatch.setattr(ordered_cuda, "BLOCKS_EACH", 20)
     for block in (32, 128):
@@ -168,7 +169,7 @@ def test_progress_needs_no_more_blocks_than_run(resident, monkeypatch):
 
 @pytest.mark.parametrize("name", ["grid", "clique"])
 def test_a_stall_is_reported(harness, monkeypatch, name):
-    """A vertex that waits for one entry more than there is: the kernel eliminates what it can and gives up."""
+    """A vertex that waits for an entry that does not exist: the kernel eliminates the other vertices and reports a stall."""
     original = ordered_cuda._Ordered.__init__
 
     def spoiled(self, *args):
@@ -181,7 +182,7 @@ def test_a_stall_is_reported(harness, monkeypatch, name):
 
 
 def test_the_longest_pivot_is_no_stall(harness, monkeypatch):
-    """One pivot may have all samples that the table holds, on which a block works while all others only look."""
+    """One pivot may have all samples of the table: one thread block works, and all others only poll."""
     launch, met = device.launch, []
 
     def noted(kernel, grid, block, shared, args):
@@ -207,7 +208,7 @@ def test_a_stall_reported_during_the_last_pivot_is_ignored(harness, monkeypatch)
 
 @pytest.mark.parametrize("spoil", ["fills", "waits"])
 def test_impossible_states_are_reported_as_stalls(harness, monkeypatch, spoil):
-    """A sample that is not in the table ends the search for it; no vertex that is ready ends the factorization at once."""
+    """A sample missing from the table ends its search. Without a ready vertex the factorization ends at once."""
     original = ordered_cuda._Ordered.__init__
 
     def spoiled(self, *args):

@@ -1,4 +1,4 @@
-"""The table that says when supernodes join."""
+"""The table of the relaxation: which supernodes are merged."""
 
 import pickle
 
@@ -30,7 +30,7 @@ def supernodes(**options):
 
 
 def test_more_zeros_fewer_supernodes():
-    """Without joins a supernode stores no zero: its columns have the same rows below."""
+    """Without relaxation a supernode stores no zeros: its columns have the same rows below."""
     none, some, many = supernodes(relax=[]), supernodes(), supernodes(relax=np.array([[np.inf, 0.6]]))
     assert none[0] > some[0] > many[0]
     S = ms.analyze(A, "amd", device="cpu", relax=[])

@@ -1,4 +1,4 @@
-"""What the public functions of factor/symbolic refuse, and what they say."""
+"""Bad input to the public functions of factor/symbolic, and its messages."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_trees(parent, text):
 
 def test_tree_of_huge_values():
     with pytest.raises(InvalidInputError, match=r"parent\[0\]"):
-        postorder(np.array([2**32 + 1, -1, -1]))        # 1 when cut to 32 bits
+        postorder(np.array([2**32 + 1, -1, -1]))        # 1 if truncated to 32 bits
 
 
 @pytest.mark.parametrize("perm", [[0, 0, 1], [0, 1], [0, 1, 3], [-1, 0, 1], [0.0, 1.0, 2.0], None, "abc"])

@@ -1,4 +1,4 @@
-"""The CUDA path of the symbolic factorization: the integers of the C++ core, entry by entry."""
+"""The CUDA path of the symbolic factorization gives the integers of the C++ core."""
 
 import numpy as np
 import pytest
@@ -23,19 +23,19 @@ def same(found, expected):
 
 
 def check(A, perm):
-    """Every step against its twin."""
+    """Compare every step with its host counterpart."""
     P = symmetric_pattern(A)
-    there = device.to_device(P.indptr), device.to_device(P.indices)
+    on_gpu = device.to_device(P.indptr), device.to_device(P.indices)
     parent = _core.etree(P.indptr, P.indices)
-    same(cuda.etree(*there), parent)
+    same(cuda.etree(*on_gpu), parent)
     same(cuda.postorder(device.to_device(parent)), _core.postorder(parent))
-    same(cuda.colcount(*there), _core.colcount(P.indptr, P.indices))
+    same(cuda.colcount(*on_gpu), _core.colcount(P.indptr, P.indices))
     perm = np.ascontiguousarray(perm, np.int32)
     expected = _core.analyze(P.indptr, P.indices, perm)
-    found = cuda.analyze(*there, device.to_device(perm))
+    found = cuda.analyze(*on_gpu, device.to_device(perm))
     for name in cuda.DeviceAnalysis._fields:
         same(getattr(found, name), getattr(expected, name))
-    for one, other in zip(cuda.pattern_lca(*there, found), _core.pattern_lca(P.indptr, P.indices, expected, 1)):
+    for one, other in zip(cuda.pattern_lca(*on_gpu, found), _core.pattern_lca(P.indptr, P.indices, expected, 1)):
         same(one, other)
 
 
@@ -68,7 +68,7 @@ def test_any_order_of_threads(seed):
 
 @pytest.mark.sanitize
 def test_every_kernel_on_something_small():
-    """Small, since ThreadSanitizer takes its time for each thread of each block."""
+    """A small matrix, because ThreadSanitizer is slow for each thread of each block."""
     A = spd(grid(9, 8))
     with device.use(Harness(seed=1, block=32)) as harness:
         check(A, np.random.default_rng(0).permutation(72))
@@ -88,6 +88,6 @@ def test_largest_values_of_ranges(gpu, length):
 def test_the_analysis_of_the_device_is_that_of_the_host(gpu):
     M = as_symmetric(spd(grid(20, 15)))
     perm = ms.analyze(M.to_scipy(), ordering="nd").ordering.perm
-    here, there = symbolic.Symbolic.build(M, perm), symbolic.Symbolic.build(M, perm, place="cuda")
-    assert here.nnz == there.nnz and here.flops == there.flops and np.array_equal(here.supernodes, there.supernodes)
-    assert all(np.array_equal(a, b) for a, b in zip(here.pattern(), there.pattern()))
+    on_host, on_gpu = symbolic.Symbolic.build(M, perm), symbolic.Symbolic.build(M, perm, place="cuda")
+    assert on_host.nnz == on_gpu.nnz and on_host.flops == on_gpu.flops and np.array_equal(on_host.supernodes, on_gpu.supernodes)
+    assert all(np.array_equal(a, b) for a, b in zip(on_host.pattern(), on_gpu.pattern()))

@@ -1,4 +1,4 @@
-"""Tree, counts, pattern and supernodes against elimination on a dense boolean matrix, and the laws they have to keep."""
+"""Tree, counts, pattern and supernodes compared with elimination on a dense boolean matrix, and their invariants."""
 
 import pickle
 
@@ -14,7 +14,7 @@ from meshsolve.sparse.matrix import Csr, symmetric_pattern
 
 
 def eliminate(A):
-    """Pattern of L of a dense boolean symmetric A, by what Gaussian elimination does."""
+    """Pattern of L of a dense boolean symmetric A, by Gaussian elimination."""
     full = A | np.eye(len(A), dtype=bool)
     for k in range(len(A)):
         below = k + 1 + np.flatnonzero(full[k + 1:, k])
@@ -104,7 +104,7 @@ def check_postordered(parent):
 
 
 def check_supernodes(S, L):
-    """Blocks partition the columns, lists are exactly the union of their columns' rows, children fit into parents."""
+    """Supernodes partition the columns, have exactly the union of their columns' rows, and those rows are in the parent."""
     first, up, row_ptr, rows = S.native.first, S.native.snode_parent, S.native.row_ptr, S.native.rows
     assert first[0] == 0 and first[-1] == len(L) and (np.diff(first) > 0).all()
     assert np.array_equal(first, S.supernodes) and row_ptr.dtype == np.int64
@@ -149,7 +149,7 @@ def test_zoo(name):
 
 @pytest.mark.native
 def test_worked_example():
-    """An 11 x 11 example worked by hand."""
+    """An 11 x 11 example, solved by hand."""
     edges = [(0, 5), (0, 6), (1, 2), (1, 7), (2, 9), (2, 10), (3, 5), (3, 9), (4, 7), (4, 10), (5, 8), (5, 9), (6, 10),
              (7, 9), (7, 10), (8, 9), (9, 10)]
     A = np.zeros((11, 11), bool)
@@ -161,7 +161,7 @@ def test_worked_example():
 
 
 def test_two_children_in_separate_subtrees():
-    """Both children of a separator would join it, but each has a clique below that does not: only one can lie next to it."""
+    """Both children could merge with the separator, but each has a clique below that cannot: only one can be adjacent to it."""
     clique, separator = 20, 20
     n = 2 * (clique + 1) + separator
     A = np.zeros((n, n), bool)
@@ -192,7 +192,7 @@ def grid_pattern(nx, ny):
 
 @pytest.mark.parametrize("threads", [2, 7])
 def test_threads_change_nothing(threads):
-    """Large enough for many pieces of work."""
+    """Large enough for many parallel tasks."""
     A = grid_pattern(190, 211)
     perm = np.random.default_rng(3).permutation(A.n).astype(np.int32) if threads == 2 else np.arange(A.n, dtype=np.int32)
     one, many = Symbolic.build(A, perm), Symbolic.build(A, perm, threads=threads)
@@ -203,7 +203,7 @@ def test_threads_change_nothing(threads):
 
 
 def test_grid_is_merged_but_not_bloated():
-    """Relaxation has to find most joins and few zeros on a mesh-like pattern."""
+    """On a mesh-like pattern relaxation merges most supernodes and stores few zeros."""
     A = grid_pattern(100, 100)
     S = Symbolic.build(A, reverse_halves(100))
     stored = S.nbytes / 8
@@ -213,7 +213,7 @@ def test_grid_is_merged_but_not_bloated():
 
 @pytest.mark.parametrize("order", ["amd", "nd"])
 def test_light_children_do_not_widen_fronts_of_dense_rows(order):
-    """Leaves below a hub that joined it doubled the operations, and kept the hubs from joining each other."""
+    """Leaves merged with a dense row would double the operations, and prevent dense rows from merging with each other."""
     S = ms.analyze(ms.datasets.rmat(13), order)
     width, rows = np.diff(S.supernodes).astype(float), np.diff(S.native.row_ptr)
     height = width + rows
@@ -245,7 +245,7 @@ def test_deep_and_wide_trees(shape):
              "broom": np.where(j < n // 2, n // 2, j + 1)}[shape]
     this = j + 1 if shape == "star_first" else j
     A = symmetric_pattern(sp.coo_array((np.ones(n - 1), (this, other)), shape=(n, n)))
-    order = np.arange(n)[::-1] if shape == "star_first" else np.arange(n)       # the hub comes last
+    order = np.arange(n)[::-1] if shape == "star_first" else np.arange(n)       # the dense row is last
     S = Symbolic.build(A, order)
     assert S.nnz == 2 * n - 1
     assert np.diff(S.supernodes).max() <= 16 or shape == "path"
@@ -263,7 +263,7 @@ def test_pickle_and_views():
     assert all(np.array_equal(a, b) for a, b in zip(S.pattern(), T.pattern()))
     parent = T.parent
     del T
-    assert np.array_equal(parent, S.parent)         # the view keeps what it shows alive
+    assert np.array_equal(parent, S.parent)         # the view keeps its arrays alive
 
 
 def test_report_and_size():

@@ -1,4 +1,4 @@
-"""The analysis on several threads: every array is that of one thread. From 50,000 rows on subtrees are shared out."""
+"""The analysis on several threads: every array equals that of one thread. From 50,000 rows on subtrees run in parallel."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ ORDERS = {
     "backwards": lambda P: np.arange(P.n)[::-1],
     "random": lambda P: np.random.default_rng(4).permutation(P.n),
 }
-MEETS = {"grid": ("nd", "amd", "natural"), "road": ("nd", "amd")}       # a random order of these fills up
+MEETS = {"grid": ("nd", "amd", "natural"), "road": ("nd", "amd")}       # their fill is too large in a random order
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_any_number_of_threads_gives_the_same_analysis(pattern, order):
 def test_tree_and_counts_of_amd_give_the_same_analysis(pattern):
     P = symmetric_pattern(PATTERNS[pattern]())
     o = ms.order.amd(P)
-    assert (o.elimination is None) == (pattern == "star")               # a dense row is put last, and left out of the counts
+    assert (o.elimination is None) == (pattern == "star")               # a dense row is ordered last, without counts
     one = Symbolic.build(P, o.perm, threads=1).native
     for threads in (1, 2, 5):
         same_analysis(Symbolic.build(P, o.perm, ordering=o, threads=threads, known=o.elimination).native, one, f"{threads} threads")

@@ -12,7 +12,7 @@ import pytest
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError
 
-SEGMENTS = np.array([0, 2, 3, 40], np.int32)        # first chunks of three segments, and the number of chunks
+SEGMENTS = np.array([0, 2, 3, 40], np.int32)        # first chunk of each of three segments, and the number of chunks
 
 FAILS = """
 import numpy as np
@@ -39,7 +39,7 @@ def test_an_error_of_a_chunk_is_raised(threads):
 
 
 def test_workers_that_wait_for_a_failed_chunk_stop():
-    """The other worker waits for the segment of the bad chunk, which takes long enough for it to get there."""
+    """The bad chunk takes so long that the other worker waits for its segment."""
     done = subprocess.run([sys.executable, "-c", FAILS], capture_output=True, text=True, timeout=300,
                           env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.stdout.split("\n")[:2] == ["bad chunk"] * 2, done.stderr
@@ -47,7 +47,7 @@ def test_workers_that_wait_for_a_failed_chunk_stop():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_between_chunks(threads):
-    """A hundred seconds of work, of which the test waits for a small part."""
+    """A hundred seconds of work, interrupted early."""
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):

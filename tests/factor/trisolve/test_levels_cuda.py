@@ -21,7 +21,7 @@ def system(levels, seed=0):
 
 
 def solved(ptr, columns, values, scale, Y):
-    """Row after row."""
+    """Solve row by row."""
     Y = Y.copy()
     for i in range(len(ptr) - 1):
         row = slice(ptr[i], ptr[i + 1])
@@ -49,7 +49,7 @@ def test_row_after_row(cuda, name, dtype):
 
 @pytest.mark.sanitize
 def test_sums_do_not_depend_on_the_number_of_columns(varied, monkeypatch):
-    """... whatever the schedule, by one block and by all of them."""
+    """For any schedule, by one thread block or by all."""
     level_ptr, ptr, columns, values = system(LEVELS["a few"])
     rows, scale = trisolve.Rows(level_ptr, ptr, columns), np.ones(len(ptr) - 1)
     Y = np.random.default_rng(1).standard_normal((len(scale), 4))
@@ -66,7 +66,7 @@ def test_sums_do_not_depend_on_the_number_of_columns(varied, monkeypatch):
 
 @pytest.mark.parametrize("rows", [1, 2, 4])
 def test_long_rows_of_a_narrow_level_take_the_block(gpu, rows):
-    """One warp added up each. Seen in the rounding: its first thread lost one for each of its own beside 2^53."""
+    """A thread block, not a warp, sums each row. Rounding shows it: ones added to 2^53 by the same thread are lost."""
     level_ptr, ptr, columns, values = system([[BASE] * rows])
     Y = np.ones((len(ptr) - 1, 1))
     Y[0], Y[BASE:] = 2.0**53, 0

@@ -1,10 +1,10 @@
 // Right-looking LU by columns on the exact static pattern, level by level, and what a solve by rows reads of it.
 //
-// Sources: He et al. 2015, "GLU"; Peng and Tan 2020, "GLU3.0"; the levels are the exact ones of levels.cpp, since those of the
-// papers are wrong or too many. A step k takes L(:, k) U(k, j) / pivot from every column j of its row of U. The steps of a level
-// are sorted by the column that they change, and a column belongs to one group of threads, which takes its steps in ascending
-// order: no atomics, the same bits in every run and for every shape. Columns of L are scaled at the end, so that a level is one launch. Three ways,
-// by the shape of a level:
+// Sources: He et al. 2015, "GLU"; Peng and Tan 2020, "GLU3.0". The levels are the exact ones of levels.cpp, since those of the
+// papers are wrong or too many. A step k subtracts L(:, k) U(k, j) / pivot from every column j of its row of U. The steps of a
+// level are sorted by the column that they change. One group of threads applies the steps of a column in ascending order: no
+// atomics, the same bits in every run and for every shape. Columns of L are scaled at the end, so that a level is one launch.
+// Three ways, by the shape of a level:
 //   k_update_narrow   a few lanes up to a warp have a column; runs of small levels are done by one block without further launches
 //   k_update_wide     a block has a column, or (gridDim.y) several blocks, each with a range of its rows
 // A column is stored as its part of U, its pivot, its part of L, rows ascending.

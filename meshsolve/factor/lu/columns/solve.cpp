@@ -1,7 +1,7 @@
 // Solves with the columns engine: block back substitution, and inside a block the sparse triangles column by column.
-// Several right-hand sides are taken 8, 4, 2 or 1 at a time. Where they do not occupy all threads, subtrees of the largest block
-// are solved side by side, with the columns above them in between (see column_tasks.cpp): what a column gives to the rows above
-// its subtree is gathered there row by row, in the order in which one thread scatters it, so that the bits are the same.
+// Several right-hand sides are solved 8, 4, 2 or 1 at a time. If they do not occupy all threads, subtrees of the largest block
+// are solved in parallel, and the columns above them in between (see tasks.cpp). Contributions of a column to rows above its
+// subtree are gathered row by row, in the order in which one thread scatters them, so the bits are the same.
 #include <limits>
 
 #include "factor/lu/lu.hpp"

@@ -1,5 +1,6 @@
-// How threads share the columns of L and U: forests in which a column needs, or gives to, its own subtree and its ancestors alone,
-// cut into subtrees of about the same work and the columns above them. O(nnz(L + U)) time and memory; only the pattern counts.
+// The distribution of the columns of L and U over threads. In a forest a column depends only on its subtree, or updates only its
+// ancestors. Each forest is cut into subtrees of about the same work and the columns above them. O(nnz(L + U)) time and memory;
+// only the pattern counts.
 // Source: Liu 1990, "The role of elimination trees in sparse factorization".
 #include <algorithm>
 

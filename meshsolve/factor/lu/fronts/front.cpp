@@ -1,6 +1,6 @@
 // The numeric phase of the fronts engine: LU of each front with row exchanges inside its pivot block, from the leaves up.
 // Source: Duff and Reid 1984, "The multifrontal solution of unsymmetric sets of linear equations"; Schenk and Gaertner 2006
-// (exchanges inside the pivot block and small pivots replaced, so that the structure is static). O(flops) time.
+// (exchanges inside the pivot block, perturbed pivots). O(flops) time.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -59,8 +59,8 @@ void find_runs(const int32_t* relative, int64_t count, int64_t k, std::vector<in
   runs.push_back(static_cast<int>(count));
 }
 
-// Adds the update matrix X of a child with `count` rows: its first k columns and, transposed, its first k rows go to the
-// panels, the rest to the update matrix.
+// Adds the update matrix X of a child with `count` rows. Its first k columns and, transposed, its first k rows go to the panels,
+// the rest to the update matrix.
 template <class T>
 void add_child(const int32_t* relative, int64_t count, const T* X, const Front<T>& f, Scratch<T>& scratch, int threads) {
   const int64_t k = std::lower_bound(relative, relative + count, static_cast<int32_t>(f.w)) - relative;

@@ -115,8 +115,8 @@ template <class T> __device__ __forceinline__ int find_pivot(const T* x, int c, 
   return fabs(static_cast<double>(x[c])) >= threshold * most ? c : row;
 }
 
-// LU of rows x width entries D with exchanges among all rows; one barrier a column: column c is read as it stands, and exchanged
-// and scaled after the barrier. exchange[c] := base + row. Returns how many pivots were replaced.
+// LU of rows x width entries D with exchanges among all rows. There is one barrier per column: column c is read before it, and
+// exchanged and scaled after it. `exchange[c]` := base + row. Returns the number of perturbed pivots.
 template <class T, class Group>
 __device__ __forceinline__ int eliminate(const Group& g, T* D, long long leading, int rows, int width, const Rule& rule, int base,
                                          int* exchange, int* order) {
@@ -323,8 +323,8 @@ template <class T> __device__ __forceinline__ void solve_rows(const Front& f, T*
     if (j < width) x[j * step] = value[j];
 }
 
-// What the pivots [from, to) take from the later columns of P and of Q (tiles of rows of P come first), or (of_update) what all
-// pivots take from the update matrix.
+// Subtracts the pivots [from, to) from the later columns of P and of Q (tiles of rows of P come first), or all pivots from the
+// update matrix (of_update).
 template <class T>
 __device__ __forceinline__ void subtract(const Front& f, T* panels, T* updates, int of_update, int from, int to) {
   const Parts<T> part(f, panels + f.panel, updates + f.update);

@@ -1,11 +1,11 @@
 // Solves with the fronts of an LU factorization on the GPU, level by level.
 //
-// Host counterpart: solve.cpp. Forward, children before parents: a front adds up what its children pass on, takes what unknowns of other
-// diagonal blocks leave, solves with its 32 x 32 diagonal blocks (a warp holds one row a lane) and takes each block from all rows
-// below it. Backward, parents first: a front gathers the unknowns of its ancestors and takes their part by dot products along
-// stored columns. A x = b goes forward through L and backward through U; A^T x = b forward through U^T and backward through L^T.
-// Rows stand where the exchanges have left them: `position`. Right-hand sides lie by columns in Y (n rows, by position), 1, 4 or
-// 8 of them in one pass; the parts that are passed on lie in `vectors`.
+// Host counterpart: solve.cpp. Forward, children before parents: a front sums the vectors of its children and subtracts the
+// unknowns of other diagonal blocks. It solves with its 32 x 32 diagonal blocks (one row per lane of a warp). Each block is
+// subtracted from all rows below it. Backward, parents first: a front gathers the unknowns of its ancestors and subtracts them by
+// dot products along stored columns. A x = b goes forward through L and backward through U; A^T x = b forward through U^T and
+// backward through L^T. Rows stand where the exchanges have left them: `position`. Right-hand sides lie by columns in Y (n rows,
+// by position), 1, 4 or 8 of them in one pass; the parts that are passed on lie in `vectors`.
 #include "factor/fronts/solve.cuh"
 
 namespace ms::lu {
