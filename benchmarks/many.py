@@ -1,4 +1,4 @@
-"""Many systems of one pattern: refactor and solve all of them, beside loops over single factors of meshsolve, CHOLMOD and KLU.
+"""Many systems of one pattern: refactor and solve all of them, compared with loops over factors of meshsolve, CHOLMOD and KLU.
 
     python -m benchmarks.many [--sizes 36 642 5000] [--count 10000] [--repeat 5] [--threads 2]
 

@@ -27,7 +27,7 @@ struct RestShape {
   int64_t n;
 };
 
-// Best rotations of all vertices for the positions x, from rest positions (n, 3). quaternion[4 v...] is the unit quaternion
+// Best rotations of all vertices for the positions x, from rest positions (n, 3). `quaternion[4 v...]` is the unit quaternion
 // (w, x, y, z) of vertex v, on entry the last one; energy[v] = sum of E_f(R_v) / 3 over its faces.
 void fit_vertices(const RestShape& shape, const double* rest, Strided<const double> x, double* quaternion, double* energy,
                   int threads);

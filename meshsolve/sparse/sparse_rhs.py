@@ -35,8 +35,8 @@ def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = Fa
     at_once : bool
         True: all columns are solved in one call.
     rows_of_result : int, optional
-        Rows of what ``solve`` returns, where only some rows are solved for. Few columns are then solved at once, because each visits the
-        rows that all of them need.
+        Rows of the result of ``solve``, if only some rows are solved for. Few columns are then solved at once, because each
+        visits the rows that all of them need.
 
     Returns
     -------

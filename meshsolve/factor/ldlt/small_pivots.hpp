@@ -4,7 +4,7 @@
 // Elimination computes L D L^T = A + E with |E| at most a few units of rounding times |L| |D| |L^T|. The pivot d_j is the
 // quadratic form z_j^T (A + E) z_j of the vector z_j that solves L^T z_j = e_j. With the magnitude g_i = sum_k L_ik^2 |D_kk| that
 // was added up in row i, its error is about eps * sum_i z_ji^2 g_i. A pivot of at most `zero_units` times that is set to zero and
-// counts as zero in the inertia: a matrix within the rounding errors of A is singular in this direction. A larger one of at most
+// counts as zero in the inertia. A matrix within the rounding errors of A is singular in this direction. A larger one of at most
 // `undecided_units` times that stays. Pivots above `certain_units`, zero or not, are counted as undecided. All sums are estimated
 // at once by one forward solve: for random xi of variance 1, (L^-1 diag(sqrt g) xi)_j has the variance sum_i z_ji^2 g_i.
 //

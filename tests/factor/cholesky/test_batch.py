@@ -70,7 +70,7 @@ def test_systems_fail_alone():
     assert len(F.failed) == 0 and np.isfinite(F.solve(b)).all()
 
 
-def test_a_singular_laplacian_fails_and_a_nearly_singular_one_is_reported():
+def test_singular_and_nearly_singular_laplacians():
     L = sp.csr_array(ms.datasets.grid2d(8, 6))
     values = np.stack([L.data, L.data + diagonal_of(L), L.data + 1e-13 * diagonal_of(L)])
     with pytest.warns(ms.MeshsolveWarning, match="1 system may be singular.*first is 2"):
