@@ -98,8 +98,8 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     Returns
     -------
     uv : (n, 2) float64
-        Without ``fixed`` the area of a conformal or ARAP map is that of the surface; faces keep their orientation. With ``cut`` there
-        are more rows, see ``report.vertex_of``. NaN at vertices without faces.
+        Without ``fixed`` the area of a conformal or ARAP map is that of the surface; faces keep their orientation. With ``cut`` it
+        has more rows, see ``report.vertex_of``. NaN at vertices without faces.
     report : MapReport
         ``.energy``, ``.flipped``, ``.iterations``, ``.area_sign``, ``.vertex_of``, ``.mesh``.
 
