@@ -253,6 +253,23 @@ def _dragged():
     return model
 
 
+def signed_distance(path):
+    """Signed distances to closed curves on a surface."""
+    mesh = ms.datasets.scan_like(20_000, noise=0.0, hole=False)
+    part = mesh.faces[(mesh.vertices[mesh.faces, 1] > np.median(mesh.vertices[:, 1])).all(axis=1)]
+    loops = [[*loop, loop[0]] for loop in ms.Mesh(mesh.vertices, part).boundary_loops()]
+    ms.apps.render(path, mesh, values=ms.apps.Geodesics(mesh).signed_distance(loops), lines=20, colormap="coolwarm")
+
+
+def log_map(path):
+    """Both coordinates of the logarithmic map of a vertex, near it."""
+    mesh = ms.datasets.scan_like(20_000, noise=0.0, hole=False)
+    source = int((mesh.vertices @ [0.5, 0.3, 0.8]).argmax())                   # faces the camera
+    uv = ms.apps.Geodesics(mesh).log_map(source)
+    values = tuple(np.where(np.hypot(*uv.T)[:, None] < 0.6, uv, np.nan).T)
+    ms.apps.render(path, mesh, mesh, values=values, lines=24, captions=["first coordinate", "second coordinate"], colormap="coolwarm")
+
+
 def demo(module, *arguments):
     """The picture of a demo."""
     def draw(path):
@@ -263,7 +280,8 @@ def demo(module, *arguments):
 DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "eigenfunctions", "deformation", "skinning", "denoising",
          "poisson_editing", "landmarks", "gaussian_field", "ir_drop", "spectral_embedding", "effective_resistance")
 PICTURES = {f.__name__: f for f in (
-    patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, circuits, benchmark_orderings)}
+    patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, circuits, benchmark_orderings,
+    signed_distance, log_map)}
 WINDOWS = {f.__name__: f for f in (viewer, viewer_structure)}         # need polyscope, and a display or EGL
 PICTURES |= WINDOWS
 PICTURES |= {f"demo_{name}": demo(name) for name in DEMOS}

@@ -1,53 +1,65 @@
-"""Geodesic distances by the heat method, on a factor that is kept for further sources.
+"""Geodesic distances by the heat method, and what heat transports on a surface, on factors that are kept for further sources.
 
-Heat flows for a short time t from the sources. Its gradient points away from them, and the potential whose gradient is closest to those
-directions, in the least-squares sense, is the distance. The triangles are intrinsic Delaunay ones: without negative weights heat is
-positive everywhere, on slivers as well.
+Heat flows for a short time t from the sources. Its gradient points away from them, and the potential whose gradient is closest to
+those directions, in the least-squares sense, is the distance. The triangles are intrinsic Delaunay ones: without negative weights
+heat is positive everywhere, on slivers as well.
 
-Sources: Crane, Weischedel, Wardetzky 2013 (algorithm 1); Sharp, Crane 2020 (intrinsic Delaunay triangles).
+Sources: Crane, Weischedel, Wardetzky 2013 (algorithm 1); Sharp, Crane 2020 (intrinsic Delaunay triangles); Sharp, Soliman, Crane
+2019 (:mod:`meshsolve.apps.vector_heat`); Feng, Crane 2024 (:mod:`meshsolve.apps.signed_heat`).
 Cost: two Cholesky factors, then two solves and O(faces) operations for each column of distances.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
+from meshsolve import _core
 from meshsolve.api import cholesky
+from meshsolve.apps.curves import segments_of
+from meshsolve.apps.signed_heat import LEVEL_SETS, SignedHeat
+from meshsolve.apps.slopes import SLOPES
+from meshsolve.apps.sources import points_of
+from meshsolve.apps.vector_heat import VectorHeat, with_units
+from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators.intrinsic import intrinsic_delaunay
-from meshsolve.options import as_number, is_auto, thread_count
+from meshsolve.options import as_number, is_auto, one_of, thread_count
 from meshsolve.report import Report
+from meshsolve.sparse.places import PLACES, place_for
 from meshsolve.types import Array, ArrayLike, Auto, Device
 
 LEAST_HEAT = 1e-290     # less is near the smallest double, about 1e-308: directions would be rounding errors, then 0 / 0
 LEVELS = 12             # of t, each 4 times the one before: for meshes up to a million edges across
 WIDTH = 16              # columns of distances that are solved for together
-SUM_TOLERANCE = 1e-8    # barycentric coordinates sum to 1 and are not negative to within this
 
 
 class Geodesics:
-    """Distances on one mesh, of any size, unit and quality: boundaries, non-manifold edges, several components are fine.
+    """Distances, curves, vectors and maps on one mesh, by heat.
+
+    Distances accept meshes of any size, unit and quality: boundaries, non-manifold edges, several components. The other methods
+    need a manifold mesh with faces that are oriented alike.
 
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
         With n vertices.
     t : "auto" or float
-        Time of the heat flow, in squared units of length. ``"auto"``: the squared mean edge length of each component. A larger t gives
-        smoother distances.
+        Time of the heat flow, in squared units of length. ``"auto"``: the squared mean edge length of each component. A larger t
+        gives smoother distances.
     device : {"auto", "cpu", "cuda"}
-        Where the factors lie and solve.
+        Where the factors lie and solve. Results are numpy arrays.
     threads : int, optional
 
     Attributes
     ----------
     level : int
-        Heat decays by a factor of about e for each edge and underflows 700 edges from its source. Sources for which it does are solved
-        again with 4 t, 16 t, ...: ``level`` is the power of 4 that was needed last.
+        Heat decays by a factor of about e for each edge and underflows 700 edges from its source. Sources for which it does are
+        solved again with 4 t, 16 t, ...: ``level`` is the power of 4 that was needed last.
     report : Report
 
     Raises
@@ -57,7 +69,8 @@ class Geodesics:
 
     Notes
     -----
-    On a coarse mesh the distances are those of the method, not of the surface: a right triangle with unit legs has (0, 0.71, 0.71).
+    On a coarse mesh the distances are those of the method, not of the surface: a right triangle with unit legs has (0, 0.71,
+    0.71).
 
     Examples
     --------
@@ -73,16 +86,32 @@ class Geodesics:
     def __init__(self, mesh: MeshLike, t: Auto | float = "auto", device: Device = "auto", threads: int | None = None) -> None:
         self._mesh = mesh = _checked(mesh)
         self.level, self.report = 0, Report(threads=thread_count(threads))
-        self._options: dict[str, Any] = {"device": device, "threads": threads}
+        self._options: dict[str, Any] = {"device": place_for(device, size=len(mesh.vertices)), "threads": threads}
         with self.report.phase("operators"):
             triangles = intrinsic_delaunay(mesh)
-            self._laplacian, self._gradient, self._divergence = triangles.laplacian(), triangles.gradient(), triangles.divergence()
-            time = _squared_mean_edges(mesh) if is_auto(t) else np.full(len(mesh.vertices), as_number(t, "t", above=True))
-            self._mass = triangles.mass().diagonal() / time
+            self._laplacian = triangles.laplacian()
+            self._slopes = SLOPES[self._options["device"]](triangles, thread_count(threads))
+            self._time = _squared_mean_edges(mesh) if is_auto(t) else np.full(len(mesh.vertices), as_number(t, "t", above=True))
+            self._mass = triangles.mass().diagonal() / self._time
         self._components, self._count = mesh.components, int(mesh.components.max()) + 1
         with self.report.phase("factor"):
             self._poisson = cholesky(self._laplacian, pin=True, **self._options)
         self._heat_factors: list[Any] = []
+
+    @property
+    def frames(self) -> Array:
+        """(n, 2, 3) float64: two orthonormal tangents at each vertex, axes of :meth:`log_map`; 0 at vertices without faces."""
+        return self._vectors.planes.frames
+
+    @functools.cached_property
+    def _vectors(self):
+        with self.report.phase("operators"):
+            return VectorHeat(self._mesh, self._time, self._options, self.report)
+
+    @functools.cached_property
+    def _signed(self):
+        with self.report.phase("operators"):
+            return SignedHeat(self._mesh, self._time, self._options, self.report, LEVELS)
 
     def distance(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Array:
         """Distances to the nearest of a set of sources.
@@ -102,108 +131,257 @@ class Geodesics:
         InvalidInputError
             No source, a source outside the mesh, coordinates that are negative or do not sum to 1.
         """
-        columns, weights = self._points(sources)
-        load = np.bincount(columns.ravel(), weights.ravel(), minlength=len(self._mass))[:, None]
-        return self._distances(load, [(columns, weights)])[:, 0]
+        points = points_of(self._mesh, sources)
+        load = points.load(len(self._mass))[:, None]
+        return self._distances(load, points, np.zeros(len(points), int))[:, 0]
 
     def each(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Array:
         """Distances to each source alone: (n, s), a column for each; as :meth:`distance` otherwise."""
-        columns, weights = self._points(sources)
-        out = np.empty((len(self._mass), len(columns)))
-        for begin in range(0, len(columns), WIDTH):
-            part = slice(begin, begin + WIDTH)
-            points = list(zip(columns[part, None], weights[part, None], strict=True))
-            load = np.zeros((len(self._mass), len(points)))
-            np.add.at(load, (columns[part], np.arange(len(points))[:, None]), weights[part])
-            out[:, part] = self._distances(load, points)
+        points = points_of(self._mesh, sources)
+        out, work = np.empty((len(self._mass), len(points))), self._slopes.workspace(min(WIDTH, len(points)))
+        for begin in range(0, len(points), WIDTH):
+            part = points[begin:begin + WIDTH]
+            out[:, begin:begin + WIDTH] = self._distances(part.loads(len(self._mass)), part, np.arange(len(part)), work)
         return out
 
-    def _points(self, sources):
-        """Sources as (vertices (s, c), weights (s, c)): c = 1 for vertices, 3 for points in faces."""
-        if isinstance(sources, tuple):
-            return self._points_in_faces(*sources)
-        vertices = np.atleast_1d(np.asarray(sources))
-        if vertices.size == 0:
-            raise InvalidInputError("sources must have at least one vertex, got none")
-        if vertices.ndim != 1 or vertices.dtype.kind not in "iu":
-            raise InvalidInputError(f"sources must be vertex numbers, got an array of {vertices.dtype} of shape {vertices.shape}; "
-                                    "points in faces are given as a tuple (faces, barycentric)")
-        outside = (vertices < 0) | (vertices >= len(self._mass))
-        if outside.any():
-            k = int(outside.argmax())
-            raise InvalidInputError(f"sources[{k}] must be a vertex number below {len(self._mass)}, got {vertices[k]}")
-        return vertices[:, None], np.ones((len(vertices), 1))
+    def signed_distance(self, curve: Any, level_set: Literal["zero", "each"] | None = "zero") -> Array:
+        """Distances to a curve or to several, positive on their left, negative on their right.
 
-    def _points_in_faces(self, faces, barycentric):
-        faces, weights = np.atleast_1d(np.asarray(faces)), np.atleast_2d(np.asarray(barycentric, dtype=np.float64))
-        if faces.size == 0 or weights.shape != (len(faces), 3) or faces.dtype.kind not in "iu":
-            raise InvalidInputError(f"sources must be (faces (p,), barycentric (p, 3)), got shapes {faces.shape} and {weights.shape}")
-        count = len(self._mesh.faces)
-        bad = (faces < 0) | (faces >= count) | ~(abs(weights.sum(axis=1) - 1) <= SUM_TOLERANCE) | ~(weights >= -SUM_TOLERANCE).all(axis=1)
-        if bad.any():
-            k = int(bad.argmax())
-            raise InvalidInputError(f"source {k} must lie in a face below {count}, with coordinates that are not negative and sum to 1; "
-                                    f"got face {faces[k]}, coordinates {weights[k].tolist()}")
-        return self._mesh.faces[faces], np.maximum(weights, 0)
+        Curves may be open, and a closed curve may have gaps. Left is counterclockwise where the normals of the faces point to the
+        viewer.
 
-    def _distances(self, load, points):
-        """(n, k) distances for k columns of sources."""
-        reached = self._reached(load)
+        Parameters
+        ----------
+        curve : (p,) integers, (faces (p,), barycentric (p, 3)), or a list of such curves
+            A path of vertices that are joined by edges, or points in faces and on edges. Between points in different faces the
+            curve is split where it crosses edges. A closed curve ends with its first point.
+        level_set : {"zero", "each"} or None
+            ``"zero"``: the distance is 0 on all curves. ``"each"``: it is constant on each curve, with mean 0 along all. None:
+            its mean along the curves of each component is 0. Values are exact at vertices, and approximate where a curve crosses
+            faces.
+
+        Returns
+        -------
+        (n,) float64
+            Infinite on components without a curve.
+
+        Raises
+        ------
+        InvalidInputError
+            No curve, a curve of one point, a point outside the mesh; consecutive vertices that no edge joins, or points without a
+            path between them (names them); curves
+            that cancel each other; a mesh that is not manifold and oriented (names the edge).
+        MeshsolveError
+            Heat does not reach every face.
+
+        Notes
+        -----
+        One solve with a factor of twice as many rows as edges, made at the first call, and one with a factor of n rows.
+        Source: Feng, Crane 2024, "A heat method for generalized signed distance".
+
+        Examples
+        --------
+        >>> import meshsolve as ms
+        >>> corners = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]]
+        >>> flat = ms.Mesh(corners, [[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 4, 1]])
+        >>> (ms.apps.Geodesics(flat).signed_distance([3, 0, 1]).round(2) + 0.0).tolist()
+        [0.0, 0.0, 1.0, 0.0, -1.0]
+        """
+        if level_set is not None:
+            one_of(level_set, "level_set", LEVEL_SETS)
+        return self._signed.distance(segments_of(self._mesh, curve), level_set)
+
+    def transport(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike], vectors: ArrayLike) -> Array:
+        """Transport tangent vectors from their sources to all vertices, in parallel along shortest paths.
+
+        Parameters
+        ----------
+        sources : as in :meth:`distance`
+        vectors : (s, 3) float64
+            A vector at each source; (3,) for one source. Components orthogonal to the surface have no effect.
+
+        Returns
+        -------
+        (n, 3) float64
+            Tangent vectors, with the length of the vector at the nearest source. NaN on components without a source.
+
+        Raises
+        ------
+        InvalidInputError
+            As :meth:`distance`; vectors of another shape or with NaN (names the source); a mesh that is not manifold and oriented
+            (names the edge).
+
+        Notes
+        -----
+        Solves with a factor of 2 n rows, made at the first call, and with the heat factor. Where as much comes from opposite
+        sides, the direction is arbitrary. Source: Sharp, Soliman, Crane 2019, "The vector heat method", algorithm 1.
+
+        Examples
+        --------
+        >>> import meshsolve as ms
+        >>> flat = ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], [[0, 1, 2], [1, 3, 2]])
+        >>> bool(abs(ms.apps.Geodesics(flat).transport(0, [3, 4, 0]) - [3, 4, 0]).max() < 1e-9)
+        True
+        """
+        points = points_of(self._mesh, sources)
+        given = np.atleast_2d(np.asarray(vectors, dtype=np.float64))
+        if given.shape != (len(points), 3):
+            raise InvalidInputError(f"vectors must be ({len(points)}, 3), a row for each source, got shape {given.shape}")
+        _require_finite(given, "vectors")
+        z = self._vectors.in_frames(points, given)
+        lengths = self._shares(points, np.abs(z[:, :1]))[:, 0]
+        out = self._vectors.planes.vectors(self._vectors.field(points.load(len(lengths), z), self.level) * lengths)
+        out[np.isnan(lengths)] = np.nan
+        return out
+
+    def extend(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike], values: ArrayLike) -> Array:
+        """Extend values at sources to all vertices: each vertex gets about the value of the nearest source.
+
+        Parameters
+        ----------
+        sources : as in :meth:`distance`
+        values : (s,) or (s, k) float64
+
+        Returns
+        -------
+        (n,) or (n, k) float64
+            Within the range of the values. NaN on components without a source.
+
+        Raises
+        ------
+        InvalidInputError
+            As :meth:`distance`; another number of values, or NaN (names the source).
+
+        Notes
+        -----
+        One solve with the heat factor for all columns. Source: Sharp, Soliman, Crane 2019, "The vector heat method", section 3.2.
+
+        Examples
+        --------
+        >>> import meshsolve as ms
+        >>> G = ms.apps.Geodesics(ms.datasets.icosphere(3))
+        >>> G.extend([0, 5], [1.0, 2.0]).shape
+        (642,)
+        """
+        points, given = points_of(self._mesh, sources), np.asarray(values, dtype=np.float64)
+        if given.ndim not in (1, 2) or len(given) != len(points):
+            raise InvalidInputError(f"values must be ({len(points)},) or ({len(points)}, k), a row for each source, "
+                                    f"got shape {given.shape}")
+        _require_finite(given, "values")
+        out = self._shares(points, given.reshape(len(points), -1))
+        return out.reshape(-1, *given.shape[1:])
+
+    def log_map(self, source: int | tuple[ArrayLike, ArrayLike]) -> Array:
+        """Compute the logarithmic map: coordinates in the tangent plane of a source, by length and direction of shortest paths.
+
+        Parameters
+        ----------
+        source : integer, or (face, barycentric (3,))
+            A vertex, or a point in a face or on an edge.
+
+        Returns
+        -------
+        (n, 2) float64
+            Along the axes ``frames[source]``. For a point in a face the first axis is along its side from corner 0 to corner 1,
+            and the second is 90 degrees to its left. (0, 0) at a source vertex; NaN on other components.
+
+        Raises
+        ------
+        InvalidInputError
+            As :meth:`distance`; more than one source; a mesh that is not manifold and oriented (names the edge).
+
+        Notes
+        -----
+        The distance, and a solve with a factor of 2 n rows, made at the first call. Undefined where several shortest paths end.
+        Source: Sharp, Soliman, Crane 2019, "The vector heat method", section 8.2, with the gradient of the distance as radial
+        field.
+
+        Examples
+        --------
+        >>> import meshsolve as ms
+        >>> G = ms.apps.Geodesics(ms.datasets.icosphere(4))
+        >>> (abs((G.log_map(0) ** 2).sum(axis=1) ** 0.5 - G.distance(0)).mean() < 0.02).item()
+        True
+        """
+        points = points_of(self._mesh, source, "source")
+        if len(points) != 1:
+            raise InvalidInputError(f"source must be one point, got {len(points)}")
+        distance = self.distance(source)
+        out = self._vectors.log_map(points, np.where(np.isinf(distance), 0, distance), self.level)
+        out[np.isinf(distance)] = np.nan
+        return out
+
+    def _shares(self, points, values):
+        """(n, k) mean values (s, k) of the sources, weighted by the heat that comes from each; NaN where none comes."""
+        reached, n = self._reached(points, np.zeros(len(points), int)), len(self._mass)
+        factor, heat = self._heat(points.load(n)[:, None], reached)
         with self.report.phase("solve"):
-            slope = (self._gradient @ self._heat(load, reached)).reshape(2, -1, load.shape[1])
-            slope /= np.abs(slope).max(axis=0).clip(1e-300)                     # tiny far away; only directions matter
-            slope /= -np.sqrt((slope * slope).sum(axis=0)).clip(1e-300)
-            phi = self._poisson.solve(-(self._divergence @ slope.reshape(-1, load.shape[1])))
-        for column, (vertices, weights) in enumerate(points):
-            phi[:, column] -= self._at_sources(phi[:, column], vertices, weights)
-            np.maximum(phi[:, column], self._straight(vertices, weights), out=phi[:, column])
-            phi[vertices[weights == 1], column] = 0
-        phi[~reached] = np.inf
+            warm = factor.solve(np.stack([points.load(n, column[:, None]) for column in values.T], axis=1))
+        heat = np.where(reached, to_host(heat), np.nan)
+        return np.clip(warm / heat, values.min(axis=0), values.max(axis=0))
+
+    def _distances(self, load, points, columns, work=None):
+        """(n, k) distances for k columns of sources; ``columns`` (s,) has the column of each point."""
+        reached = self._reached(points, columns)
+        _, heat = self._heat(load, reached)
+        with self.report.phase("solve"):
+            phi = to_host(self._poisson.solve(self._slopes(heat, work)))
+        shift = self._at_sources(phi, points, columns)
+        at = points.positions(self._mesh.vertices)
+        if len(points) == phi.shape[1]:
+            x = self._mesh.vertices.reshape(-1)
+            _core.shift_distances(x, self._components, shift, at.reshape(-1), phi, self._slopes.threads)
+        else:
+            from scipy.spatial import cKDTree  # takes long to import
+
+            phi = np.maximum(phi - shift[self._components], cKDTree(at).query(self._mesh.vertices)[0][:, None])
+        source, corner = np.nonzero(points.weights == 1)
+        phi[points.vertices[source, corner], columns[source]] = 0
         return phi
 
-    def _reached(self, load):
+    def _reached(self, points, columns):
         """(n, k) True where a component has a source of the column."""
-        has = np.zeros((self._count, load.shape[1]), bool)
-        vertices, columns = np.nonzero(load)
-        has[self._components[vertices], columns] = True
+        has = np.zeros((self._count, max(columns) + 1), bool)
+        has[self._components[points.vertices[:, 0]], columns] = True
         return has[self._components]
 
     def _heat(self, load, reached):
-        """Heat at the vertices after a time at which it is positive wherever it can flow."""
+        """(factor, heat at the vertices where the factor lies) after a time at which heat is positive wherever it can flow."""
+        place = PLACES[self._options["device"]]
+        load, elsewhere = place.bring(load), None if reached.all() else place.bring(~reached)
         for self.level in range(LEVELS):
             if self.level == len(self._heat_factors):
-                A = sp.csr_array(self._laplacian + sp.diags_array(self._mass / 4**self.level))
-                alone = sp.diags_array((A.diagonal() == 0).astype(float))       # vertices without faces
-                self._heat_factors.append(cholesky(A + alone, **self._options))
-            heat = self._heat_factors[self.level].solve(load)
-            if heat[reached].min() > LEAST_HEAT:
-                return heat
-        raise MeshsolveError(f"heat does not reach every vertex in {4**self.level} squared mean edge lengths of time: the mesh has more "
-                             "than a million edges from one end to the other; give a larger t")
+                with self.report.phase("factor"):
+                    A = self._laplacian + sp.diags_array(self._mass / 4**self.level)
+                    self._heat_factors.append(cholesky(with_units(A), **self._options))
+            with self.report.phase("solve"):
+                heat = self._heat_factors[self.level].solve(load)
+            if (heat if elsewhere is None else place.xp.where(elsewhere, 1.0, heat)).min() > LEAST_HEAT:
+                return self._heat_factors[self.level], heat
+        raise MeshsolveError(f"heat does not reach every vertex in {4**self.level} squared mean edge lengths of time: the mesh "
+                             "has more than a million edges from one end to the other; give a larger t")
 
-    def _at_sources(self, phi, vertices, weights):
-        """(n,) for each component, the mean potential of its sources, less their way to the corners of their faces."""
-        position = self._mesh.vertices[vertices]
-        point = (weights[:, :, None] * position).sum(axis=1)
-        way = np.linalg.norm(position - point[:, None], axis=2)
-        value = (weights * (phi[vertices] - way)).sum(axis=1)
-        part = self._components[vertices[:, 0]]
-        mean = np.bincount(part, value, self._count) / np.bincount(part, minlength=self._count).clip(1)
-        return mean[self._components]
-
-    def _straight(self, vertices, weights):
-        """(n,) distances to the nearest source in a straight line: a lower bound, 0 at a source."""
-        x, points = self._mesh.vertices, (weights[:, :, None] * self._mesh.vertices[vertices]).sum(axis=1)
-        if len(points) == 1:
-            return np.linalg.norm(x - points, axis=1)
-        from scipy.spatial import cKDTree  # takes long to import
-
-        return cKDTree(points).query(x)[0]
+    def _at_sources(self, phi, points, columns):
+        """(parts, k) for each component, the mean potential of its sources, less their way to the corners; -infinity on
+        components without a source."""
+        way = np.linalg.norm(self._mesh.vertices[points.vertices] - points.positions(self._mesh.vertices)[:, None], axis=2)
+        value = (points.weights * (phi[points.vertices, columns[:, None]] - way)).sum(axis=1)
+        total, count = np.zeros((2, self._count, phi.shape[1]))
+        np.add.at(total, (self._components[points.vertices[:, 0]], columns), value)
+        np.add.at(count, (self._components[points.vertices[:, 0]], columns), 1)
+        return np.where(count > 0, total / np.maximum(count, 1), -np.inf)
 
 
 @takes_arrays
 def _checked(mesh):
     return checked_mesh(mesh)
+
+
+def _require_finite(given, name):
+    bad = ~np.isfinite(given.reshape(len(given), -1)).all(axis=1)
+    if bad.any():
+        k = int(bad.argmax())
+        raise InvalidInputError(f"{name}[{k}] must be finite, got {given[k].tolist()}")
 
 
 def _squared_mean_edges(mesh):

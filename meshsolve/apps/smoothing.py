@@ -14,7 +14,6 @@ from meshsolve import device as _device
 from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh
-from meshsolve.operators import face_areas
 from meshsolve.options import as_number, one_of
 from meshsolve.report import Report, warn
 from meshsolve.sparse.columns import as_array, as_indices
@@ -161,7 +160,7 @@ def _keeping(keep, before, after, held):
 
 def compare(before, after, report):
     """Add areas and volumes to the report; return the text of a warning if the surface has collapsed, else an empty text."""
-    areas, facts = [face_areas(before), face_areas(after)], report.facts
+    areas, facts = [before.face_areas, after.face_areas], report.facts
     for name, mesh, area in zip(("before", "after"), (before, after), areas):
         facts[f"area_{name}"], facts[f"volume_{name}"] = float(area.sum()), mesh.volume
     lost = float(areas[0][areas[1] < FLATTENED * areas[0]].sum())

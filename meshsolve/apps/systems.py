@@ -12,7 +12,7 @@ from meshsolve import device as _device
 from meshsolve import order
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.memory import ensure_memory
-from meshsolve.operators import FLATTEST, assembler, face_areas
+from meshsolve.operators import FLATTEST, assembler
 from meshsolve.options import thread_count
 from meshsolve.sparse.columns import max_abs, reduce_columns
 from meshsolve.sparse.cuda import without_diagonal
@@ -179,7 +179,7 @@ def _backward_error(left, norm, x, b):
 
 def automatic_step(mesh, method):
     """The time step of a method that ``"auto"`` stands for: it removes noise between neighbors and scales with the mesh."""
-    return _step_of(method, squared_edge(mesh), float(face_areas(mesh).sum()))
+    return _step_of(method, squared_edge(mesh), float(mesh.face_areas.sum()))
 
 
 def _step_of(method, squared, area):

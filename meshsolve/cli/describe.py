@@ -53,7 +53,7 @@ def sizes(mesh):
 def _describe_mesh(path, threads):
     from meshsolve import api
     from meshsolve.mesh import load_mesh
-    from meshsolve.operators import face_areas, graph_laplacian
+    from meshsolve.operators import graph_laplacian
 
     mesh = load_mesh(path)
     size = sizes(mesh)
@@ -62,7 +62,7 @@ def _describe_mesh(path, threads):
     used[mesh.faces] = True
     unused = n - int(used.sum())
     boundary, shared = int((faces_of == 1).sum()), int((faces_of > 2).sum())
-    areas = face_areas(mesh)
+    areas = mesh.face_areas
     flat, area, euler = int((areas == 0).sum()), float(areas.sum()), n - unused - e + m
     extent = np.ptp(mesh.vertices, axis=0).tolist()
     mean_edge = float(mesh.edge_lengths.mean()) if e else None

@@ -205,7 +205,7 @@ class Mesh:
     @property
     def face_areas(self) -> np.ndarray:
         """(m,) float64: area of each face."""
-        return np.linalg.norm(measures.area_vectors(self.vertices, self.faces), axis=1)
+        return measures.face_areas(self.vertices, self.faces)
 
     @property
     def face_normals(self) -> np.ndarray:

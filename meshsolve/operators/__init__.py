@@ -19,6 +19,7 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import gradients
 from meshsolve.operators.assembly import Assembly, NormalEquations
+from meshsolve.operators.connection import connection_laplacian
 from meshsolve.operators.cuda import DeviceAssembler
 from meshsolve.operators.curvature import Curvatures, curvatures
 from meshsolve.operators.graphs import graph_laplacian, normalized_laplacian, on_edges
@@ -30,8 +31,8 @@ from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.sparse.places import HOST, PLACES
 from meshsolve.types import Device, Sparse
 
-__all__ = ["Assembly", "Curvatures", "NormalEquations", "cotan_laplacian", "curvatures", "divergence", "gradient", "graph_laplacian",
-           "intrinsic_delaunay", "mass_matrix", "normalized_laplacian"]
+__all__ = ["Assembly", "Curvatures", "NormalEquations", "connection_laplacian", "cotan_laplacian", "curvatures", "divergence", "gradient",
+           "graph_laplacian", "intrinsic_delaunay", "mass_matrix", "normalized_laplacian"]
 
 
 def __dir__() -> list[str]:
@@ -84,7 +85,7 @@ class CotanAssembler:
     @staticmethod
     def lumped_mass(mesh):
         """Compute the lumped masses (n,) of a mesh."""
-        return _core.vertex_areas(mesh.faces.reshape(-1), face_areas(mesh), len(mesh.vertices), thread_count())
+        return _core.vertex_areas(mesh.faces.reshape(-1), mesh.face_areas, len(mesh.vertices), thread_count())
 
     def mean_edge(self, x):
         """Return the mean edge length, 0 without edges."""
@@ -249,7 +250,7 @@ def gradient(mesh: MeshLike) -> Sparse:
     [0.0, 3.0, 0.0]
     """
     mesh = checked_mesh(mesh)
-    hats = gradients.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST)
+    hats = gradients.of_hats(mesh.vertices, mesh.faces, mesh.face_areas, FLATTEST)
     return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices))
 
 
@@ -293,19 +294,13 @@ def divergence(mesh: MeshLike) -> Sparse:
     [0.5, -0.5, 0.0]
     """
     mesh = checked_mesh(mesh)
-    hats = gradients.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST, integrated=True)
+    hats = gradients.of_hats(mesh.vertices, mesh.faces, mesh.face_areas, FLATTEST, integrated=True)
     return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices)).T.tocsr()
-
-
-def face_areas(mesh):
-    """(m,) area of each triangle."""
-    no_sides = np.empty(0, np.int32)
-    return _core.cotan_weights(mesh.vertices.reshape(-1), mesh.faces.reshape(-1), no_sides, 0, FLATTEST, thread_count())[1]
 
 
 def _consistent_mass(mesh):
     """Consistent mass matrix with element matrices area / 12 * (ones + identity)."""
-    n, area = len(mesh.vertices), face_areas(mesh)
+    n, area = len(mesh.vertices), mesh.face_areas
     indptr, indices, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), True, thread_count())
     weight = np.bincount(mesh.side_edges.reshape(-1), np.repeat(area / 12, 3), minlength=len(mesh.edges))
     data = np.empty(len(indices))
@@ -319,7 +314,7 @@ def _mixed_areas(mesh):
 
     Arrays are processed corner by corner, because numpy is five times slower along rows of three.
     """
-    area, corner = face_areas(mesh), [mesh.vertices.take(vertex, axis=0) for vertex in mesh.faces.T]
+    area, corner = mesh.face_areas, [mesh.vertices.take(vertex, axis=0) for vertex in mesh.faces.T]
     side = [corner[(c + 1) % 3] - corner[c] for c in range(3)]
     square = [np.einsum("fk,fk->f", s, s) for s in side]
     dot = [-np.einsum("fk,fk->f", side[c], side[c - 1]) for c in range(3)]             # sign of the cosine at each corner
@@ -342,8 +337,8 @@ def _intrinsic_laplacian(mesh):
         return cotan_laplacian(mesh)
     n, edges = len(mesh.vertices), len(mesh.edges)
     lengths = mollified(mesh.edge_lengths, mesh.side_edges)
-    corners, half_cotangents, _, flips, finished = _core.intrinsic_delaunay(
-        mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), lengths, FLATTEST, min(edges ** 2 + 1000, MOST_FLIPS))
+    corners, half_cotangents, _, _, _, flips, finished = _core.intrinsic_delaunay(
+        mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), lengths, np.empty(0), FLATTEST, min(edges ** 2 + 1000, MOST_FLIPS))
     if not finished:
         warn(f"stopped after {flips:,} edge flips: some edges are not Delaunay, and weights may be negative", MeshsolveWarning)
     ends, of_side = _core.mesh_edges(n, corners, thread_count())

@@ -1,6 +1,7 @@
 // Bindings of the operators. The Python wrappers check the input; arrays are flat views of (n, 3), (m, 3).
 #include "assembly.hpp"
 #include "cotan.hpp"
+#include "directions.hpp"
 #include "flips.hpp"
 #include "native/bind.hpp"
 #include "native/memory/raw_vector.hpp"
@@ -46,13 +47,27 @@ auto laplacian_values(In<int64_t> indptr, In<int32_t> indices, In<int32_t> edge,
   return to_numpy(std::move(data));
 }
 
-auto intrinsic_delaunay(In<int32_t> faces, In<int32_t> of_side, In<double> length, double flattest, int64_t limit) {
+auto intrinsic_delaunay(In<int32_t> faces, In<int32_t> of_side, In<double> length, In<double> angle, double flattest,
+                        int64_t limit) {
   auto out = released([&] {
-    return operators::intrinsic_delaunay(faces.data(), of_side.data(), extent(faces) / 3, to_vector(length),
+    return operators::intrinsic_delaunay(faces.data(), of_side.data(), extent(faces) / 3, to_vector(length), to_vector(angle),
                                          flattest, limit);
   });
   return std::make_tuple(to_numpy(std::move(out.corners)), to_numpy(std::move(out.weight)), to_numpy(std::move(out.length)),
-                         out.flips, out.finished);
+                         to_numpy(std::move(out.edge)), to_numpy(std::move(out.angle)), out.flips, out.finished);
+}
+
+auto side_directions(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t edges, In<double> corner_angles) {
+  auto out = released([&] {
+    return operators::side_directions(n, faces.data(), extent(faces) / 3, of_side.data(), edges, corner_angles.data());
+  });
+  return std::make_tuple(to_numpy(std::move(out.angle)), to_numpy(std::move(out.total)), to_numpy(std::move(out.first)), out.bad_edge,
+                         out.bad_vertex);
+}
+
+void unit_gradients(In<int64_t> indptr, In<int32_t> indices, In<double> data, Block<const double> u, Block<double> out, int threads) {
+  Released free;
+  operators::unit_gradients(pattern(indptr, indices), data.data(), u.data(), extent(u, 1), out.data(), threads);
 }
 
 auto assemble(In<int64_t> ptr, In<int32_t> source, int64_t width, In<double> values, int threads) {
@@ -102,6 +117,11 @@ void bind_rigid(nb::module_& m, const char* fit_name, const char* pull_name, int
   }, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rest"_a, "turn"_a, "threads"_a);
 }
 
+void shift_distances(In<double> x, In<int32_t> part, Block<const double> shift, In<double> points, Block<double> phi, int threads) {
+  Released free;
+  operators::shift_distances(x.data(), extent(part), part.data(), shift.data(), points.data(), extent(phi, 1), phi.data(), threads);
+}
+
 }  // namespace
 
 void bind_operators(nb::module_& m) {
@@ -115,8 +135,14 @@ void bind_operators(nb::module_& m) {
   m.def("edge_lengths", edge_lengths, "vertices"_a, "ends"_a, "threads"_a);
   m.def("laplacian_values", laplacian_values, "indptr"_a, "indices"_a, "edge"_a,
         "weight"_a, "threads"_a);
-  m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a, "of_side"_a, "length"_a,
-        "flattest"_a, "limit"_a);
+  m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a, "of_side"_a, "length"_a, "angle"_a,
+        "flattest"_a, "limit"_a, "(corners, weights, lengths, edge of each side, angles, flips, finished).");
+  m.def("side_directions", side_directions, "n"_a, "faces"_a, "of_side"_a, "edges"_a, "corner_angles"_a,
+        "(angles, their totals, first sides, an edge that is not manifold and oriented or -1, a vertex with several fans or -1).");
+  m.def("unit_gradients", unit_gradients, "indptr"_a, "indices"_a, "data"_a, "u"_a, "out"_a, "threads"_a,
+        "out := minus the unit vectors of (G u) in the plane of each triangle.");
+  m.def("shift_distances", shift_distances, "x"_a, "part"_a, "shift"_a, "points"_a, "phi"_a, "threads"_a,
+        "phi := max(phi - shift of its component, distance to the column's point in a straight line), in place.");
   m.def("assemble", assemble, "ptr"_a, "source"_a, "width"_a, "values"_a, "threads"_a,
         "Sum contributions of `width` numbers into a fixed pattern.");
   m.def("weigh_normal", weigh_normal, "indptr"_a, "indices"_a, "column_ptr"_a, "row"_a,

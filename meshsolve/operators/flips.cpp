@@ -15,8 +15,9 @@ constexpr double kTolerance = 1e-12;      // rounding error of a sum of cotangen
 
 class Triangulation {
  public:
-  Triangulation(const int32_t* faces, const int32_t* of_side, int64_t m, std::vector<double> length, double flattest)
-      : corner_(faces, faces + 3 * m), edge_(of_side, of_side + 3 * m), length_(std::move(length)),
+  Triangulation(const int32_t* faces, const int32_t* of_side, int64_t m, std::vector<double> length, std::vector<double> angle,
+                double flattest)
+      : corner_(faces, faces + 3 * m), edge_(of_side, of_side + 3 * m), length_(std::move(length)), angle_(std::move(angle)),
         sides_(2 * length_.size(), -1), alike_(length_.size(), 0), flattest_(flattest) {
     for (int32_t side = 0; side < 3 * m; ++side) {
       int32_t* pair = sides_.data() + 2 * int64_t{edge_[side]};
@@ -43,12 +44,17 @@ class Triangulation {
 
   double length(int32_t side) const { return length_[edge_[side]]; }
 
-  std::vector<int32_t> take_corners() { return std::move(corner_); }
+  void move_to(Flipped& out) {
+    out.corners = std::move(corner_);
+    out.edge = std::move(edge_);
+    out.angle = std::move(angle_);
+  }
 
  private:
   std::vector<int32_t> corner_;       // (3 m) first vertex of each side
   std::vector<int32_t> edge_;         // (3 m) edge of each side
   std::vector<double> length_;        // (edges) edge lengths
+  std::vector<double> angle_;         // (3 m) direction of each side at its first corner, or empty
   std::vector<int32_t> sides_;        // (2 edges) sides of each edge; the second one of a boundary edge is -1
   std::vector<uint8_t> alike_;        // (edges) 1 if its two sides have the same direction: opposite orientations
   double flattest_;
@@ -70,6 +76,11 @@ class Triangulation {
     if (b < c) std::swap(b, c);
     const double longest = std::max(a, b), area = std::max(doubled_area(a, b, c), flattest_ * longest * longest);
     return area > 0 ? ((b - a) * (b + a) + c * c) / (2 * area) : 0;
+  }
+
+  // Angle opposite the first length.
+  static double angle(double a, double b, double c) {
+    return std::atan2(2 * doubled_area(a, b, c), (b - a) * (b + a) + c * c);
   }
 
   void put(int32_t side, int32_t corner, int32_t edge, int32_t from) {
@@ -105,6 +116,13 @@ class Triangulation {
     const double after = cotangent(cd, length_[db], length_[bc]) + cotangent(cd, length_[ca], length_[ad]);
     if (!(after > before)) return false;                     // otherwise rounding could flip an edge back and forth
     length_[e] = cd;
+    if (!angle_.empty()) {
+      const double at_c = angle_[s2] + angle(length_[ad], length_[ca], cd);
+      const double at_d = angle_[r2] + angle(length_[bc], length_[db], cd);
+      const double b_to_c = angle_[s1], c_to_a = angle_[s2], a_to_d = angle_[r1], d_to_b = angle_[r2];
+      angle_[s0] = at_c, angle_[s1] = d_to_b, angle_[s2] = b_to_c;
+      angle_[r0] = at_d, angle_[r1] = c_to_a, angle_[r2] = a_to_d;
+    }
     const int32_t a = corner_[s0], b = corner_[r0], c = corner_[s2], d = corner_[r2];
     put(s0, c, e, s0);
     put(r0, d, e, r0);
@@ -147,8 +165,8 @@ class Queue {
 }  // namespace
 
 Flipped intrinsic_delaunay(const int32_t* faces, const int32_t* of_side, int64_t m, std::vector<double> length,
-                           double flattest, int64_t limit) {
-  Triangulation triangles(faces, of_side, m, std::move(length), flattest);
+                           std::vector<double> angle, double flattest, int64_t limit) {
+  Triangulation triangles(faces, of_side, m, std::move(length), std::move(angle), flattest);
   Queue queue(triangles.edges());
   Flipped out;
   int32_t around[4];
@@ -165,7 +183,7 @@ Flipped intrinsic_delaunay(const int32_t* faces, const int32_t* of_side, int64_t
     out.weight[side] = 0.5 * triangles.cotangent(side);
     out.length[side] = triangles.length(side);
   }
-  out.corners = triangles.take_corners();
+  triangles.move_to(out);
   return out;
 }
 

@@ -94,12 +94,12 @@ def _rotated_in_frames(vertices, corners, area, flattest, integrated):
     length = np.sqrt(np.where(has_extent, longest, 1))
     side *= np.where(has_extent, 1 / length, 0)[:, None]
     face = np.arange(len(area))
-    along, across = _frame(side[which, face], side[(which + 1) % 3, face])
+    along, across = frame(side[which, face], side[(which + 1) % 3, face])
     rotated = np.einsum("cfk,fk->cf", side, along)[:, :, None] * across - np.einsum("cfk,fk->cf", side, across)[:, :, None] * along
     return (rotated * (-0.5 * length if integrated else length / np.where(has_extent, double, 1))[:, None]).transpose(2, 1, 0)
 
 
-def _frame(along, other):
+def frame(along, other):
     """Return ``along`` (m, 3), of length 1 or 0, and the unit direction of the component of ``other`` orthogonal to it."""
     across = other - _dot(other, along)[:, None] * along
     across -= _dot(across, along)[:, None] * along          # second step: orthogonal despite cancellation in the first

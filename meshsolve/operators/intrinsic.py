@@ -68,13 +68,13 @@ class IntrinsicMesh:
     def mass(self) -> Sparse:
         """Assemble the lumped mass matrix, (n, n) csr_array: a third of the area of each triangle at each of its corners."""
         n = self.num_vertices
-        mass = _core.vertex_areas(self.faces.reshape(-1), 0.5 * self._areas(), n, thread_count())
+        mass = _core.vertex_areas(self.faces.reshape(-1), 0.5 * areas_of(self.lengths), n, thread_count())
         return sp.csr_array((mass, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, n))
 
     def gradient(self) -> Sparse:
         """Assemble the gradient G, (2 k, n) csr_array: components along side 0 of all triangles, then orthogonal components."""
         x, faces = self._layout()
-        return self._matrix(gradients.of_hats(x, faces, self._areas(), FLATTEST))
+        return self._matrix(gradients.of_hats(x, faces, areas_of(self.lengths), FLATTEST))
 
     def divergence(self) -> Sparse:
         """Assemble the divergence D = -G^T A / 2 with triangle areas A, (n, 2 k) csr_array.
@@ -82,19 +82,12 @@ class IntrinsicMesh:
         D @ G is minus :meth:`laplacian`, up to rounding.
         """
         x, faces = self._layout()
-        hats = gradients.of_hats(x, faces, self._areas(), FLATTEST, integrated=True)
+        hats = gradients.of_hats(x, faces, areas_of(self.lengths), FLATTEST, integrated=True)
         return 0.5 * self._matrix(hats).T.tocsr()
-
-    def _areas(self):
-        """Compute the areas (k,) by Kahan's formula, with sides in descending order."""
-        a, second, third = self.lengths.T
-        b, c = np.maximum(second, third), np.minimum(second, third)
-        product = (a + (b + c)) * (c - (a - b)) * (c + (a - b)) * (a + (b - c))
-        return 0.25 * np.sqrt(np.maximum(product, 0))
 
     def _layout(self):
         """Lay out each triangle in its own plane with side 0 on the x axis: positions (3 k, 3) and faces (k, 3)."""
-        k, area = len(self.faces), self._areas()
+        k, area = len(self.faces), areas_of(self.lengths)
         a, b, c = self.lengths.T
         base = np.where(a > 0, a, 1)
         x = np.zeros((k, 3, 3))
@@ -160,15 +153,22 @@ def intrinsic_delaunay(mesh: MeshLike) -> IntrinsicMesh:
     if len(mesh.faces) == 0:
         raise InvalidInputError("the mesh has no faces: intrinsic_delaunay needs a surface")
     edge, cover = _tufted_cover(mesh)
-    lengths, longest = _mollified_by_pieces(mesh)
+    lengths, longest = mollified_by_pieces(mesh)
     limit = min((3 * len(mesh.faces)) ** 2 + 1000, MOST_FLIPS)
     faces = np.concatenate([mesh.faces, mesh.faces]).reshape(-1)
-    corners, weights, sides, flips, finished = _core.intrinsic_delaunay(faces, cover, lengths[edge], FLATTEST, limit)
+    corners, weights, sides, _, _, flips, finished = _core.intrinsic_delaunay(faces, cover, lengths[edge], np.empty(0), FLATTEST, limit)
     if not finished:
         warn(f"stopped after {flips:,} edge flips: some triangles are not Delaunay", MeshsolveWarning)
     from_longest = (sides.reshape(-1, 3).argmax(axis=1)[:, None] + np.arange(3)) % 3
     faces, weights, sides = (np.take_along_axis(a.reshape(-1, 3), from_longest, axis=1) for a in (corners, weights, sides))
     return IntrinsicMesh(faces, longest * sides, weights, len(mesh.vertices), flips)
+
+
+def areas_of(lengths):
+    """Compute the areas (k,) of triangles with sides (k, 3) by Kahan's formula, with sides in descending order."""
+    c, b, a = np.sort(lengths, axis=1).T
+    product = (a + (b + c)) * (c - (a - b)) * (c + (a - b)) * (a + (b - c))
+    return 0.25 * np.sqrt(np.maximum(product, 0))
 
 
 def mollified(lengths, side_edges):
@@ -178,7 +178,7 @@ def mollified(lengths, side_edges):
     return lengths / (lengths.max() or 1.0)
 
 
-def _mollified_by_pieces(mesh):
+def mollified_by_pieces(mesh):
     """Mollify the edge lengths of a mesh with one constant per connected component. Returns scaled lengths and the longest."""
     lengths = mesh.edge_lengths
     component, component_of_face = mesh.components[mesh.edges[:, 0]], mesh.components[mesh.faces[:, 0]]

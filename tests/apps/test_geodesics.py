@@ -60,6 +60,13 @@ def test_points_in_faces():
     assert np.allclose(G.distance(([10], [[0, 1, 0]])), G.distance(face[1]), atol=1e-9)
 
 
+def test_a_point_on_an_edge_is_the_same_in_both_faces():
+    face, other = np.flatnonzero((SPHERE.side_edges == 40).any(axis=1))
+    points = [(SPHERE.faces[f][:, None] == SPHERE.edges[40]) @ [0.25, 0.75] for f in (face, other)]
+    G = ms.apps.Geodesics(SPHERE)
+    assert np.allclose(G.distance(([face], [points[0]])), G.distance(([other], [points[1]])), atol=1e-12)
+
+
 def test_long_meshes_do_not_underflow():
     mesh = strip(1500, 3)
     G = ms.apps.Geodesics(mesh)
@@ -102,8 +109,8 @@ def test_the_same_bits_on_any_number_of_threads():
 
 @pytest.mark.parametrize(("sources", "message"), [
     ([], "at least one vertex"), ([-1], r"sources\[0\] must be"), ([0, 10**9], r"sources\[1\] must be"), ([0.5], "vertex numbers"), ([[0, 1]], "vertex numbers"),
-    (([0], [[0.5, 0.5, 0.5]]), "source 0 must lie"), (([0, 1], [[1, 0, 0], [2, -1, 0]]), "source 1 must lie"), (([10**6], [[1, 0, 0]]), "source 0 must lie"),
-    (([0], [[np.nan, 1, 0]]), "source 0 must lie"), (([], np.zeros((0, 3))), "must be")])
+    (([0], [[0.5, 0.5, 0.5]]), "point 0 of sources must lie"), (([0, 1], [[1, 0, 0], [2, -1, 0]]), "point 1 of sources must lie"), (([10**6], [[1, 0, 0]]), "point 0 of sources must lie"),
+    (([0], [[np.nan, 1, 0]]), "point 0 of sources must lie"), (([], np.zeros((0, 3))), "must be")])
 def test_bad_sources(sources, message):
     G = ms.apps.Geodesics(SPHERE)
     for call in (G.distance, G.each):

@@ -13,7 +13,7 @@ from meshsolve.apps import mcf, smooth
 from meshsolve.apps.mcf import Flow
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, OutOfMemoryError
 from meshsolve.mesh import Mesh, load_mesh
-from meshsolve.operators import cotan_laplacian, face_areas, mass_matrix
+from meshsolve.operators import cotan_laplacian, mass_matrix
 
 pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many of these flows give warnings
 
@@ -35,7 +35,7 @@ def sphericity(mesh):
     """36 pi V^2 / A^3, which is 1 for a ball and less for any other shape."""
     a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
     volume = np.einsum("ij,ij->", np.cross(a, b), c) / 6
-    return 36 * np.pi * volume ** 2 / face_areas(mesh).sum() ** 3
+    return 36 * np.pi * volume ** 2 / mesh.face_areas.sum() ** 3
 
 
 # ---- known flows
@@ -68,7 +68,7 @@ def test_one_step_solves_the_stated_system():
 def test_conformalized_steps_keep_stiffness_and_area():
     """Each step scales its result about the centroid."""
     mesh = bumpy_sphere(2)
-    L, dt, at, area = cotan_laplacian(mesh), 0.05, mesh, face_areas(mesh).sum()
+    L, dt, at, area = cotan_laplacian(mesh), 0.05, mesh, mesh.face_areas.sum()
     for _ in range(3):
         at = at.with_vertices(sp.linalg.spsolve(sp.csc_array(mass_matrix(at) + dt * L), mass_matrix(at) @ at.vertices))
         mass = mass_matrix(at).diagonal()
@@ -93,8 +93,8 @@ def test_a_cylinder_necks_between_fixed_scales():
 @pytest.mark.parametrize("make", [bumpy_sphere, noisy_plane, lambda: datasets.scan_like(3000)], ids=["sphere", "plane", "scan"])
 def test_area_falls_at_every_step(make):
     mesh = make()
-    areas = [face_areas(mesh).sum()]
-    mcf(mesh, steps=5, callback=lambda step, m: areas.append(face_areas(m).sum()))
+    areas = [mesh.face_areas.sum()]
+    mcf(mesh, steps=5, callback=lambda step, m: areas.append(m.face_areas.sum()))
     assert len(areas) == 6 and all(a > b > 0 for a, b in zip(areas, areas[1:]))
 
 
@@ -102,11 +102,11 @@ def test_conformalized_flow_ends_in_a_round_sphere():
     mesh = bumpy_sphere()
     history = [sphericity(mesh)]
     out, report = mcf(mesh, steps=60, dt=0.05, conformal=True, callback=lambda step, m: history.append(sphericity(m)))
-    centre = mass_matrix(out).diagonal() @ out.vertices / face_areas(out).sum()
+    centre = mass_matrix(out).diagonal() @ out.vertices / out.face_areas.sum()
     r = np.linalg.norm(out.vertices - centre, axis=1)
     assert history[0] < 0.8 and history[-1] > 0.98 and r.std() / r.mean() < 5e-3
     assert report.as_dict()["area_after"] == pytest.approx(report.as_dict()["area_before"], rel=1e-12)
-    assert face_areas(out).sum() == pytest.approx(face_areas(mesh).sum(), rel=1e-9)
+    assert out.face_areas.sum() == pytest.approx(mesh.face_areas.sum(), rel=1e-9)
 
 
 def dumbbell(neck, length):
@@ -117,7 +117,7 @@ def dumbbell(neck, length):
 
 def test_conformalized_flow_does_not_pinch_a_neck():
     mesh = dumbbell(0.4, 1.5)
-    area = face_areas(mesh).sum()
+    area = mesh.face_areas.sum()
     pinched, _ = mcf(mesh, steps=10, dt=1e-3 * area)
     rounded, _ = mcf(mesh, steps=80, dt=4e-3 * area, conformal=True)
     assert sphericity(pinched) < 0.8 * sphericity(mesh) < 0.8 * sphericity(rounded) and sphericity(rounded) > 0.85
@@ -255,7 +255,7 @@ def test_degenerate_meshes_stay_finite(case, flow):
 def test_a_surface_that_vanishes_ends_with_a_warning():
     with pytest.warns(MeshsolveWarning, match="shrank to nothing in step"):
         out, report = mcf(datasets.icosphere(2), steps=50, dt=1.0)
-    assert np.isfinite(out.vertices).all() and face_areas(out).sum() > 0 and 0 < report.as_dict()["steps"] < 50
+    assert np.isfinite(out.vertices).all() and out.face_areas.sum() > 0 and 0 < report.as_dict()["steps"] < 50
 
 
 @pytest.mark.parametrize("method, mesh, dt", [("mean curvature", datasets.icosphere(2), 1.0), ("conformalized", dumbbell(0.15, 3), 0.3)],
@@ -292,7 +292,7 @@ def test_real_meshes(data_dir):
             mesh = load_mesh(data_dir / name)
         for out, report in (mcf(mesh, 2), mcf(mesh, 2, conformal=True), smooth(mesh, 1), smooth(mesh, 1, order=2)):
             assert np.isfinite(out.vertices).all() and report.as_dict()["residual"] < 1e-13, name
-            assert face_areas(out).sum() <= face_areas(mesh).sum() * (1 + 1e-9), name
+            assert out.face_areas.sum() <= mesh.face_areas.sum() * (1 + 1e-9), name
 
 
 def test_reports_have_areas_and_volumes_before_and_after():
@@ -301,7 +301,7 @@ def test_reports_have_areas_and_volumes_before_and_after():
         facts = report.as_dict()
         inside = [np.linalg.det(m.vertices[m.faces]).sum() / 6 for m in (ball, after)]
         assert [facts["volume_before"], facts["volume_after"]] == pytest.approx(inside, rel=1e-12)
-        assert [facts["area_before"], facts["area_after"]] == pytest.approx([face_areas(m).sum() for m in (ball, after)], rel=1e-12)
+        assert [facts["area_before"], facts["area_after"]] == pytest.approx([m.face_areas.sum() for m in (ball, after)], rel=1e-12)
     inwards, report = smooth(Mesh(ball.vertices + 1e3, ball.faces[:, ::-1]), 1)
     assert report.as_dict()["volume_before"] == pytest.approx(-4 / 3 * np.pi, rel=0.01)
 

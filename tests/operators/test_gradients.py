@@ -13,7 +13,7 @@ import meshsolve as ms
 from meshsolve import datasets
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, load_mesh
-from meshsolve.operators import FLATTEST, cotan_laplacian, divergence, face_areas, gradient, mass_matrix
+from meshsolve.operators import FLATTEST, cotan_laplacian, divergence, gradient, mass_matrix
 from meshsolve.operators import gradients as parts
 
 RNG = np.random.default_rng(3)
@@ -69,11 +69,11 @@ def test_layout_is_x_of_all_faces_then_y_then_z():
 def test_against_the_definition(noise):
     sphere = datasets.icosphere(0)
     mesh = sphere.with_vertices(sphere.vertices + 0.3 * noise)
-    assume(face_areas(mesh).min() > 1e-3)
+    assume(mesh.face_areas.min() > 1e-3)
     G, D = check(mesh)
     byhand = gradient_by_hand(mesh)
     assert np.abs(G.toarray() - byhand).max() <= 1e-9 * np.abs(byhand).max()
-    assert np.abs(D + (G * np.tile(face_areas(mesh), 3)[:, None]).T).max() <= 1e-13 * abs(D).max()
+    assert np.abs(D + (G * np.tile(mesh.face_areas, 3)[:, None]).T).max() <= 1e-13 * abs(D).max()
 
 
 def test_linear_functions_have_their_tangential_part():
@@ -133,7 +133,7 @@ def test_normals_and_frames_agree_in_every_block(integrated):
     x = mesh.vertices * [1, 1, 1e-3]
     x[mesh.faces[::7, 0]] = x[mesh.faces[::7, 1]] + 1e-7
     mesh = mesh.with_vertices(x)
-    area, corners = face_areas(mesh), parts.corners_of(mesh.faces)
+    area, corners = mesh.face_areas, parts.corners_of(mesh.faces)
     assert len(mesh.faces) > 2 * parts.BLOCK and len(mesh.faces) % parts.BLOCK
     assert np.array_equal(corners.T, np.sort(mesh.faces, axis=1))
     made = parts.of_hats(mesh.vertices, mesh.faces, area, FLATTEST, integrated)
@@ -158,7 +158,7 @@ def test_matrices_have_short_indices_and_own_memory():
 def test_normals_take_a_fraction_of_the_time_of_frames():
     """One ninth on an idle machine."""
     mesh = bumpy(6, 0.002)
-    area, corners = face_areas(mesh), parts.corners_of(mesh.faces)
+    area, corners = mesh.face_areas, parts.corners_of(mesh.faces)
     normals, frames = (min(timeit.repeat(call, number=1, repeat=5)) for call in (
         lambda: parts.of_hats(mesh.vertices, mesh.faces, area, FLATTEST),
         lambda: parts._rotated_in_frames(mesh.vertices, corners, area, FLATTEST, False)))
@@ -200,7 +200,7 @@ def test_slivers_of_any_height(exponent, foot, axes):
     turn = np.linalg.qr(axes + 3 * np.eye(3))[0]
     mesh = Mesh([[0, 0, 0], [1, 0, 0], [foot, 10 ** exponent, 0]] @ turn.T, [[0, 1, 2]])
     check(mesh)
-    hats, integrated = (parts.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST, over)[:, 0] for over in (False, True))
+    hats, integrated = (parts.of_hats(mesh.vertices, mesh.faces, mesh.face_areas, FLATTEST, over)[:, 0] for over in (False, True))
     L = cotan_laplacian(mesh).toarray()
     assert np.abs(integrated.T @ hats + L).max() <= 1e-13 * np.abs(L).max()
 

@@ -1,0 +1,69 @@
+"""Directions of steepest descent of heat, and their divergence: the step of the heat method between its two solves.
+
+Source: Crane, Weischedel, Wardetzky 2013, algorithm 1. O(faces) for each column.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.sparse.places import PLACES
+from meshsolve.sparse.product import residual
+
+
+class Slopes:
+    """b = -D X for X = -grad u / |grad u|, on the triangles of the heat: the right-hand side of Poisson's equation.
+
+    Parameters
+    ----------
+    triangles : IntrinsicMesh
+    threads : int
+    """
+
+    place = PLACES["cpu"]
+
+    def __init__(self, triangles, threads):
+        self.threads = threads
+        gradient, divergence = triangles.gradient(), triangles.divergence()
+        m = len(triangles.faces)
+        order = np.argsort(triangles.faces.min(axis=1), kind="stable")          # triangles at nearby vertices are close in memory
+        position = np.empty(2 * m, np.int32)
+        position[order], position[m + order] = np.arange(0, 2 * m, 2), np.arange(1, 2 * m, 2)
+        gradient = gradient[np.stack([order, m + order], axis=1).ravel()]
+        self._gradient = self._parts(gradient, gradient.indices)
+        self._divergence = self._parts(divergence, position[divergence.indices])
+
+    def _parts(self, A, indices):
+        return tuple(map(self.place.bring, (A.indptr.astype(np.int64), indices.astype(np.int32), A.data)))
+
+    def workspace(self, width):
+        """Memory for ``width`` columns, for calls one after the other: fresh pages take as long as the arithmetic."""
+        return np.empty((len(self._gradient[0]) - 1) * width)
+
+    def __call__(self, u, work=None):
+        """(n, k) b for heat u (n, k)."""
+        rows, k = len(self._gradient[0]) - 1, u.shape[1]
+        out = (self.workspace(k) if work is None else work)[:rows * k].reshape(rows, k)
+        _core.unit_gradients(*self._gradient, np.ascontiguousarray(u), out, self.threads)
+        return residual(*self._divergence, out, np.zeros(u.shape), threads=self.threads)
+
+
+class CudaSlopes(Slopes):
+    """The same on the GPU."""
+
+    place = PLACES["cuda"]
+
+    def workspace(self, width):
+        """None: CuPy keeps the memory of freed arrays."""
+
+    def __call__(self, u, work=None):
+        xp, rows = self.place.xp, len(self._gradient[0]) - 1
+        slope = residual(*self._gradient, u, xp.zeros((rows, u.shape[1])))         # minus the gradient
+        slope = slope.reshape(rows // 2, 2, u.shape[1])
+        slope = slope / xp.maximum(abs(slope).max(axis=1)[:, None], 1e-300)         # tiny far away; only directions matter
+        slope = slope / xp.maximum(xp.sqrt((slope * slope).sum(axis=1)[:, None]), 1e-300)
+        return residual(*self._divergence, slope.reshape(rows, u.shape[1]), xp.zeros(u.shape))
+
+
+SLOPES: dict[str, type[Slopes]] = {"cpu": Slopes, "cuda": CudaSlopes}

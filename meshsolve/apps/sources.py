@@ -1,0 +1,101 @@
+"""Points on a mesh, as sources of distances and fields: vertices, or points in faces and on edges by barycentric coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from meshsolve.errors import InvalidInputError
+from meshsolve.types import Array
+
+SUM_TOLERANCE = 1e-8    # largest error of the sum of barycentric coordinates, and largest -coordinate
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points on a mesh.
+
+    Parameters
+    ----------
+    vertices : (s, c) integers
+        Corners with weight: c is 1 for vertices, 3 for points in faces.
+    weights : (s, c) float64
+        Barycentric coordinates.
+    faces : (s,) integers, or None
+        Faces of the points; None for vertices.
+    """
+
+    vertices: Array
+    weights: Array
+    faces: Array | None = None
+
+    def __len__(self):
+        return len(self.vertices)
+
+    def __getitem__(self, part):
+        return Points(self.vertices[part], self.weights[part], None if self.faces is None else self.faces[part])
+
+    def positions(self, x):
+        """(s, 3) positions, for vertices at x (n, 3)."""
+        return (self.weights[:, :, None] * x[self.vertices]).sum(axis=1)
+
+    def load(self, n, values=1.0):
+        """(n,) sums of values (s, c), real or complex, times the weights at each vertex."""
+        spread = (self.weights * values).ravel()
+        parts = (spread.real, spread.imag) if np.iscomplexobj(spread) else (spread,)
+        sums = [np.bincount(self.vertices.ravel(), part, minlength=n) for part in parts]
+        return sums[0] if len(sums) == 1 else sums[0] + 1j * sums[1]
+
+    def loads(self, n):
+        """(n, s) weights: a column for each point."""
+        load = np.zeros((n, len(self)))
+        np.add.at(load, (self.vertices, np.arange(len(self))[:, None]), self.weights)
+        return load
+
+
+def points_of(mesh, sources, name="sources"):
+    """Check sources and return them as :class:`Points`.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    sources : (s,) integers, one integer, or (faces (p,), barycentric (p, 3))
+    name : str
+        Name of the argument for messages.
+
+    Raises
+    ------
+    InvalidInputError
+        No source, a source outside the mesh, coordinates that are negative or do not sum to 1 (names the point).
+    """
+    if isinstance(sources, tuple):
+        if len(sources) != 2:
+            raise InvalidInputError(f"{name} must be vertices, or a tuple (faces (p,), barycentric (p, 3)); "
+                                    f"got a tuple of {len(sources)}")
+        return _points_in_faces(mesh, *sources, name)
+    vertices, n = np.atleast_1d(np.asarray(sources)), len(mesh.vertices)
+    if vertices.size == 0:
+        raise InvalidInputError(f"{name} must have at least one vertex, got none")
+    if vertices.ndim != 1 or vertices.dtype.kind not in "iu":
+        raise InvalidInputError(f"{name} must be vertex numbers, got an array of {vertices.dtype} of shape {vertices.shape}; "
+                                "points in faces are given as a tuple (faces, barycentric)")
+    outside = (vertices < 0) | (vertices >= n)
+    if outside.any():
+        k = int(outside.argmax())
+        raise InvalidInputError(f"{name}[{k}] must be a vertex number below {n}, got {vertices[k]}")
+    return Points(vertices[:, None], np.ones((len(vertices), 1)))
+
+
+def _points_in_faces(mesh, faces, barycentric, name):
+    faces, weights = np.atleast_1d(np.asarray(faces)), np.atleast_2d(np.asarray(barycentric, dtype=np.float64))
+    if faces.size == 0 or weights.shape != (len(faces), 3) or faces.dtype.kind not in "iu":
+        raise InvalidInputError(f"{name} must be (faces (p,), barycentric (p, 3)), got shapes {faces.shape} and {weights.shape}")
+    count = len(mesh.faces)
+    inside = (abs(weights.sum(axis=1) - 1) <= SUM_TOLERANCE) & (weights >= -SUM_TOLERANCE).all(axis=1)
+    bad = ~inside | (faces < 0) | (faces >= count)
+    if bad.any():
+        k = int(bad.argmax())
+        raise InvalidInputError(f"point {k} of {name} must lie in a face below {count}, with coordinates that are not negative "
+                                f"and sum to 1; got face {faces[k]}, coordinates {weights[k].tolist()}")
+    return Points(mesh.faces[faces], np.maximum(weights, 0), faces)
