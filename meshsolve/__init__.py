@@ -14,7 +14,7 @@ from pkgutil import extend_path
 # Python started in a checkout imports this folder, but the compiled core is only in the installed package: search both.
 __path__ = extend_path(__path__, __name__)
 
-from meshsolve import apps, datasets, operators, order, torch
+from meshsolve import apps, batch, datasets, operators, order, torch
 from meshsolve.api import (
     Quadratic,
     QuadraticInfo,
@@ -66,7 +66,7 @@ __all__ = [
     "IldlFactor", "Info", "InvalidInputError", "LUFactor", "Mesh", "MeshsolveError", "MeshsolveWarning", "NotLaplacianError",
     "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "ParacFactor", "PatchMesh",
     "PatternMismatchError", "Quadratic", "QuadraticInfo", "Report", "SchurComplement", "SingularMatrixError", "Symbolic",
-    "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian", "datasets", "eigsh", "factorized", "graph_laplacian",
+    "__version__", "analyze", "apps", "batch", "cg", "cholesky", "cotan_laplacian", "datasets", "eigsh", "factorized", "graph_laplacian",
     "ildl", "load_mesh", "lu", "mass_matrix", "normalized_laplacian", "operators", "order", "parac", "schur_complement",
     "scipy_solver", "show_config", "showing_progress", "solve", "spsolve", "sqmr", "torch",
 ]

@@ -12,7 +12,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LAYERS = [                                  # from the top; a package may import packages of lower lines
     ["__init__", "__main__"],
     ["cli"],
-    ["apps", "torch"],
+    ["apps", "batch", "torch"],
     ["autograd", "eigen"],
     ["api"],
     ["krylov"],
@@ -37,7 +37,7 @@ LAYERS = [                                  # from the top; a package may import
     ["errors", "types", "version", "native", "_core"],
 ]
 LEVEL = {package: len(LAYERS) - k for k, packages in enumerate(LAYERS) for package in packages}
-OPTIONAL = {"cupy", "cupyx", "polyscope", "nvmath", "torch"}
+OPTIONAL = {"cloudpickle", "cupy", "cupyx", "dask", "distributed", "polyscope", "nvmath", "torch"}
 
 
 def package(module):

@@ -1,0 +1,100 @@
+"""Where the meshes of a batch run: in this process, or on the workers of a Dask cluster.
+
+A worker that dies (out of memory, a crash) fails the mesh that killed it, not the run: Dask starts another worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from meshsolve.batch import rows
+from meshsolve.errors import InvalidInputError
+from meshsolve.options import thread_count
+
+ONE_THREAD = {"MESHSOLVE_NUM_THREADS": "1"}
+LARGEST_ARGUMENT = 1 << 16              # bytes of a pipeline above which it is sent to each worker once
+
+
+def here(names, task):
+    """Yield the rows, computed in this process one after the other."""
+    for name in names:
+        yield rows.run(name, task.code)
+
+
+def on_dask(names, task, client, retries):
+    """Yield the rows as they are done, on the workers of ``client`` or of a cluster for this call."""
+    if not names:
+        return
+    distributed = imported()
+    if client is not None and not isinstance(client, distributed.Client):
+        raise InvalidInputError(f"client must be a distributed.Client, None or False, got {type(client).__name__}")
+    with contextlib.ExitStack() as stack:
+        if client is None:
+            client = stack.enter_context(local_client(distributed))
+        code = task.code if len(task.code) <= LARGEST_ARGUMENT else client.scatter(task.code, broadcast=True, hash=False)
+        name_of = {submitted(client, name, code): name for name in names}
+        stack.callback(lambda: client.cancel(list(name_of)))            # those left after an error or Ctrl-C
+        suspects = []
+        for future in distributed.as_completed(list(name_of)):
+            name = name_of.pop(future)
+            try:
+                row = future.result()
+            except Exception:                                           # its worker died
+                suspects.append(name)
+                continue
+            future.release()                                            # or a worker that dies later has its meshes computed again
+            yield row
+        for name in suspects:
+            yield alone(client, name, code, retries)
+
+
+def alone(client, name, code, retries):
+    """Return the row of a mesh whose worker died, computed while no other mesh runs.
+
+    When a worker dies, Dask also blames meshes that it was about to return or to begin.
+    """
+    for _ in range(1 + retries):
+        future = submitted(client, name, code)
+        try:
+            return future.result()
+        except Exception as e:
+            row = rows.failed(name, e)
+        finally:
+            future.release()
+    return row
+
+
+def submitted(client, name, code):
+    """Return the future of one mesh."""
+    return client.submit(_on_worker, name, code, pure=False)
+
+
+def _on_worker(name, code):
+    from distributed import get_worker
+
+    os.environ.setdefault("MESHSOLVE_NUM_THREADS", ONE_THREAD["MESHSOLVE_NUM_THREADS"])
+    return rows.run(name, code, worker=str(get_worker().address))
+
+
+@contextlib.contextmanager
+def local_client(distributed):
+    """A client of one worker process for each core, each with one thread; they end with the block."""
+    import dask
+
+    workers = thread_count()
+    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}         # alone() tries again
+    with dask.config.set(settings), distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, env=ONE_THREAD) as cluster, \
+            distributed.Client(cluster) as client:
+        yield client
+
+
+def imported():
+    """Import Dask's scheduler, or raise InvalidInputError with the command that installs it."""
+    try:
+        import distributed
+    except ImportError as e:
+        raise InvalidInputError('Dask is not installed: pip install "meshsolve[batch]", or pass client=False to run one mesh after the '
+                                "other in this process") from e
+    return distributed
