@@ -157,10 +157,10 @@ class Quadratic:
         ConvergenceWarning
             ``tol`` was not reached: no point may satisfy bounds and equalities.
         """
-        b = as_array(b, "b")
-        k = b.shape[1] if b.ndim == 2 else 1
-        columns = [_columns(given, rows, k, name) for given, rows, name in (
-            (b, self.n, "b"), (fixed_values, len(self._fixed), "fixed_values"), (beq, self._E.shape[0], "beq"))]
+        given = as_array(b, "b")
+        k = given.shape[1] if given.ndim == 2 else 1
+        right, values = _columns(given, self.n, k, "b"), _columns(fixed_values, len(self._fixed), k, "fixed_values")
+        equal = _columns(beq, self._E.shape[0], k, "beq")
         lo, hi = (_bound(x, self.n, name, default) for x, name, default in ((lower, "lower", -np.inf), (upper, "upper", np.inf)))
         if (lo > hi).any():
             k = int((lo > hi).argmax())
@@ -170,8 +170,8 @@ class Quadratic:
             raise InvalidInputError(f"the bounds of row {k} must leave a finite number, they are {lo[k]:.6g} and {hi[k]:.6g}: "
                                     "give -inf for no lower bound, inf for no upper one")
         tol = as_number(tol, "tol", above=True)
-        solved = [self._minimized(*column, lo, hi, tol) for column in zip(*columns, strict=True)]
-        return solved[0] if b.ndim == 1 else _together(solved, self.n, self._E.shape[0])
+        solved = [self._minimized(*column, lo, hi, tol) for column in zip(right, values, equal, strict=True)]
+        return solved[0] if given.ndim < 2 else _together(solved, self.n, self._E.shape[0])
 
     def _minimized(self, b, fixed_values, e, lo, hi, tol):
         """(x, info) of one problem."""

@@ -71,26 +71,20 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        One component that is manifold, oriented alike, and a disc, perhaps with holes. n vertices.
+        One manifold component, oriented alike: without ``cut`` a disc, perhaps with holes. n vertices.
     method : {"harmonic", "lscm", "conformal", "arap", "slim"}
-        ``"harmonic"``: the longest boundary lies on the unit circle by arc length, the boundaries of holes are free. The other
-        methods have free boundaries. ``"lscm"`` keeps angles in the least-squares sense and fixes two boundary vertices.
-        ``"conformal"`` fixes none and has less distortion, by an eigenproblem. ``"arap"`` keeps lengths as well as possible and
-        starts from the LSCM map. ``"slim"`` keeps lengths and flips no face; it starts from the harmonic map with uniform weights.
+        ``"harmonic"``: longest boundary on the unit circle, holes free. The others have free boundaries: ``"lscm"`` keeps angles in
+        the least-squares sense and fixes two boundary vertices; ``"conformal"`` fixes none, by an eigenproblem. ``"arap"`` keeps
+        lengths, from the LSCM map. ``"slim"`` keeps lengths and flips no face.
     weights : {"cotan", "uniform"}
-        Weights of the harmonic map. With ``"uniform"`` no face is flipped, whatever the triangles are. A map with ``"cotan"`` that
-        flips faces is computed again with ``"uniform"``.
+        Weights of ``"harmonic"``. A map with ``"cotan"`` that flips faces is computed again with ``"uniform"``, which flips none.
     cut : bool
-        Cut the surface to a disc first, along short paths: closed surfaces, holes and handles. A vertex on the cut gets several rows.
-    fixed : (f,) integers or (n,) bool, optional
-        Vertices with a prescribed image, at least two: for ``"harmonic"`` instead of the circle, for ``"lscm"`` instead of its two
-        boundary vertices, for ``"arap"`` with both. On a cut the first row of a vertex is fixed.
-    fixed_uv : (f, 2) array_like, optional
-        Their images, not all at one point.
-    iterations : int
-        Most iterations of ``"arap"`` and ``"slim"``.
-    tol : float
-        They stop when their energy falls by less than this share.
+        Cut the surface to a disc first, along short paths. A vertex on the cut gets several rows.
+    fixed, fixed_uv : (f,) integers or (n,) bool, and (f, 2) array_like, optional
+        At least two vertices and their images. ``"harmonic"`` takes them instead of the circle, ``"lscm"`` instead of its two
+        vertices, ``"arap"`` keeps them. On a cut the first row of a vertex is fixed.
+    iterations, tol : int, float
+        ``"arap"`` and ``"slim"`` stop after so many, or when their energy falls by less than this share.
     device : {"auto", "cpu", "cuda"}
         Where factors lie and solve. The rest runs on the host.
     threads : int, optional
@@ -98,17 +92,14 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     Returns
     -------
     uv : (n, 2) float64
-        Without ``fixed`` the area of a conformal or ARAP map is that of the surface; faces keep their orientation. With ``cut`` it
-        has more rows, see ``report.vertex_of``. NaN at vertices without faces.
+        Without ``fixed``, the area of conformal and ARAP maps is that of the surface. With ``cut`` it has more rows, see
+        ``report.vertex_of``. NaN at vertices without faces.
     report : MapReport
-        ``.energy``, ``.flipped``, ``.iterations``, ``.area_sign``, ``.vertex_of``, ``.mesh``.
 
     Raises
     ------
     InvalidInputError
-        No boundary or a handle, and no ``cut``; several components; not manifold; faces not oriented alike; a face without area
-        for ``"slim"``. The message names the face or edge. ``fixed`` without ``fixed_uv``, with fewer than two images, a vertex without
-        faces, or for another method.
+        The surface is no disc and not to be cut, or cannot be; images do not fit; a face without area for ``"slim"``.
     DeviceUnavailableError
         ``device="cuda"`` without a GPU.
 
@@ -120,25 +111,25 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     Examples
     --------
     >>> import meshsolve as ms
-    >>> mesh = ms.Mesh([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 3]])
-    >>> uv, report = ms.apps.parameterize(mesh, method="arap")
-    >>> report.flipped.tolist(), bool(report.energy < 1e-20)
-    ([], True)
     >>> uv, report = ms.apps.parameterize(ms.datasets.icosphere(2), method="slim", cut=True)
     >>> uv.shape, len(report.flipped)
     ((173, 2), 0)
     """
-    mesh, method = checked_mesh(mesh), one_of(method, "method", METHODS)
-    weights, cut = one_of(weights, "weights", ("cotan", "uniform")), as_flag(cut, "cut")
-    iterations, tol = as_integer(iterations, "iterations"), as_number(tol, "tol")
+    mesh, method, weights = checked_mesh(mesh), one_of(method, "method", METHODS), one_of(weights, "weights", ("cotan", "uniform"))
     options: dict[str, Any] = {"device": device, "threads": thread_count(threads)}
+    limits = as_integer(iterations, "iterations"), as_number(tol, "tol")
+    return _on_disc(mesh, method, weights, as_flag(cut, "cut"), (fixed, fixed_uv), *limits, options)
+
+
+def _on_disc(mesh, method, weights, cut, images, iterations, tol, options):
+    """The map and its report, for checked options."""
     report = MapReport(method=method, threads=options["threads"])
     with report.phase("cut"):
         require_surface(mesh)
         whole, report.vertex_of = cut_to_disc(mesh) if cut else (mesh, np.arange(len(mesh.vertices), dtype=np.int32))
         disc, rows = _without_unreferenced(whole)
         loops = _boundary_of_disc(disc)
-        pins = _pins(fixed, fixed_uv, method, len(mesh.vertices), rows)
+        pins = _pins(*images, method, len(mesh.vertices), rows)
     with report.phase("map"):
         uv, report.energy, report.iterations = _mapped(disc, method, weights, loops, pins, iterations, tol, options, report)
     _describe(report, disc, uv)
