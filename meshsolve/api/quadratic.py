@@ -26,7 +26,7 @@ from meshsolve.errors import (
     NotPositiveDefiniteError,
     SingularMatrixError,
 )
-from meshsolve.options import as_number, thread_count
+from meshsolve.options import as_number, counted, thread_count
 from meshsolve.report import Report, warn, without_warnings
 from meshsolve.sparse.columns import as_array, as_indices
 from meshsolve.sparse.matrix import as_symmetric
@@ -409,7 +409,7 @@ def _columns(x, n, k, name):
     """k rows of n finite float64 values from a number, a vector or an (n, k) array; None is 0."""
     x = np.asarray(0.0 if x is None else as_array(x, name) if np.ndim(x) else x, dtype=np.float64)
     if x.shape not in ((), (n,), (n, k)):
-        raise InvalidInputError(f"{name} must be a number, {n} numbers, or {n} rows of {k}, got shape {x.shape}")
+        raise InvalidInputError(f"{name} must be a number, {n} numbers, or {counted(n, 'row')} of {k}, got shape {x.shape}")
     if not np.isfinite(x).all():
         raise InvalidInputError(f"{name} must be finite")
     return list(np.broadcast_to(x.T if x.ndim == 2 else x, (k, n)).copy())

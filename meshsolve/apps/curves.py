@@ -94,7 +94,7 @@ def _along_edges(mesh, points, name):
     edge = _edge_between(mesh, a, b)
     if (edge < 0).any():
         k = int((edge < 0).argmax())
-        raise InvalidInputError(f"{name} steps from vertex {a[k]} to vertex {b[k]}, which no edge joins; add the vertices "
+        raise InvalidInputError(f"{name} goes from vertex {a[k]} to vertex {b[k]}, which no edge joins; add the vertices "
                                 "between, or give points in faces (faces, barycentric)")
     faces = _sides_of_edges(mesh)[edge, 0] // 3
     return faces, np.stack([(mesh.faces[faces] == v[:, None]).astype(float) for v in (a, b)], axis=1)

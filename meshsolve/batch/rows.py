@@ -17,6 +17,7 @@ import numpy as np
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path
 from meshsolve.mesh import load_mesh
+from meshsolve.options import counted
 
 RESERVED = ("path", "error", "seconds", "worker")
 FORMAT = 1                              # of the file of rows
@@ -209,4 +210,4 @@ class Table(Sequence[dict[str, Any]]):
         return len(self._rows)
 
     def __repr__(self):
-        return f"Table({len(self)} rows, {len(self.failed)} failed)"
+        return f"Table({counted(len(self), 'row')}, {len(self.failed)} failed)"

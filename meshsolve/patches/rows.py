@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from meshsolve.device import scalar
 from meshsolve.errors import InvalidInputError
+from meshsolve.options import counted
 
 WITHIN_PATCHES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")       # queries that a patch answers for its own elements
 QUERIES = (*WITHIN_PATCHES, "EE", "EVDiamond")
@@ -38,7 +39,7 @@ class Rows:
             first, end = (scalar(indptr[k:k + 1]) for k in (v, v + 1))
             if position == end - first:
                 count = scalar(faces[0][v + 1:v + 2]) - scalar(faces[0][v:v + 1])
-                why = f"its {count} faces form more than one fan"
+                why = f"its {counted(count, 'face')} form more than one fan"
             else:
                 why = f"edge ({v}, {scalar(neighbors[first + position:first + position + 1])}) has more than two faces"
             raise InvalidInputError(f"vertex {v} is not manifold, so its neighbors have no rotation order: {why}; "
@@ -50,6 +51,6 @@ class Rows:
         indices, edge = self.diamonds(ptr, faces, ends, self.query("FV")[1])
         if edge != NO_ROW:
             a, b, first, end = (scalar(row[k:k + 1]) for row, k in ((ends, 2 * edge), (ends, 2 * edge + 1), (ptr, edge), (ptr, edge + 1)))
-            raise InvalidInputError(f"edge {edge}, ({a}, {b}), is not manifold: it has {end - first} faces, a diamond at most two; "
-                                    "split the surface at this edge, or query EF and FV")
+            raise InvalidInputError(f"edge {edge}, ({a}, {b}), is not manifold: it has {counted(end - first, 'face')}, "
+                                    "a diamond at most two; split the surface at this edge, or query EF and FV")
         return self.query("EV")[0] * 2, indices

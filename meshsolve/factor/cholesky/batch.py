@@ -175,8 +175,8 @@ class CholeskyBatch:
         if given.dtype.kind not in "fiub":
             raise InvalidInputError(f"values must hold real numbers, got {given.dtype}")
         if given.ndim != 2 or given.shape[1] != nnz:
-            raise InvalidInputError(f"values must be (N, {nnz}), a row for each system with the {nnz} entries of the analyzed pattern, got "
-                                    f"{given.shape}: Symbolic.values_of(A) makes the row of a matrix")
+            raise InvalidInputError(f"values must be (N, {nnz}), a row for each system with the {counted(nnz, 'entry')} of the analyzed "
+                                    f"pattern, got {given.shape}: Symbolic.values_of(A) makes the row of a matrix")
         if len(given) == 0:
             raise InvalidInputError("values must have at least one system, got shape (0, ...)")
         return np.ascontiguousarray(given, np.float64)
