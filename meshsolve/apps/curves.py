@@ -72,7 +72,7 @@ def segments_of(mesh, curve):
 
 
 def _edge_between(mesh, a, b):
-    """(q,) the edge that joins vertices a and b (q,); -1 if there is none."""
+    """(q,) the edge that joins vertices a and b (q,); -1 for vertices without a common edge."""
     keys, wanted = (np.minimum(p, q).astype(np.int64) * len(mesh.vertices) + np.maximum(p, q) for p, q in (mesh.edges.T, (a, b)))
     at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
     return np.where(keys[at] == wanted, at, -1) if len(keys) else np.full(len(a), -1)

@@ -315,6 +315,8 @@ class Geodesics:
         """(n, k) mean values (s, k) of the sources, weighted by the heat that comes from each; NaN where none comes."""
         reached, n = self._reached(points, np.zeros(len(points), int)), len(self._mass)
         factor, heat = self._heat(points.load(n)[:, None], reached)
+        if len(points) == 1:
+            return np.where(reached, values, np.nan)
         with self.report.phase("solve"):
             warm = factor.solve(np.stack([points.load(n, column[:, None]) for column in values.T], axis=1))
         heat = np.where(reached, to_host(heat), np.nan)

@@ -51,7 +51,7 @@ class SignedHeat:
         self._mesh, self._options, self._report, self._levels = mesh, options, report, levels
         self.planes = TangentPlanes(mesh)
         ascends = mesh.faces == mesh.edges[mesh.side_edges, 0]
-        self._sides = np.where(ascends, 1, -1) * self.planes.side_directions()      # directions of edges in the frames of faces
+        self._sides = np.where(ascends, 1, -1) * self.planes.side_directions      # directions of edges in the frames of faces
         areas = mesh.face_areas
         self._energy = self._edge_laplacian(areas)
         masses = np.bincount(mesh.side_edges.ravel(), np.repeat(areas / 3, 3), len(mesh.edges))
@@ -97,7 +97,7 @@ class SignedHeat:
     def _normals(self, segments):
         """(e,) left normals of segments times their lengths: at the edge along it, else a third at each edge of its face."""
         mesh, faces = self._mesh, segments.faces
-        x, y = np.einsum("qc,qkc->kq", self._steps(segments), self.planes.face_frames(faces))
+        x, y = np.einsum("qc,qkc->kq", self._steps(segments), self.planes.face_frames[faces])
         on_side = segments.on_sides()
         share = np.where(on_side.any(axis=1)[:, None], on_side, 1 / 3)
         load = share * (1j * (x + 1j * y))[:, None] / self._sides[faces]
@@ -119,7 +119,7 @@ class SignedHeat:
                 x, y = self._factors[level].solve(parts).reshape(-1, 2).T
             if np.maximum(np.abs(x), np.abs(y))[self._mesh.side_edges[reached]].max(axis=1).min() > LEAST:
                 field = unit((unit_scaled((x + 1j * y)[self._mesh.side_edges]) * self._sides).sum(axis=1))
-                return np.einsum("fk,fkc->fc", np.stack([field.real, field.imag], axis=1), self.planes.face_frames())
+                return np.einsum("fk,fkc->fc", np.stack([field.real, field.imag], axis=1), self.planes.face_frames)
         raise MeshsolveError("heat of the curves does not reach every face: the mesh has more than a million edges from one end "
                              "to the other; give a larger t")
 

@@ -85,27 +85,27 @@ class TangentPlanes:
         out[used] = np.stack([along, np.cross(normal, along)], axis=1)
         return out
 
-    def face_frames(self, faces=slice(None)):
-        """(k, 2, 3) orthonormal frames in the planes of some faces; the first vector is along side 0."""
-        a, b, c = self._mesh.vertices[self._mesh.faces[faces]].transpose(1, 0, 2)
+    @functools.cached_property
+    def face_frames(self):
+        """(m, 2, 3) orthonormal frames in the planes of the faces; the first vector is along side 0."""
+        a, b, c = self._mesh.vertices[self._mesh.faces].transpose(1, 0, 2)
         along = _relative(b - a)
         length = np.linalg.norm(along, axis=1, keepdims=True)
         along = np.where(length > 0, along / np.where(length > 0, length, 1), [1.0, 0, 0])
         return np.stack(frame(along, _relative(c - a)), axis=1)
 
-    def side_directions(self, faces=slice(None)):
-        """(k, 3) unit complex numbers: the directions of the three sides in the frames of some faces."""
-        turn = np.pi - self.corners[faces]
-        zero = np.zeros(len(turn))
-        return np.exp(1j * np.stack([zero, turn[:, 1], turn[:, 1] + turn[:, 2]], axis=1))
+    @functools.cached_property
+    def side_directions(self):
+        """(m, 3) unit complex numbers: the directions of the three sides in the frame of their face."""
+        turn = np.pi - self.corners
+        return np.exp(1j * np.stack([np.zeros(len(turn)), turn[:, 1], turn[:, 1] + turn[:, 2]], axis=1))
 
-    def corner_turns(self, faces=slice(None)):
-        """(k, 3) unit complex numbers that take vectors in the frame of a face to the frames of its corners. The bisector of a
-        corner
+    @functools.cached_property
+    def corner_turns(self):
+        """(m, 3) unit complex numbers that take vectors in the frame of a face to the frames of its corners. The bisector of a corner
         keeps its direction."""
-        half = 0.5 * self.corners[faces]
-        bisector = self.scale[self._mesh.faces[faces]] * (self.angles[faces] + half)
-        return np.exp(1j * (bisector - half)) / self.side_directions(faces)
+        half = 0.5 * self.corners
+        return np.exp(1j * (self.scale[self._mesh.faces] * (self.angles + half) - half)) / self.side_directions
 
     def vectors(self, z):
         """(n, 3) vectors in space of the complex numbers z (n,)."""

@@ -1,4 +1,4 @@
-"""Maps, deformations, skinning weights, quadratics."""
+"""Distances, fields, maps, deformations, skinning weights, quadratics."""
 
 import numpy as np
 
@@ -11,7 +11,22 @@ def two_triangles():
     return ms.Mesh(np.arange(18.0).reshape(6, 3) ** 2, [[0, 1, 2], [3, 4, 5]])
 
 
+def distances():
+    return ms.apps.Geodesics(sphere())
+
+
 ROWS = [
+    bad("Geodesics.distance", "no source, or one outside the mesh", "sources must have at least one vertex", lambda tmp: (distances().distance, ([],), {})),
+    bad("Geodesics.distance", "coordinates in a face that do not sum to 1", "point 0 of sources must lie in a face", lambda tmp: (distances().distance, (([0], [[0.5, 0.5, 0.5]]),), {})),
+    bad("Geodesics.signed_distance", "vertices that no edge joins", "steps from vertex 0 to vertex 1, which no edge joins", lambda tmp: (distances().signed_distance, ([0, 1],), {})),
+    bad("Geodesics.signed_distance", "a curve of one point", "curve must have at least two points", lambda tmp: (distances().signed_distance, ([0],), {})),
+    bad("Geodesics.signed_distance", "points in different components", "and no path along the surface", lambda tmp: (ms.apps.Geodesics(two_triangles()).signed_distance, (([0, 1], [[1, 0, 0], [1, 0, 0]]),), {})),
+    bad("Geodesics.transport", "NaN in a vector", "vectors[0] must be finite", lambda tmp: (distances().transport, (0, [np.nan, 0, 0]), {})),
+    bad("Geodesics.extend", "another number of values than sources", "values must be (2,) or (2, k)", lambda tmp: (distances().extend, ([0, 1], [1.0]), {})),
+    bad("Geodesics.log_map", "several sources", "source must be one point, got 2", lambda tmp: (distances().log_map, ([0, 1],), {})),
+    bad("Geodesics.log_map", "an edge of three faces", "edge (0, 1) has 3 faces", lambda tmp: (ms.apps.Geodesics(ms.Mesh(np.eye(5, 3), [[0, 1, 2], [1, 0, 3], [0, 1, 4]])).log_map, (0,), {})),
+    bad("apps.direction_field", "faces that are not oriented alike", "faces 0 and 1 have opposite orientations at edge (0, 1)", lambda tmp: (ms.apps.direction_field, (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]),), {})),
+    bad("operators.connection_laplacian", "a `power` below 1 or above 100", "power must be an integer from 1 to 100", lambda tmp: (ms.operators.connection_laplacian, (sphere(), 0), {})),
     bad("apps.parameterize", "a closed surface without `cut`", "the surface must have a boundary", lambda tmp: (ms.apps.parameterize, (sphere(),), {})),
     bad("apps.parameterize", "several components", "must have one component", lambda tmp: (ms.apps.parameterize, (two_triangles(),), {})),
     bad("apps.parameterize", "faces that are not oriented alike", "two go along the edge (0, 1) in one direction", lambda tmp: (ms.apps.parameterize, (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]),), {})),
