@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from meshsolve.errors import InvalidInputError
+from meshsolve.options import counted
 
 
 def sides_of_one_face(side_edges, edges):
@@ -46,6 +47,15 @@ def loops_of(faces, side_edges, sides):
     arcs = np.arange(len(tail))
     order, is_first = _cycles(mate[arcs ^ 1])
     return np.split(vertex[corner[order]], np.flatnonzero(is_first[order])[1:])
+
+
+def not_oriented(mesh, edge):
+    """The error for an edge of more than two faces, or of two faces of opposite orientation."""
+    faces, (a, b) = np.flatnonzero((mesh.side_edges == edge).any(axis=1)), mesh.edges[edge]
+    if len(faces) > 2:
+        return InvalidInputError(f"the mesh must be manifold: edge ({a}, {b}) has {counted(len(faces), 'face')}, allowed are 2")
+    return InvalidInputError(f"the mesh must be oriented: faces {faces[0]} and {faces[1]} have opposite orientations at edge "
+                             f"({a}, {b}); reverse faces until all agree, which is impossible on a Moebius strip")
 
 
 def _next_corner(side):

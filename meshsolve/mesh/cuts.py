@@ -51,15 +51,14 @@ def require_surface(mesh):
     if (component != component[0]).any():
         k = int((component != component[0]).argmax())
         raise InvalidInputError(f"the mesh must have one component: faces 0 and {k} are not connected; map each component on its own")
-    if not mesh.is_manifold:
-        raise InvalidInputError("the mesh must be manifold, but an edge has more than two faces, or the faces at a vertex form several "
-                                "fans: split it there first")
     side = mesh.side_edges.reshape(-1)
-    ascends = np.where(mesh.faces < np.roll(mesh.faces, -1, axis=1), 1, -1).reshape(-1)
-    wrong = (np.bincount(side) == 2) & (np.bincount(side, ascends) != 0)
+    count, ascends = np.bincount(side), np.where(mesh.faces < np.roll(mesh.faces, -1, axis=1), 1, -1).reshape(-1)
+    wrong = (count > 2) | ((count == 2) & (np.bincount(side, ascends) != 0))
     if wrong.any():
-        a, b = mesh.edges[wrong.argmax()]
-        raise InvalidInputError(f"faces must be oriented alike, two go along the edge ({a}, {b}) in one direction; orient them first")
+        raise boundary.not_oriented(mesh, wrong.argmax())
+    if not mesh.is_manifold:
+        raise InvalidInputError("the mesh must be manifold: the faces at a vertex form several fans; give each fan its own copy of the "
+                                "vertex")
 
 
 class _Skeleton:

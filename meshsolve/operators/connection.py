@@ -19,11 +19,11 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh import MeshLike, boundary, checked_mesh, takes_arrays
 from meshsolve.mesh.measures import corner_angles, vertex_normals
 from meshsolve.operators.gradients import frame
 from meshsolve.operators.intrinsic import FLATTEST, MOST_FLIPS, areas_of, mollified_by_pieces
-from meshsolve.options import as_flag, as_integer, counted, thread_count
+from meshsolve.options import as_flag, as_integer, thread_count
 from meshsolve.report import warn
 from meshsolve.types import Array, Sparse
 
@@ -62,7 +62,7 @@ class TangentPlanes:
         angles, total, self._first, edge, vertex = _core.side_directions(
             len(mesh.vertices), mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges), self.corners.reshape(-1))
         if edge >= 0:
-            raise _not_oriented(mesh, edge)
+            raise boundary.not_oriented(mesh, edge)
         if vertex >= 0:
             raise InvalidInputError(f"the mesh must be manifold: the faces at vertex {vertex} form several fans; give each fan "
                                     "its own copy of the vertex")
@@ -245,11 +245,3 @@ def _relative(vectors):
     """Scale vectors (k, 3) to a largest component of 1, so that no square underflows; zeros stay."""
     largest = np.abs(vectors).max(axis=1, initial=0, keepdims=True)
     return vectors / np.where(largest > 0, largest, 1)
-
-
-def _not_oriented(mesh, edge):
-    faces, (a, b) = np.flatnonzero((mesh.side_edges == edge).any(axis=1)), mesh.edges[edge]
-    if len(faces) > 2:
-        return InvalidInputError(f"the mesh must be manifold: edge ({a}, {b}) has {counted(len(faces), 'face')}, allowed are 2")
-    return InvalidInputError(f"the mesh must be oriented: faces {faces[0]} and {faces[1]} have opposite orientations at edge "
-                             f"({a}, {b}); reverse faces until all agree, which is impossible on a Moebius strip")

@@ -118,7 +118,7 @@ def two_components():
 
 @pytest.mark.parametrize(("mesh", "message"), [
     (ms.datasets.icosphere(1), "a boundary.*cut=True"), (two_components(), "one component"), (ms.Mesh(np.eye(3), np.zeros((0, 3), int)), "a face"),
-    (ms.Mesh(np.eye(5, 3), [[0, 1, 2], [0, 1, 3], [1, 0, 4]]), "manifold"), (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]), "oriented alike")],
+    (ms.Mesh(np.eye(5, 3), [[0, 1, 2], [0, 1, 3], [1, 0, 4]]), "manifold"), (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]), "must be oriented")],
     ids=["sphere", "two", "empty", "three faces at an edge", "orientation"])
 def test_what_is_no_disc(mesh, message):
     with pytest.raises(ms.InvalidInputError, match=message):

@@ -29,7 +29,7 @@ ROWS = [
     bad("operators.connection_laplacian", "a `power` below 1 or above 100", "power must be an integer from 1 to 100", lambda tmp: (ms.operators.connection_laplacian, (sphere(), 0), {})),
     bad("apps.parameterize", "a closed surface without `cut`", "the surface must have a boundary", lambda tmp: (ms.apps.parameterize, (sphere(),), {})),
     bad("apps.parameterize", "several components", "must have one component", lambda tmp: (ms.apps.parameterize, (two_triangles(),), {})),
-    bad("apps.parameterize", "faces that are not oriented alike", "two go along the edge (0, 1) in one direction", lambda tmp: (ms.apps.parameterize, (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]),), {})),
+    bad("apps.parameterize", "faces that are not oriented alike", "have opposite orientations at edge (0, 1)", lambda tmp: (ms.apps.parameterize, (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]),), {})),
     bad("apps.parameterize", "an edge of three faces", "the mesh must be manifold", lambda tmp: (ms.apps.parameterize, (ms.Mesh(np.eye(5, 3), [[0, 1, 2], [0, 1, 3], [1, 0, 4]]),), {})),
     bad("apps.parameterize", "a face without area, for `method=\"slim\"`", "face 0 has none", lambda tmp: (ms.apps.parameterize, (ms.Mesh([[0, 0, 0], [1, 0, 0], [2, 0, 0]], [[0, 1, 2]]), "slim"), {})),
     bad("apps.parameterize", "a vertex without faces", "1 vertex without faces, NaN in the map, the first is 3", lambda tmp: (ms.apps.parameterize, (ms.Mesh(np.eye(4, 3), [[0, 1, 2]]),), {}), ms.MeshsolveWarning),
