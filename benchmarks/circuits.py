@@ -1,8 +1,8 @@
 """Generated circuit matrices of the LU benchmark: modified nodal analysis of one backward Euler step.
 
-``grid`` and ``controlled`` are :func:`meshsolve.datasets.power_grid`. ``chains`` is :func:`meshsolve.datasets.ladder` numbered wire
-after wire, not section after section, as all results have it: a sparse grid whose wires are chains of 16 R-L-C sections, as in the
-RLC meshes of He et al. 2015 (nnz/n = 3).
+``grid`` and ``controlled`` are :func:`meshsolve.datasets.power_grid`. ``chains`` is :func:`meshsolve.datasets.ladder`, a sparse
+grid whose wires are chains of 16 R-L-C sections, as in the RLC meshes of He et al. 2015 (nnz/n = 3). It is numbered wire after
+wire, not section after section, as in all results.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python -m benchmarks.gpu_factors [--problems stokes-400 delaunay-500k] [--quick] [--repeat 3] [--budget 240]
 
-L D L^T: the incomplete factor of level 1 with tiles of 32 rows and pairs, the same on both devices, with SQMR to 1e-6; the default of a
-CPU for tiles of 32; and the complete factor. ``factor`` is a refactorization. ParAC: rounds. ``factor`` is the whole set-up, ``solve``
-conjugate gradients to 1e-8. cuDSS gets the Laplacian without its last row. Matrices and right-hand sides lie on the device of the solver.
-Kernels are compiled before. Times end with the device idle. Prints a row for each problem and solver, and writes
-benchmarks/results/gpu_factors-<date>-1t.json.
+L D L^T: the incomplete factor of level 1 with tiles of 32 rows and pairs, the same on both devices, with SQMR to 1e-6. Also the
+default of a CPU for tiles of 32, and the complete factor. ``factor`` is a refactorization. ParAC: rounds. ``factor`` is the whole
+set-up, ``solve`` conjugate gradients to 1e-8. cuDSS gets the Laplacian without its last row. Matrices and right-hand sides lie on
+the device of the solver. Kernels are compiled before. Times end with the device idle. Prints a row for each problem and solver,
+and writes benchmarks/results/gpu_factors-<date>-1t.json.
 """
 
 from __future__ import annotations

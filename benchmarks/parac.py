@@ -2,9 +2,10 @@
 
     python -m benchmarks.parac [--problems road delaunay] [--quick] [--peers ...] [--repeat 3] [--limit 120] [--threads 1 2]
 
-For each problem and order: iterations to 1e-6 (median of five seeds), fill, and nanoseconds per entry of G for the factor, for the two
-triangular solves in the factor's numbering, and for both in the caller's numbering, which adds two permutations. Then the gain of two
-threads, and set-up and solve to 1e-8 of meshsolve and of the peers. Writes benchmarks/results/parac-<date>-<threads>t.json.
+For each problem and order: iterations to 1e-6 (median of five seeds), fill, and nanoseconds per entry of G. These are for the
+factor, for the two triangular solves in the factor's numbering, and for both in the caller's numbering, which adds two
+permutations. Then the gain of two threads, and set-up and solve to 1e-8 of meshsolve and of the peers. Writes
+benchmarks/results/parac-<date>-<threads>t.json.
 """
 
 from __future__ import annotations

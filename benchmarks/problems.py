@@ -2,9 +2,9 @@
 
 The data folder is ``MESHSOLVE_DATA`` or a ``shared/data`` folder next to the checkout; its ``INDEX.csv`` names the meshes.
 Without one every set consists of subdivided icospheres. Subdivided meshes are kept in the cache folder.
-The matrix of a mesh is one implicit smoothing step, A = M + t L (lumped mass, cotan Laplacian, t = mean edge length squared); the
-refactorization gets M + 2 t L and the right-hand sides are M times the vertices. That of a graph is the Laplacian of its largest
-component and a small multiple of the identity.
+The matrix of a mesh is one implicit smoothing step, A = M + t L (lumped mass, cotan Laplacian, t = mean edge length squared). The
+refactorization gets M + 2 t L, and the right-hand sides are M times the vertices. The matrix of a graph is the Laplacian of its
+largest component plus a small multiple of the identity.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-/* CHOLMOD behind five calls, so that the layout of its structs is the compiler's business and not ctypes'.
+/* CHOLMOD behind five calls: the compiler, not ctypes, handles the layout of its structs.
  * The matrix is not copied: the upper triangle by columns has the same arrays as the lower triangle by rows.
  * Solutions are written to the caller's array; the workspaces of the solve are kept from call to call. */
 #define _GNU_SOURCE
@@ -81,7 +81,7 @@ const char *cholmod_release(void) {
     return text;
 }
 
-/* The file that dgemm comes from: the reference BLAS would make CHOLMOD look slow. */
+/* The library of dgemm: CHOLMOD is slow on the reference BLAS. */
 const char *blas_file(void) {
     Dl_info info;
     return dladdr((void *)dgemm_, &info) ? info.dli_fname : "unknown";

@@ -1,4 +1,4 @@
-// Eigen's SimplicialLLT with AMD behind four calls: what libigl's min_quad_with_fixed and many mesh programs use.
+// Eigen's SimplicialLLT with AMD behind four calls. It is the solver of libigl's min_quad_with_fixed and many mesh programs.
 // The matrix is not copied: the lower triangle by columns has the same arrays as the upper triangle by rows.
 #include <Eigen/Sparse>
 #include <cstdio>

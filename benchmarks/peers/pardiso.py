@@ -2,8 +2,8 @@
 
 pypardiso's own calls copy the matrix and both vectors each time, which is not timed here. MKL's threads are set by
 ``MKL_NUM_THREADS`` before the process starts. Parameters: mtype 2 (symmetric positive definite), upper triangle, no input
-check, no refinement steps. MKL's defaults for the rest are not its best: iparm(24) = 10 and iparm(25) = 2 ("tuned") measured
-1.3 times faster in the numeric phase (1.8 with two threads) and 1.6 times in the solve of three right-hand sides.
+check, no refinement steps. MKL's defaults for the rest are not its best. With iparm(24) = 10 and iparm(25) = 2 ("tuned") the
+numeric phase is 1.3 times faster (1.8 with two threads), and the solve of three right-hand sides 1.6 times.
 """
 
 from __future__ import annotations
