@@ -705,7 +705,7 @@ GEOMETRY = {"eigsh": ("icosphere-3", 6), "distances": ("icosphere-3", 5), "accur
 
 
 @pytest.mark.parametrize("task, solver", [(task, solver) for task in geometry.FULL for solver in geometry_tasks.SOLVERS[task]])
-def test_a_task_of_geometry_has_the_same_result_with_every_library(task, solver, tmp_path):
+def test_geometry_tasks_agree_between_libraries(task, solver, tmp_path):
     name, size = GEOMETRY[task]
     if solver == "meshsolve cuda" and not device.available():
         pytest.skip("there is no GPU")
@@ -721,7 +721,7 @@ def test_a_task_of_geometry_has_the_same_result_with_every_library(task, solver,
 
 
 @pytest.mark.slow
-def test_geometry_is_measured_in_a_process_and_judged(tmp_path, capsys):
+def test_geometry_is_measured_in_a_child_process(tmp_path, capsys):
     out = tmp_path / "geometry.json"
     assert geometry.main(["--quick", "--tasks", "denoise", "--meshes", "cube-6", "--repeat", "1", "--out", str(out)]) == 0
     run = json.loads(out.read_text())
@@ -733,7 +733,7 @@ def test_geometry_is_measured_in_a_process_and_judged(tmp_path, capsys):
     assert geometry_tasks.measure("lscm", "meshsolve", tmp_path / "half-2.ply", 0, 1, 1e-3) == {"failed": "no result after 0.001 s", "stopped": 1e-3}
 
 
-def test_bars_of_geometry_compare_the_worst_mesh_and_use_the_limit_of_a_stopped_peer():
+def test_bars_of_geometry_use_the_worst_mesh_and_limits():
     def row(task, mesh, solver, total, error=0.0):
         seconds = {clock: {phase: measure.summary([total]) for phase in ("solve", "total")} for clock in ("wall", "cpu")}
         return {"task": task, "mesh": mesh, "n": 9, "solver": solver, "threads": 1, "error": error, "seconds": seconds}

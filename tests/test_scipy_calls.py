@@ -26,7 +26,7 @@ def is_restored():
 
 
 @pytest.mark.parametrize("name", MATRICES)
-def test_names_that_were_imported_before_are_routed(name):
+def test_names_imported_earlier_are_routed(name):
     A = sp.csc_array(MATRICES[name])
     tolerance = 1e-4 if A.dtype == np.float32 else 1e-10
     b = B.astype(A.dtype)
@@ -43,7 +43,7 @@ def test_names_that_were_imported_before_are_routed(name):
 
 
 @pytest.mark.parametrize("name", MATRICES)
-def test_what_splu_returns_has_the_factors_of_scipy(name):
+def test_splu_results_have_the_factors_of_scipy(name):
     A = sp.csc_array(MATRICES[name])
     with ms.scipy_solver():
         F = splu(A)
@@ -55,7 +55,7 @@ def test_what_splu_returns_has_the_factors_of_scipy(name):
     assert abs((rows.T @ (L @ U) @ columns.T) - A).max() < (1e-4 if A.dtype == np.float32 else 1e-12) * abs(A).max()
 
 
-def test_singular_matrices_have_the_answers_of_scipy():
+def test_singular_matrices_give_the_results_of_scipy():
     A = sp.csc_array(np.diag([1.0, 0, 2]) + np.eye(3, k=2))
     with ms.scipy_solver():
         with pytest.raises(RuntimeError, match="Factor is exactly singular"):

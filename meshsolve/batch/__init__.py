@@ -40,8 +40,8 @@ def meshes(paths: Path | Iterable[Path], pipeline: Callable[[Any], dict[str, Any
         processes, each with one thread, and may not start processes itself.
     client : distributed.Client, optional
         The cluster to use. By default one worker process for each core of this machine, which end with the call. ``False``: no other
-        process, one mesh after the other. On workers of a given client, meshsolve uses one thread unless ``MESHSOLVE_NUM_THREADS`` is
-        set there.
+        process, one mesh after the other. On workers of a given client, meshsolve uses one thread unless their environment has
+        ``MESHSOLVE_NUM_THREADS``.
     out : path of a .jsonl file, optional
         Each row is appended when its mesh is done. A later call with the same file goes on: it skips the paths that have a row.
     retries : int

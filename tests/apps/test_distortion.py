@@ -13,7 +13,7 @@ def triangles(count, seed=0):
     return ms.Mesh(rng.standard_normal((3 * count, 3)), np.arange(3 * count).reshape(-1, 3)), rng.standard_normal((3 * count, 2))
 
 
-def test_stretches_are_the_singular_values_of_the_map_of_each_face():
+def test_stretches_are_singular_values_of_face_maps():
     mesh, uv = triangles(50)
     for face, found in zip(mesh.faces, stretches(mesh, uv)):
         edges, images = mesh.vertices[face[1:]] - mesh.vertices[face[0]], uv[face[1:]] - uv[face[0]]

@@ -147,7 +147,7 @@ def test_estimated_resistances_have_the_stated_error():
     assert np.array_equal(r, again)
 
 
-def test_resistances_are_estimated_where_the_factor_does_not_fit(monkeypatch):
+def test_resistances_are_estimated_if_the_factor_does_not_fit(monkeypatch):
     def too_large(*arguments, **options):
         raise ms.OutOfMemoryError("the factor takes 99.00 GiB")
 

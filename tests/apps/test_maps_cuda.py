@@ -34,7 +34,7 @@ def test_skinning_weights(gpu):
     assert abs(here - there).max() < 1e-8
 
 
-def test_without_a_gpu_the_error_says_what_to_install():
+def test_the_error_without_a_gpu_names_packages():
     if device.available():
         pytest.skip("there is a GPU")
     for call in CALLS:

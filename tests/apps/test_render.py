@@ -130,7 +130,7 @@ def test_two_meshes_share_a_scale(tmp_path):
     assert blue[:, :middle].any() and not red[:, :middle].any() and red[:, middle:].any()
 
 
-def test_texture_coordinates_are_a_checkerboard_on_the_surface_and_on_its_map(tmp_path):
+def test_checkerboards_of_texture_coordinates(tmp_path):
     """A flat square that faces the camera: both panels have as many squares of each color, and the map keeps its size."""
     x, y = np.meshgrid(np.linspace(-1, 1, 9), np.linspace(-1, 1, 9), indexing="ij")
     i = (np.arange(8)[:, None] * 9 + np.arange(8)).ravel()

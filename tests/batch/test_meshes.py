@@ -1,4 +1,4 @@
-"""Pipelines on many meshes: a row for each, whatever happens, and runs that go on."""
+"""Pipelines on many meshes: a row for each in any case, and runs that continue after a stop."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_errors_of_a_pipeline(folder, pipeline, error):
     assert re.match(error, row["error"])
 
 
-def test_a_run_goes_on(folder, tmp_path):
+def test_a_killed_run_continues(folder, tmp_path):
     out = tmp_path / "rows.jsonl"
     first = ms.batch.meshes(folder, volume, client=False, out=out)
     lines = out.read_bytes().split(b"\n")

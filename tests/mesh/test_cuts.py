@@ -93,6 +93,6 @@ def test_seams_are_short():
     (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]), r"opposite orientations at edge \(0, 1\)"),
     (ms.Mesh(np.random.default_rng(0).random((5, 3)), [[0, 1, 2], [1, 3, 2], [2, 3, 4], [3, 0, 4], [4, 0, 1]]), "must be oriented")],
     ids=["no face", "two components", "three faces at an edge", "two fans", "orientation", "moebius"])
-def test_what_cannot_be_cut(mesh, message):
+def test_surfaces_that_cannot_be_cut(mesh, message):
     with pytest.raises(ms.InvalidInputError, match=message):
         cut_to_disc(mesh)
