@@ -16,6 +16,7 @@ import functools
 
 import numpy as np
 
+from meshsolve import report
 from meshsolve.api import cholesky
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh.measures import flattened_faces, map_jacobians
@@ -54,6 +55,7 @@ def slim(mesh, uv, iterations, tol, options):
         step = factor.solve(force.T.ravel()).reshape(2, -1).T
         before, steps = value, steps + 1
         uv, value = _searched(energy, uv, step, value, -2 * float((force * step).sum()))
+        report.count(steps, iterations)
         if before - value <= tol * before:
             break
     return uv, value, steps

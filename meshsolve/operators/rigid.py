@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import _core
+from meshsolve import _core, report
 from meshsolve.mesh.measures import flattened_faces
 from meshsolve.operators.intrinsic import FLATTEST
 from meshsolve.options import thread_count
@@ -102,6 +102,7 @@ def alternate(rotations, solve, x, iterations, tol, least):
     while count < iterations and energy > least:
         x = solve(rotations.pull())
         before, energy, count = energy, rotations.fit(x), count + 1
+        report.count(count, iterations)
         if before - energy <= tol * before:
             break
     return x, energy, count

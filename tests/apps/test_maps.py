@@ -285,6 +285,16 @@ def test_maps_have_the_same_bits_on_two_threads(method):
     assert np.array_equal(one, two)
 
 
+def test_progress_counts_iterations():
+    seen = []
+    for method in ("arap", "slim"):
+        seen.clear()
+        with ms.showing_progress(lambda *calls: seen.append(calls)):
+            ms.apps.parameterize(grid(shape=hill), method=method, iterations=3, tol=0)
+        counts = [call[1:] for call in seen if call[2] == 3]
+        assert counts == [(1, 3), (2, 3), (3, 3)]
+
+
 def test_a_report_of_a_map_can_be_pickled():
     report = ms.apps.parameterize(grid(), method="arap")[1]
     same = pickle.loads(pickle.dumps(report))
