@@ -38,7 +38,7 @@ ROWS = [
     *[bad(name, "an `Ordering` that holds no permutation", "ordering has values outside 0..11", lambda tmp, f=function: (f, (ms.graph_laplacian(spd()),), {"ordering": ms.Ordering(np.full(N, 10**6, np.int32), "given")}))
       for name, function in {"cholesky": functools.partial(ms.cholesky, pin=True), "analyze": ms.analyze, "lu": ms.lu, "ildl": ms.ildl, "parac": ms.parac}.items()],
     bad("F.solve(wanted=)", "a row out of range", "wanted has row numbers outside 0..11: 12", solving(RHS, wanted=[N])),
-    bad("F.solve(wanted=)", "a triangular system, `out=`, or a factor with `fixed=` or `pin=True`", "wanted= is for A x = b with a factor on the host", solving(RHS, "L", wanted=[0])),
+    bad("F.solve(wanted=)", "a triangular system, or a factor with `pin=True` or in single precision", "wanted= is for A x = b with a factor on the host", solving(RHS, "L", wanted=[0])),
     bad("cholesky", "a mesh of another size", "A has 12 rows, the mesh 42 vertices", lambda tmp: (ms.cholesky, (spd(),), {"mesh": sphere()})),
     bad("cholesky", "`device=\"cuda\"` without CuPy or a GPU", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.cholesky), (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("cholesky", "`backend=\"cudss\"` without CuPy or a GPU", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.cholesky), (spd(),), {"backend": "cudss"}), ms.DeviceUnavailableError),

@@ -247,7 +247,7 @@ class CholeskyFactor(Definite, Factor):
             Values of the fixed rows in the order of ``fixed``, real or complex; zeros by default. Of (n,) or (n, k) values only the
             fixed rows are read.
         wanted : (w,) integers, one integer, or (n,) bool, optional
-            Rows of x to compute, for ``system="A"`` of a factor on the host in double precision without ``pin``. The backward
+            Rows of x to compute, for ``system="A"`` of a factor on the host in double precision without ``pin=True``. The backward
             substitution visits only their ancestors in the elimination tree; the forward one of a b with few nonzeros, sparse or not,
             only those of its nonzeros. A few rows of a large mesh take a tenth of the time or less.
 
@@ -264,9 +264,8 @@ class CholeskyFactor(Definite, Factor):
         FactorInUseError
             Another call is refactoring this factor.
         """
-        if wanted is not None:
-            return self._solve_wanted(b, system, out, fixed_values, wanted)
-        if type(system) is str and system == "A" and out is None and fixed_values is None and self._settled():
+        rows = None if wanted is None else self._checked_rows(wanted, system)
+        if type(system) is str and system == "A" and out is None and fixed_values is None and rows is None and self._settled():
             x = self._solve_vector(self._factor.solve_vector, b)
             if x is not None:
                 return x
@@ -279,30 +278,40 @@ class CholeskyFactor(Definite, Factor):
             if system != "A":
                 return self._solve_like(b, out, lambda B: self._factor.solve(system, B), self.symbolic.n)
             if fixed_values is not None and is_sparse(b):       # one call: the values may have a column for each column of b
-                return solve_sparse(b, self.shape[0], lambda B: self.solve(B, fixed_values=fixed_values), out, at_once=True)
+                return solve_sparse(b, self.shape[0], lambda B: self.solve(B, fixed_values=fixed_values, wanted=rows), out, at_once=True,
+                                    rows_of_result=None if rows is None else len(rows))
             b, values, imaginary = (b, None, None) if fixed_values is None else parts_of_values(b, fixed_values)
             with self.report.phase("solve"):
-                return self._solve_like(b, out, lambda B: self._solve_constrained(B, values), self.shape[0],
-                                        lambda B: self._solve_constrained(B, imaginary))
+                return self._solve_like(b, out, lambda B: self._solve_constrained(B, values, rows), self.shape[0],
+                                        lambda B: self._solve_constrained(B, imaginary, rows), None if rows is None else len(rows))
 
-    def _solve_wanted(self, b, system, out, fixed_values, wanted):
-        """Rows ``wanted`` of the solution of A x = b."""
-        if system != "A" or out is not None or fixed_values is not None or self.precision != "double" or (
-                self._constraint is not None or not hasattr(self._factor, "solve_rows")):
-            raise InvalidInputError('wanted= is for A x = b with a factor on the host in double precision, without fixed=, pin= or out=: '
-                                    "pass F.solve(b, ...)[rows]")
-        rows = as_indices(wanted, self.shape[0], "wanted")
-        with self.report.phase("solve"):
-            return self._solve_like(b, None, lambda B: self._factor.solve_rows(B, rows), self.shape[0], rows_of_result=len(rows))
+    def _checked_rows(self, wanted, system):
+        """Return the rows to solve for, (w,) int32."""
+        centers = getattr(self._constraint, "centers", False)           # means need all rows
+        if system != "A" or self.precision != "double" or centers or not hasattr(self._factor, "solve_rows"):
+            raise InvalidInputError('wanted= is for A x = b with a factor on the host in double precision, without pin=: pass '
+                                    "F.solve(b, ...)[rows]")
+        return as_indices(wanted, self.shape[0], "wanted")
 
     def _settled(self):
         """Return True if solutions of the core need no further step."""
         return self.precision == "double" and self._engine.takes_vectors and self._constraint is None
 
-    def _solve_constrained(self, columns, fixed_values):
+    def _solve_constrained(self, columns, fixed_values, rows=None):
+        """Return the solution, or its ``rows``."""
         if self._constraint is None:
-            return self._solve_free(columns)
-        return self._constraint.solve(columns, fixed_values, self._solve_free)
+            return self._solve_free(columns) if rows is None else self._factor.solve_rows(columns, rows)
+        if rows is None:
+            return self._constraint.solve(columns, fixed_values, self._solve_free)
+        at = self._constraint.position[rows]
+        free = np.ascontiguousarray(at[at >= 0], np.int32)
+
+        def solve_some(B):
+            x = np.zeros_like(B)
+            x[free] = self._factor.solve_rows(B, free)
+            return x
+
+        return self._constraint.solve(columns, fixed_values, solve_some)[rows]
 
     def _solve_free(self, columns):
         if self.precision == "double" or columns.shape[1] == 0:

@@ -49,7 +49,24 @@ def test_every_form_of_b_and_rows():
     assert np.allclose(F.refactor(MATRICES["grid"] * 2).solve(b, wanted=rows), F.solve(b)[rows], rtol=0)
 
 
-@pytest.mark.parametrize("options", [{"precision": "single"}, {"precision": "mixed"}, {"fixed": [3]}])
+def test_fixed_rows_and_out():
+    F, rows = ms.cholesky(MATRICES["grid"], fixed=[3, 900, 7]), [7, 40, 1100, 3]
+    unit = np.zeros(1200)
+    unit[44] = 1
+    for b in (unit, RNG.standard_normal((1200, 2)), unit * 1j, sp.csc_array(unit[:, None])):
+        for values in (None, [1.0, 2.0, 3.0], np.array([1.0, 2j, 3.0])):
+            if values is None or not sp.issparse(b):
+                whole = F.solve(b, fixed_values=values)
+                some = F.solve(b, fixed_values=values, wanted=rows)
+                assert same(*(x.toarray() if sp.issparse(x) else x for x in (some, whole[rows])))
+    sparse = F.solve(sp.csc_array(unit[:, None]), fixed_values=[1.0, 2.0, 3.0], wanted=rows).toarray()
+    assert same(sparse[:, 0], F.solve(unit, fixed_values=[1.0, 2.0, 3.0])[rows])
+    out = np.empty(4)
+    assert FACTORS["grid"].solve(unit, wanted=rows, out=out) is out and same(out, FACTORS["grid"].solve(unit)[rows])
+
+
+@pytest.mark.parametrize("options", [{"precision": "single"}, {"precision": "mixed"}, {"pin": True}])
 def test_other_factors_are_refused(options):
+    A = ms.datasets.grid2d(40, 30, boundary="neumann" if "pin" in options else "dirichlet")
     with pytest.raises(ms.InvalidInputError, match=r"wanted= is for A x = b with a factor on the host in double precision.*F.solve\(b, ...\)\[rows\]"):
-        ms.cholesky(MATRICES["grid"], **options).solve(np.ones(1200), wanted=[1])
+        ms.cholesky(A, **options).solve(np.ones(1200), wanted=[1])
