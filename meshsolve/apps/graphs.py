@@ -105,13 +105,7 @@ def spectral_embedding(graph: MeshLike | Matrix, k: int = 2, *, normalized: bool
     True
     """
     L = graph_laplacian(graph, "auto")
-    n, k = L.shape[0], as_integer(k, "k")
-    with_edges = np.count_nonzero(L.diagonal())
-    if with_edges == 0:
-        raise InvalidInputError("the graph has no edge of positive weight: it has no embedding")
-    most = (with_edges if as_flag(normalized, "normalized") else n) - 2
-    if k > most:
-        raise InvalidInputError(f"k must be at most {most}, the number of vertices{' with edges' if normalized else ''} minus 2, got {k}")
+    k = _checked_coordinates(k, L, as_flag(normalized, "normalized"))
     count = components_of(L)[0]
     if count > 1:
         warn(f"the graph has {counted(count, 'component')}: the first coordinates only separate these; embed each component alone",
@@ -120,6 +114,17 @@ def spectral_embedding(graph: MeshLike | Matrix, k: int = 2, *, normalized: bool
     w, X, info = eigsh(L, k + 1, D, tol=tol, count=False, seed=seed, device=device, threads=threads)
     info.residuals = info.residuals[1:]
     return Eigenpairs(w[1:], X[:, 1:], info)
+
+
+def _checked_coordinates(k, L, normalized):
+    """k, after checking that the graph has so many eigenvectors after the first."""
+    k, with_edges = as_integer(k, "k"), np.count_nonzero(L.diagonal())
+    if with_edges == 0:
+        raise InvalidInputError("the graph has no edge of positive weight: it has no embedding")
+    most = (with_edges if normalized else L.shape[0]) - 2
+    if k > most:
+        raise InvalidInputError(f"k must be at most {most}, the number of vertices{' with edges' if normalized else ''} minus 2, got {k}")
+    return k
 
 
 def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayLike, *, balance: bool = False, rtol: float = 1e-8,
@@ -137,9 +142,7 @@ def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayL
     balance : bool
         Scale the classes so that the sum of their probabilities is in proportion to their labels (class mass normalization). With few
         labels in a well connected graph one class otherwise covers nearly all vertices.
-    rtol : float
-        Relative residual, as in :func:`meshsolve.solve`.
-    device, threads
+    rtol, device, threads
         As in :func:`meshsolve.solve`.
 
     Returns
@@ -173,15 +176,10 @@ def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayL
     [0.75, 0.25]
     """
     L = graph_laplacian(graph, "auto")
-    n = L.shape[0]
-    known = as_indices(fixed, n)
-    if not 0 < len(known) < n:
-        raise InvalidInputError(f"fixed must name some of the {counted(n, 'vertex')} and leave some to label, got {len(known)}")
+    known = _checked_vertices(fixed, L.shape[0])
     L.data /= L.data.max(initial=0.0) or 1.0                # labels do not depend on the unit of the weights
-    classes, number = np.unique(_checked_labels(labels, known, n), return_inverse=True)
-    reached = _reached(L, known)
-    one_hot = np.zeros((len(known), len(classes)))
-    one_hot[np.arange(len(known)), number] = 1
+    classes, number = np.unique(_checked_labels(labels, known, L.shape[0]), return_inverse=True)
+    one_hot, reached = np.eye(len(classes))[number], _reached(L, known)
     X, info = _harmonic(L, known, one_hot[:, 1:], reached, {"rtol": rtol, "device": device, "threads": threads})
     probabilities = np.concatenate([1 - X.sum(axis=1, keepdims=True), X], axis=1).clip(0, 1)
     probabilities[~reached] = 0
@@ -189,6 +187,14 @@ def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayL
         probabilities *= one_hot.sum(axis=0) / probabilities.sum(axis=0)
         probabilities[reached] /= probabilities[reached].sum(axis=1, keepdims=True)
     return Labels(np.where(reached, classes[probabilities.argmax(axis=1)], UNREACHED), probabilities, info)
+
+
+def _checked_vertices(fixed, n):
+    """(f,) int32 vertices, some but not all."""
+    known = as_indices(fixed, n)
+    if not 0 < len(known) < n:
+        raise InvalidInputError(f"fixed must name some of the {counted(n, 'vertex')} and leave some to label, got {len(known)}")
+    return known
 
 
 def _checked_labels(labels, fixed, n):
@@ -246,9 +252,7 @@ def pagerank(graph: MeshLike | Matrix, personalization: ArrayLike | None = None,
         Weights of the jumps, scaled to the sum 1; k columns give k rankings. Default: all vertices alike.
     damping : float
         Above 0 and below 1.
-    rtol : float
-        Relative residual, as in :func:`meshsolve.solve`.
-    device, threads
+    rtol, device, threads
         As in :func:`meshsolve.solve`.
 
     Returns
@@ -282,23 +286,32 @@ def pagerank(graph: MeshLike | Matrix, personalization: ArrayLike | None = None,
     >>> ranks.round(3).tolist()
     [0.48, 0.173, 0.173, 0.173]
     """
-    damping = as_number(damping, "damping", above=True)
-    if damping >= 1:
-        raise InvalidInputError(f"damping must be above 0 and below 1, got {damping:g}")
-    L, loops = _with_loops(graph)
-    n = L.shape[0]
+    damping = _checked_damping(damping)
+    L, degree = _with_degrees(graph)
+    n, isolated = L.shape[0], degree == 0
     jumps, shape = as_rhs(np.ones(n) if personalization is None else personalization, n, "personalization")
     jumps = _distribution(jumps)
-    degree = L.diagonal() + loops
-    unit = degree.max() or 1.0                              # ranks do not depend on the unit of the weights
-    L.data /= unit
-    degree /= unit
-    isolated = degree == 0
     # D - a W = a L + (1 - a) D, which has no negative row sums in rounding either
     A = damping * L + sp.diags_array((1 - damping) * degree + isolated)
     z, info = solve(A, (1 - damping) * jumps.reshape(shape), rtol=rtol, device=device, threads=threads)
     ranks = np.where(isolated[:, None], (1 - damping) * jumps, degree[:, None] * z.reshape(jumps.shape)).clip(0)
     return (ranks / ranks.sum(axis=0)).reshape(shape), info
+
+
+def _checked_damping(damping):
+    damping = as_number(damping, "damping", above=True)
+    if damping >= 1:
+        raise InvalidInputError(f"damping must be above 0 and below 1, got {damping:g}")
+    return damping
+
+
+def _with_degrees(graph):
+    """(L, degrees): the Laplacian of a graph and its degrees (n,) with loops, in the unit of the largest degree."""
+    L, loops = _with_loops(graph)
+    degree = L.diagonal() + loops
+    unit = degree.max() or 1.0
+    L.data /= unit
+    return L, degree / unit
 
 
 def _with_loops(graph):

@@ -51,9 +51,7 @@ def effective_resistances(L: MeshLike | Matrix, pairs: ArrayLike | None = None, 
     error : float
         Relative standard error of an estimate, at most 1: 2 / error^2 right-hand sides. Fewer pairs than that are solved one by one, to
         a relative residual of 1e-10.
-    seed : int
-        Of the random signs.
-    threads : int, optional
+    seed, threads : int, optional
 
     Returns
     -------
@@ -67,14 +65,10 @@ def effective_resistances(L: MeshLike | Matrix, pairs: ArrayLike | None = None, 
     ------
     InvalidInputError, NotSymmetricError
         ``pairs`` has another shape or a vertex out of range; a bad option; L as :func:`meshsolve.graph_laplacian`.
-    NotLaplacianError
-        A row of L does not sum to 0 (``.row``), or an estimate meets an edge of negative weight.
-    NotPositiveDefiniteError
-        Negative weights make L indefinite.
-    OutOfMemoryError
-        The factor does not fit into memory, and ``method="exact"``.
-    MeshsolveError
-        The iterations do not converge.
+    NotLaplacianError (``.row``), NotPositiveDefiniteError
+        A row of L does not sum to 0, or an estimate meets an edge of negative weight; negative weights make L indefinite.
+    OutOfMemoryError, MeshsolveError
+        The factor does not fit into memory, and ``method="exact"``; the iterations do not converge.
 
     Warns
     -----
@@ -95,22 +89,31 @@ def effective_resistances(L: MeshLike | Matrix, pairs: ArrayLike | None = None, 
     """
     one_of(method, "method", METHODS)
     error, seed, threads = _checked_error(error), as_seed(seed), thread_count(threads)
+    task = Resistances(_checked_laplacian(L, threads), pairs, threads)
+    return task.estimated(error, seed) if method == "estimate" else _exact_if_possible(task, method, error, seed)
+
+
+def _exact_if_possible(task, method, error, seed):
+    """Exact resistances; estimates if the factor does not fit into memory, except with ``method="exact"``."""
+    try:
+        return task.exact()
+    except OutOfMemoryError as e:
+        if method == "exact":
+            raise
+        reason = str(e)                                     # estimated outside the handler, which keeps the failed objects alive
+    warn(f"effective_resistances: {reason}; the resistances are estimated", MeshsolveWarning)
+    return task.estimated(error, seed)
+
+
+def _checked_laplacian(L, threads):
+    """The Laplacian of a graph in any form, or a matrix that is one, as a csr_array."""
     M = as_symmetric(graph_laplacian(L, "auto") if is_mesh(L) or is_graph(L) else L, "L", threads=threads)
     try:
         Pinned(M).require_singular(M, threads)
     except NotLaplacianError as e:
         raise NotLaplacianError(f"row {e.row} of L does not sum to 0: a Laplacian is needed. For a matrix W of weights pass "
                                 'graph_laplacian(W, weights="values")', e.row) from None
-    task = Resistances(M.to_scipy(), pairs, threads)
-    if method != "estimate":
-        try:
-            return task.exact()
-        except OutOfMemoryError as e:
-            if method == "exact":
-                raise
-            reason = str(e)
-        warn(f"effective_resistances: {reason}; the resistances are estimated", MeshsolveWarning)
-    return task.estimated(error, seed)
+    return M.to_scipy()
 
 
 def _checked_error(error):

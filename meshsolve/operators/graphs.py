@@ -74,22 +74,26 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Weights = "unit
     >>> ms.graph_laplacian([(0, 1), (1, 2)]).diagonal().tolist()
     [1.0, 2.0, 1.0]
     """
-    if isinstance(weights, str):
-        one_of(weights, "weights", ("unit", "values", "auto"))
-    if is_auto(weights):
-        weights = "unit" if is_mesh(mesh_or_pattern) else "values"
-    if not is_mesh(mesh_or_pattern) and is_graph(mesh_or_pattern):
-        mesh_or_pattern = weights_of(mesh_or_pattern)
-    if isinstance(weights, str) and weights == "values":
-        n, ends, weight = _weighted_edges(mesh_or_pattern)
-    else:
-        n, ends = _edges_of(mesh_or_pattern)
-        weight = np.ones(len(ends)) if isinstance(weights, str) else _weights_of_edges(weights, mesh_or_pattern, ends)
+    n, ends, weight = _edges_and_weights(mesh_or_pattern, weights)
     indptr, indices, data = on_edges(n, ends.reshape(-1), weight)
     if not np.isfinite(data).all():
         row = int(np.searchsorted(indptr, np.argmin(np.isfinite(data)), side="right")) - 1
         raise InvalidInputError(f"the weights of the edges at vertex {row} sum to infinity: scale the weights down")
     return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
+
+
+def _edges_and_weights(graph, weights):
+    """Return n, edges (e, 2) with the lower vertex first, and weights (e,) of a graph in any form."""
+    if isinstance(weights, str):
+        one_of(weights, "weights", ("unit", "values", "auto"))
+    if is_auto(weights):
+        weights = "unit" if is_mesh(graph) else "values"
+    if not is_mesh(graph) and is_graph(graph):
+        graph = weights_of(graph)
+    if isinstance(weights, str) and weights == "values":
+        return _weighted_edges(graph)
+    n, ends = _edges_of(graph)
+    return n, ends, np.ones(len(ends)) if isinstance(weights, str) else _weights_of_edges(weights, graph, ends)
 
 
 def normalized_laplacian(graph: MeshLike | Matrix, weights: Weights = "auto") -> Sparse:
