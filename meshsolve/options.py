@@ -11,7 +11,7 @@ import numpy as np
 from meshsolve.errors import InvalidInputError
 
 INT32_MAX = np.iinfo(np.int32).max
-PLURALS = {"vertex": "vertices", "entry": "entries", "patch": "patches"}        # other nouns get an s
+PLURALS = {"mesh": "meshes", "vertex": "vertices", "entry": "entries", "patch": "patches"}        # other nouns get an s
 
 
 def as_integer(value, name, least=1, most=INT32_MAX):

@@ -12,7 +12,8 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LAYERS = [                                  # from the top; a package may import packages of lower lines
     ["__init__", "__main__"],
     ["cli"],
-    ["apps", "batch", "torch"],
+    ["batch"],
+    ["apps", "torch"],
     ["autograd", "eigen"],
     ["api"],
     ["krylov"],

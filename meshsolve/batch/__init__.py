@@ -35,18 +35,17 @@ def meshes(paths: Path | Iterable[Path], pipeline: Callable[[Any], dict[str, Any
     ----------
     paths : folder, or iterable of paths
         Mesh files. Of a folder: all files whose format :func:`meshsolve.load_mesh` reads, by name, without folders inside.
-    pipeline : function of a Mesh
+    pipeline : function of a Mesh, or of a Mesh and its path
         Returns a dict of numbers, strings, arrays, lists. Other processes must be able to import what it uses. It runs in worker
         processes, each with one thread, and may not start processes itself.
-    client : distributed.Client, optional
-        The cluster to use. By default one worker process for each core of this machine, which end with the call. ``False``: no other
-        process, one mesh after the other. On workers of a given client, meshsolve uses one thread unless their environment has
-        ``MESHSOLVE_NUM_THREADS``.
+    client : distributed.Client, int or False, optional
+        The cluster to use, or the number of worker processes on this machine, which end with the call; by default one for each core.
+        ``False``: no other process, one mesh after the other. On workers of a given client, meshsolve uses one thread unless
+        their environment has ``MESHSOLVE_NUM_THREADS``.
     out : path of a .jsonl file, optional
         Each row is appended when its mesh is done. A later call with the same file goes on: it skips the paths that have a row.
     retries : int
-        A mesh whose worker process died (out of memory, a crash) is tried again at the end, while no other mesh runs: once, and
-        ``retries`` times more.
+        A mesh whose worker died (no memory, a crash) is tried again at the end, alone: once, and ``retries`` times more.
     again : {"errors", "none", "all"}
         Which rows of an existing ``out`` are computed again: those with an error, none, or all.
 
@@ -64,9 +63,8 @@ def meshes(paths: Path | Iterable[Path], pipeline: Callable[[Any], dict[str, Any
 
     Notes
     -----
-    A file that cannot be read, a pipeline that raises, and a worker that dies each become a row with an error. After Ctrl-C the rows
-    that are done are in ``out``. Progress: :func:`meshsolve.showing_progress`, phase ``"meshes"``. With worker processes that are
-    spawned, call it from a script inside ``if __name__ == "__main__":``.
+    A file that cannot be read, a pipeline that raises, a worker that dies: each becomes a row with an error. After Ctrl-C the rows that
+    are done are in ``out``. Progress: phase ``"meshes"``. Call it from a script inside ``if __name__ == "__main__":``.
 
     Examples
     --------
@@ -80,8 +78,7 @@ def meshes(paths: Path | Iterable[Path], pipeline: Callable[[Any], dict[str, Any
     """
     one_of(again, "again", AGAIN)
     names, task = names_of(paths), rows.Task.of(pipeline)
-    retries = as_integer(retries, "retries", least=0)
-    report = Report()
+    retries, report = as_integer(retries, "retries", least=0), Report()
     with rows.Kept.of(out, task.identity, again) as kept, report.phase("meshes"):
         missing = [name for name in names if name not in kept.rows]
         found = cluster.here(missing, task) if client is False else cluster.on_dask(missing, task, client, retries)

@@ -10,7 +10,7 @@ import os
 
 from meshsolve.batch import rows
 from meshsolve.errors import InvalidInputError
-from meshsolve.options import thread_count
+from meshsolve.options import as_integer, thread_count
 
 ONE_THREAD = {"MESHSOLVE_NUM_THREADS": "1"}
 LARGEST_ARGUMENT = 1 << 16              # bytes of a pipeline above which it is sent to each worker once
@@ -27,11 +27,12 @@ def on_dask(names, task, client, retries):
     if not names:
         return
     distributed = imported()
-    if client is not None and not isinstance(client, distributed.Client):
-        raise InvalidInputError(f"client must be a distributed.Client, None or False, got {type(client).__name__}")
+    if client is not None and not isinstance(client, (int, distributed.Client)):
+        raise InvalidInputError(f"client must be a distributed.Client, a number of processes or False, got {type(client).__name__}")
     with contextlib.ExitStack() as stack:
-        if client is None:
-            client = stack.enter_context(local_client(distributed))
+        if not isinstance(client, distributed.Client):
+            workers = thread_count() if client is None else as_integer(client, "client")
+            client = stack.enter_context(local_client(distributed, workers))
         code = task.code if len(task.code) <= LARGEST_ARGUMENT else client.scatter(task.code, broadcast=True, hash=False)
         name_of = {submitted(client, name, code): name for name in names}
         stack.callback(lambda: client.cancel(list(name_of)))            # those left after an error or Ctrl-C
@@ -78,11 +79,10 @@ def _on_worker(name, code):
 
 
 @contextlib.contextmanager
-def local_client(distributed):
-    """A client of one worker process for each core, each with one thread; they end with the block."""
+def local_client(distributed, workers):
+    """A client of worker processes with one thread each; they end with the block."""
     import dask
 
-    workers = thread_count()
     settings = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}         # alone() tries again
     with dask.config.set(settings), distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, env=ONE_THREAD) as cluster, \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import inspect
 import json
@@ -31,7 +32,7 @@ class Task:
     code : bytes
         The pickled pipeline. Workers unpickle it inside the task: a pipeline that they cannot import is an error of each row.
     identity : str
-        Hash of the pipeline's source, which ties a file of rows to it.
+        Hash of the pipeline's source and of its fixed arguments, which ties a file of rows to it.
     """
 
     def __init__(self, code, identity):
@@ -46,12 +47,27 @@ class Task:
             code = pickler().dumps(pipeline)
         except Exception as e:                              # any class may raise anything when it is pickled
             raise InvalidInputError(f"pipeline cannot be sent to other processes: {type(e).__name__}: {e}") from e
-        try:
-            text = inspect.getsource(pipeline)
-        except (OSError, TypeError):                        # of a callable object, or typed at a prompt
-            text = getattr(pipeline, "__qualname__", type(pipeline).__qualname__)
-        name = f"{getattr(pipeline, '__module__', '')}.{getattr(pipeline, '__qualname__', '')}"
-        return cls(code, hashlib.sha256(f"{name}\n{text}".encode()).hexdigest()[:16])
+        return cls(code, hashlib.sha256(source_of(pipeline).encode()).hexdigest()[:16])
+
+
+def source_of(pipeline):
+    """Return the text of a function, of a partial function with its arguments, or the name of another callable."""
+    if isinstance(pipeline, functools.partial):
+        return f"{source_of(pipeline.func)}\n{pipeline.args!r} {sorted(pipeline.keywords.items())!r}"
+    try:
+        text = inspect.getsource(pipeline)
+    except (OSError, TypeError):                            # of a callable object, or typed at a prompt
+        text = type(pipeline).__qualname__
+    return f"{getattr(pipeline, '__module__', '')}.{getattr(pipeline, '__qualname__', '')}\n{text}"
+
+
+def takes_path(pipeline):
+    """True if the pipeline takes the path after the mesh."""
+    try:
+        parameters = inspect.signature(pipeline).parameters.values()
+    except (TypeError, ValueError):                         # a builtin without signature
+        return False
+    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) >= 2
 
 
 def pickler():
@@ -67,7 +83,8 @@ def run(path, code, worker=""):
     """Load a mesh, run the pipeline, and return the row. Every error becomes text: nothing of a user's module is sent back."""
     begin, row, error = time.perf_counter(), {}, None
     try:
-        row = checked(pickle.loads(code)(load_mesh(path)))
+        pipeline, mesh = pickle.loads(code), load_mesh(path)
+        row = checked(pipeline(mesh, path) if takes_path(pipeline) else pipeline(mesh))
     except (Exception, SystemExit) as e:
         error = described(e)
     return {"path": path, **row, "error": error, "seconds": time.perf_counter() - begin, "worker": worker}

@@ -1,4 +1,4 @@
-"""The command line: meshsolve mcf | smooth | denoise | spectrum | geodesics | param | solve | order | circuit | view | info.
+"""The command line: meshsolve mcf | smooth | denoise | spectrum | geodesics | param | batch | solve | order | circuit | view | info.
 
 Exit codes: 0 success, 2 wrong usage, 130 interrupted, 1 any other error. An error prints one line on standard error that begins
 with "meshsolve: error:". A warning also prints one line, with the name of the input file. A solution that misses its tolerance

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 
+from meshsolve.cli.batch import run_batch
 from meshsolve.cli.commands import run_circuit, run_info, run_mcf, run_order, run_smooth, run_solve, run_view
 from meshsolve.cli.geometry import run_denoise, run_geodesics, run_param, run_spectrum
 from meshsolve.datasets.files import MATRIX_SUFFIXES
@@ -49,6 +50,7 @@ def parser():
             ("spectrum", run_spectrum, _spectrum_arguments, "scan.ply -o modes.ply -k 20 --report eigenvalues.json"),
             ("geodesics", run_geodesics, _geodesics_arguments, "scan.ply --source 0 -o distance.ply --render picture.png"),
             ("param", run_param, _param_arguments, "face.ply -o face.obj --method arap --render picture.png"),
+            ("batch", run_batch, _batch_arguments, "scans/ --do smooth -o smoothed/"),
             ("solve", run_solve, _solve_arguments, "A.mtx b.mtx -o x.mtx"),
             ("order", run_order, _order_arguments, "A.mtx --method nd --stats --perm perm.txt"),
             ("circuit", run_circuit, _circuit_arguments, "rectifier.sp -o rectifier.csv --plot rectifier.png"),
@@ -154,6 +156,19 @@ def _param_arguments(parser):
     _picture(parser, "the surface with a checkerboard, and its map")
     _device_argument(parser)
     _report_argument(parser, "write flipped faces, distortions and times")
+
+
+def _batch_arguments(parser):
+    parser.add_argument("folder", type=_file, metavar="FOLDER", help=f"folder with meshes ({', '.join(READABLE)}, each also with .gz)")
+    parser.add_argument("--do", choices=("smooth", "spectrum", "geodesics"), required=True, metavar="smooth|spectrum|geodesics",
+                        help="smooth: the mesh, bi-Laplacian; spectrum: the smallest eigenvalues and eigenfunctions of its Laplacian; "
+                             "geodesics: the distances from one vertex")
+    _output(parser, "OUT", "folder for the results, made if it does not exist: a file for each mesh, and rows.jsonl with a line for each")
+    parser.add_argument("--strength", type=_non_negative, default=1.0, metavar="S", help="of --do smooth (default: 1)")
+    parser.add_argument("-k", "--count", type=_integer(1), default=10, metavar="N", help="eigenvalues of --do spectrum (default: 10)")
+    parser.add_argument("--source", type=_integer(0), default=0, metavar="V", help="source vertex of --do geodesics (default: 0)")
+    parser.add_argument("--again", choices=("errors", "none", "all"), default="errors",
+                        help="meshes of an earlier run into OUT that are computed again (default: errors)")
 
 
 def _output(parser, metavar, what):
