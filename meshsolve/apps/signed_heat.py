@@ -27,6 +27,7 @@ from meshsolve.operators.intrinsic import FLATTEST
 LEVEL_SETS = ("zero", "each")
 LEAST = 1e-290          # smallest size of a field whose direction is more than rounding error
 CANCELED = 1e-12        # size of the sums of normals at edges, relative to the length of the curves, that is rounding error
+HELD = 1e-12            # smallest mass over time relative to the diagonal entry that it is added to, above rounding errors
 PENALTY = 10.0          # weight of squared differences from the level of a curve, integrated along it, in 1 / side of a face
 
 
@@ -52,7 +53,8 @@ class SignedHeat:
         self.planes = TangentPlanes(mesh)
         ascends = mesh.faces == mesh.edges[mesh.side_edges, 0]
         self._sides = np.where(ascends, 1, -1) * self.planes.side_directions      # directions of edges in the frames of faces
-        areas = mesh.face_areas
+        sides = mesh.edge_lengths[mesh.side_edges]
+        areas = np.maximum(mesh.face_areas, 0.5 * FLATTEST * sides.max(axis=1) ** 2)        # as in the cotangents
         self._energy = self._edge_laplacian(areas)
         masses = np.bincount(mesh.side_edges.ravel(), np.repeat(areas / 3, 3), len(mesh.edges))
         self._rate = masses / (time[mesh.edges[:, 0]] / 4)
@@ -79,12 +81,10 @@ class SignedHeat:
         """The Hermitian (e, e) matrix of the sum over corners of 2 cot |difference of the vectors at both edges|^2."""
         mesh, x = self._mesh, self._mesh.vertices[self._mesh.faces]
         sides = np.roll(x, -1, axis=1) - x
-        square = (sides**2).sum(axis=2)
-        double = np.maximum(2 * areas, FLATTEST * square.max(axis=1))
         rows, columns, data, diagonal = [], [], [], np.zeros(len(mesh.edges))
         for c in range(3):
             dot = -(sides[:, c] * sides[:, c - 1]).sum(axis=1)
-            weight = 2 * dot / np.where(double > 0, double, 1)
+            weight = dot / np.where(areas > 0, areas, 1)
             i, j = mesh.side_edges[:, c], mesh.side_edges[:, c - 1]
             entry = -weight * self._sides[:, c - 1] * self._sides[:, c].conj()
             rows, columns, data = [*rows, i, j], [*columns, j, i], [*data, entry, entry.conj()]
@@ -103,7 +103,10 @@ class SignedHeat:
         load = share * (1j * (x + 1j * y))[:, None] / self._sides[faces]
         edges = mesh.side_edges[faces].ravel()
         out = np.bincount(edges, load.real.ravel(), len(mesh.edges)) + 1j * np.bincount(edges, load.imag.ravel(), len(mesh.edges))
-        if np.abs(out).sum() <= CANCELED * np.hypot(x, y).sum():
+        length = np.hypot(x, y).sum()
+        if length == 0:
+            raise InvalidInputError("the curves must have a length: all of their points are at one position")
+        if np.abs(out).sum() <= CANCELED * length:
             raise InvalidInputError("the curves cancel each other: each part is passed in both directions")
         return out
 
@@ -113,7 +116,8 @@ class SignedHeat:
         for level in range(self._levels):
             if level == len(self._factors):
                 with self._report.phase("factor"):
-                    A = self._energy + sp.diags_array(self._rate / 4**level)
+                    rate = np.maximum(self._rate / 4**level, HELD * self._energy.diagonal().real)
+                    A = self._energy + sp.diags_array(rate)
                     self._factors.append(cholesky(real_form(with_units(A)), **self._options))
             with self._report.phase("solve"):
                 x, y = self._factors[level].solve(parts).reshape(-1, 2).T

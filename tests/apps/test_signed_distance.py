@@ -133,3 +133,21 @@ def test_points_without_a_path_between_them():
         ms.apps.Geodesics(two).signed_distance(([5, 900], [[0.2, 0.3, 0.5]] * 2))
     with pytest.raises(ms.InvalidInputError, match="level_set must be one of"):
         PLANE.signed_distance(ROW, "mean")
+
+
+@pytest.mark.parametrize("mesh", [
+    ms.Mesh([[0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 0, 0]], [[0, 1, 2], [2, 1, 3]]),
+    ms.Mesh(1e-60 * SPHERE.vertices, SPHERE.faces), ms.Mesh(1e60 * SPHERE.vertices, SPHERE.faces),
+    ms.Mesh([[0, 0, 0], [1, 0, 0], [0.5, 1, 0], [0.5, 0.9, 0.01]], [[0, 1, 2], [1, 0, 3]])], ids=["without area", "tiny", "huge", "folded"])
+def test_extreme_meshes(mesh):
+    """Every method returns finite numbers."""
+    H, edge = ms.apps.Geodesics(mesh), mesh.edges[0]
+    results = [H.signed_distance(edge, level_set) for level_set in ("zero", "each", None)]
+    results += [H.transport(0, np.subtract(*mesh.vertices[edge])), H.log_map(0), H.log_map((0, [0.2, 0.3, 0.5]))]
+    assert all(np.isfinite(result).all() for result in results)
+
+
+def test_points_at_one_position():
+    mesh = ms.Mesh(np.zeros((4, 3)), [[0, 1, 2], [2, 1, 3]])
+    with pytest.raises(ms.InvalidInputError, match="must have a length: all of their points are at one position"):
+        ms.apps.Geodesics(mesh).signed_distance([0, 1])
