@@ -27,7 +27,7 @@ from meshsolve.operators.intrinsic import FLATTEST
 LEVEL_SETS = ("zero", "each")
 LEAST = 1e-290          # smallest size of a field whose direction is more than rounding error
 CANCELED = 1e-12        # size of the sums of normals at edges, relative to the length of the curves, that is rounding error
-HELD = 1e-12            # smallest mass over time relative to the diagonal entry that it is added to, above rounding errors
+HELD = 1e-9             # smallest mass over time, relative to the diagonal entry: faces without area keep a regular matrix
 PENALTY = 10.0          # weight of squared differences from the level of a curve, integrated along it, in 1 / side of a face
 
 

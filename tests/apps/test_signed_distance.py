@@ -135,6 +135,7 @@ def test_points_without_a_path_between_them():
         PLANE.signed_distance(ROW, "mean")
 
 
+@pytest.mark.filterwarnings("ignore:A is singular to working precision")       # of a mesh without area
 @pytest.mark.parametrize("mesh", [
     ms.Mesh([[0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 0, 0]], [[0, 1, 2], [2, 1, 3]]),
     ms.Mesh(1e-60 * SPHERE.vertices, SPHERE.faces), ms.Mesh(1e60 * SPHERE.vertices, SPHERE.faces),
