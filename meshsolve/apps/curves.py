@@ -117,6 +117,7 @@ def _through_faces(mesh, points, name):
         mirror = np.where(pair[:, 0] == side, pair[:, 1], pair[:, 0])
         blocked = (corner < 0) | (mirror == side)
         if blocked.any():
+            step = step[blocked]
             break
         found.append((step, face, np.stack([start, end], axis=1)))
         start, _ = _coordinates(mesh, Points(mesh.faces[face], end), mirror // 3)

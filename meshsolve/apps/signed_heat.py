@@ -108,7 +108,7 @@ class SignedHeat:
             raise InvalidInputError("the curves must have a length: all of their points are at one position")
         if np.abs(out).sum() <= CANCELED * length:
             raise InvalidInputError("the curves cancel each other: each part is passed in both directions")
-        return out
+        return out / np.abs(out).max()                                              # only directions count, in any unit
 
     def _directions(self, load, reached):
         """(m, 3) unit vectors of the field on each face, after a time at which it has reached all faces of the mask."""

@@ -131,6 +131,9 @@ def test_points_without_a_path_between_them():
     two = ms.Mesh(np.vstack([FLAT.vertices, FLAT.vertices + [30, 0, 0]]), np.vstack([FLAT.faces, FLAT.faces + 441]))
     with pytest.raises(ms.InvalidInputError, match="points 0 and 1 in faces 5 and 900, and no path"):
         ms.apps.Geodesics(two).signed_distance(([5, 900], [[0.2, 0.3, 0.5]] * 2))
+    crossing = [1, 3, 900, 900], [[0.2, 0.3, 0.5]] * 4                             # the first step is along the surface
+    with pytest.raises(ms.InvalidInputError, match="points 1 and 2 in faces 3 and 900, and no path"):
+        ms.apps.Geodesics(two).signed_distance(crossing)
     with pytest.raises(ms.InvalidInputError, match="level_set must be one of"):
         PLANE.signed_distance(ROW, "mean")
 

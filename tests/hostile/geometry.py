@@ -18,7 +18,7 @@ def distances():
 ROWS = [
     bad("Geodesics.distance", "no source, or one outside the mesh", "sources must have at least one vertex", lambda tmp: (distances().distance, ([],), {})),
     bad("Geodesics.distance", "coordinates in a face that do not sum to 1", "point 0 of sources must lie in a face", lambda tmp: (distances().distance, (([0], [[0.5, 0.5, 0.5]]),), {})),
-    bad("Geodesics.signed_distance", "vertices that no edge joins", "steps from vertex 0 to vertex 1, which no edge joins", lambda tmp: (distances().signed_distance, ([0, 1],), {})),
+    bad("Geodesics.signed_distance", "vertices that no edge joins", "goes from vertex 0 to vertex 1, which no edge joins", lambda tmp: (distances().signed_distance, ([0, 1],), {})),
     bad("Geodesics.signed_distance", "a curve of one point", "curve must have at least two points", lambda tmp: (distances().signed_distance, ([0],), {})),
     bad("Geodesics.signed_distance", "points in different components", "and no path along the surface", lambda tmp: (ms.apps.Geodesics(two_triangles()).signed_distance, (([0, 1], [[1, 0, 0], [1, 0, 0]]),), {})),
     bad("Geodesics.transport", "NaN in a vector", "vectors[0] must be finite", lambda tmp: (distances().transport, (0, [np.nan, 0, 0]), {})),

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import meshsolve as ms
 from meshsolve import _core, order
+from meshsolve.apps.slopes import Slopes
 
 pytestmark = pytest.mark.native
 
@@ -44,6 +45,16 @@ def operators(threads):
     mesh = ms.Mesh(sphere.vertices, sphere.faces)             # edges are not computed yet
     yield True, (mesh.edges, mesh.side_edges)
     yield True, (ms.cotan_laplacian(mesh).data, ms.mass_matrix(mesh).data)
+
+
+def distances(threads):
+    """The steps of the heat method between and after its solves."""
+    sphere = ms.datasets.icosphere(4)
+    slopes, u = Slopes(ms.operators.intrinsic_delaunay(sphere), threads), columns(sphere.vertices, 4)
+    yield False, ()
+    yield True, (slopes(u),)
+    _core.shift_distances(sphere.vertices.reshape(-1), sphere.components, np.zeros((1, 4)), np.zeros(12), u, threads)
+    yield True, (u,)
 
 
 def patches(threads):
@@ -112,6 +123,7 @@ CASES = {
     "nested dissection, quality": dissection(ms.datasets.grid2d(80, 80), effort="quality"),
     "nested dissection of a mesh": dissection(ms.datasets.icosphere(5)),
     "edges and operators": operators,
+    "distances by heat": distances,
     "patches": patches,
     "symbolic analysis": analysis,
     "cholesky, tree of fronts": factor(ms.cholesky, SPD, ordering="amd"),
