@@ -17,8 +17,6 @@ constexpr int kSweeps = 12;                       // of Jacobi's method; 4 or 5 
 constexpr double kUnique = 1e-10;                 // smallest curvature of tr(R S), relative to |S|, of a unique maximum
 constexpr double kTurned = 1e-12;                 // squared angle of the last Newton step; an error of 1e-12 is left
 
-using Vector = double[3];
-
 void difference(const Strided<const double>& x, int64_t i, int64_t j, double* d) {
   for (int k = 0; k < 3; ++k) d[k] = x.at(i, k) - x.at(j, k);
 }
@@ -28,11 +26,6 @@ void rotation_of(const double* q, double* R) {
   R[0] = 1 - 2 * (y * y + z * z), R[1] = 2 * (x * y - w * z), R[2] = 2 * (x * z + w * y);
   R[3] = 2 * (x * y + w * z), R[4] = 1 - 2 * (x * x + z * z), R[5] = 2 * (y * z - w * x);
   R[6] = 2 * (x * z - w * y), R[7] = 2 * (y * z + w * x), R[8] = 1 - 2 * (x * x + y * y);
-}
-
-// Adds R p to y.
-void add_rotated(const double* R, const double* p, double* y) {
-  for (int i = 0; i < 3; ++i) y[i] += R[3 * i] * p[0] + R[3 * i + 1] * p[1] + R[3 * i + 2] * p[2];
 }
 
 double largest(const double* S, int count) {
@@ -154,39 +147,36 @@ void flat_sides(const double* flat, double p[3][2]) {
 
 void fit_vertices(const RestShape& shape, const double* rest, Strided<const double> x, double* quaternion, double* energy,
                   int threads) {
-  RawVector<double> S(9 * shape.m);               // of each face
-  const Strided<const double> home{rest, 3, 1};
+  RawVector<double> now(6 * shape.m), S(9 * shape.m);       // of each face: sides 0 and 1, and S
   for_faces(shape, threads, [&](int64_t t) {
     const int32_t* face = shape.faces + 3 * t;
-    double* sum = S.data() + 9 * t;
-    std::fill(sum, sum + 9, 0.0);
-    for (int c = 0; c < 3; ++c) {
-      Vector p, q;
-      difference(home, face[c == 2 ? 0 : c + 1], face[c], p);
-      difference(x, face[c == 2 ? 0 : c + 1], face[c], q);
-      for (int i = 0; i < 3; ++i)
-        for (int j = 0; j < 3; ++j) sum[3 * i + j] += shape.weight[3 * t + c] * p[i] * q[j];
+    const double *p = rest + 6 * t, *w = shape.weight + 3 * t;
+    double* q = now.data() + 6 * t;
+    difference(x, face[1], face[0], q);
+    difference(x, face[2], face[1], q + 3);
+    for (int i = 0; i < 3; ++i) {                 // side 2 is minus the sum of the others
+      const double both = w[2] * (p[i] + p[3 + i]), first = w[0] * p[i] + both, second = w[1] * p[3 + i] + both;
+      for (int j = 0; j < 3; ++j) S[9 * t + 3 * i + j] = first * q[j] + second * q[3 + j];
     }
   });
   for_vertices(shape, threads, [&](int64_t v) {
     double sum[9] = {}, R[9], total = 0;
-    for (int64_t p = shape.ptr[v]; p < shape.ptr[v + 1]; ++p)
-      for (int k = 0; k < 9; ++k) sum[k] += S[9 * int64_t{shape.corner[p] / 3} + k];
+    for (int64_t at = shape.ptr[v]; at < shape.ptr[v + 1]; ++at)
+      for (int k = 0; k < 9; ++k) sum[k] += S[9 * int64_t{shape.corner[at] / 3} + k];
     best_rotation(sum, quaternion + 4 * v);
     rotation_of(quaternion + 4 * v, R);
-    for (double& entry : R) entry = -entry;
-    for (int64_t p = shape.ptr[v]; p < shape.ptr[v + 1]; ++p) {
-      const int64_t t = shape.corner[p] / 3;
-      const int32_t* face = shape.faces + 3 * t;
-      Vector side, off[3];                        // off[c] = q_c - R p_c
-      for (int c = 0; c < 2; ++c) {
-        difference(home, face[c + 1], face[c], side);
-        difference(x, face[c + 1], face[c], off[c]);
-        add_rotated(R, side, off[c]);
+    for (int64_t at = shape.ptr[v]; at < shape.ptr[v + 1]; ++at) {
+      const int64_t t = shape.corner[at] / 3;
+      const double *p = rest + 6 * t, *q = now.data() + 6 * t, *w = shape.weight + 3 * t;
+      double squares[3] = {};                     // of q_c - R p_c
+      for (int i = 0; i < 3; ++i) {
+        const double first = q[i] - (R[3 * i] * p[0] + R[3 * i + 1] * p[1] + R[3 * i + 2] * p[2]);
+        const double second = q[3 + i] - (R[3 * i] * p[3] + R[3 * i + 1] * p[4] + R[3 * i + 2] * p[5]);
+        squares[0] += first * first;
+        squares[1] += second * second;
+        squares[2] += (first + second) * (first + second);
       }
-      for (int k = 0; k < 3; ++k) off[2][k] = -off[0][k] - off[1][k];
-      for (int c = 0; c < 3; ++c)
-        total += shape.weight[3 * t + c] * (off[c][0] * off[c][0] + off[c][1] * off[c][1] + off[c][2] * off[c][2]);
+      total += w[0] * squares[0] + w[1] * squares[1] + w[2] * squares[2];
     }
     energy[v] = total / 3;
   });
@@ -195,26 +185,21 @@ void fit_vertices(const RestShape& shape, const double* rest, Strided<const doub
 void pull_vertices(const RestShape& shape, const double* rest, const double* quaternion, double* b, int threads) {
   RawVector<double> turns(9 * shape.n);           // matrices of the rotations
   RawVector<double> at(9 * shape.m);              // of each corner: w_c R p_c of the side that ends, minus the side that begins
-  const Strided<const double> home{rest, 3, 1};
   for_vertices(shape, threads, [&](int64_t v) { rotation_of(quaternion + 4 * v, turns.data() + 9 * v); });
   for_faces(shape, threads, [&](int64_t t) {
     const int32_t* face = shape.faces + 3 * t;
-    double sum[9] = {};                           // three times the mean rotation of the corners
+    const double *p = rest + 6 * t, *w = shape.weight + 3 * t;
+    double R[9] = {};                             // mean rotation of the corners
     for (int c = 0; c < 3; ++c)
-      for (int k = 0; k < 9; ++k) sum[k] += turns[9 * int64_t{face[c]} + k];
+      for (int k = 0; k < 9; ++k) R[k] += turns[9 * int64_t{face[c]} + k] * (1.0 / 3);
     double* out = at.data() + 9 * t;
-    std::fill(out, out + 9, 0.0);
-    for (int c = 0; c < 3; ++c) {
-      const int next = c == 2 ? 0 : c + 1;
-      Vector p, turned = {};
-      difference(home, face[next], face[c], p);
-      add_rotated(sum, p, turned);
-      const double third = shape.weight[3 * t + c] * (1.0 / 3);
-      for (int k = 0; k < 3; ++k) {
-        const double part = third * turned[k];
-        out[3 * next + k] += part;
-        out[3 * c + k] -= part;
-      }
+    for (int i = 0; i < 3; ++i) {
+      const double first = R[3 * i] * p[0] + R[3 * i + 1] * p[1] + R[3 * i + 2] * p[2];
+      const double second = R[3 * i] * p[3] + R[3 * i + 1] * p[4] + R[3 * i + 2] * p[5];
+      const double third = -w[2] * (first + second);
+      out[i] = third - w[0] * first;
+      out[3 + i] = w[0] * first - w[1] * second;
+      out[6 + i] = w[1] * second - third;
     }
   });
   add_corners<3>(shape, at.data(), b, threads);

@@ -1,12 +1,12 @@
 // Local steps of as-rigid-as-possible (ARAP) energies, and the right-hand sides of the global steps. O(vertices + faces).
 //
 // A face with side vectors p_c at rest and q_c now has the energy E_f(R) = sum_c w_c |q_c - R p_c|^2 for a rotation R. Side c
-// begins at corner c, and w_c is half the cotangent opposite to it. In space each vertex has a rotation for all its faces ("spokes and
-// rims"): the energy of a surface is the sum of E_f(R_v) / 3 over all corners v of all faces. In the plane each face has one.
+// begins at corner c, and w_c is half the cotangent opposite to it. In space each vertex has a rotation for all its faces ("spokes
+// and rims"): the energy of a surface is the sum of E_f(R_v) / 3 over all corners v of all faces. In the plane each face has one.
 //
-// The best R maximizes tr(R S), S = sum_c w_c p_c q_c^T. In space Newton's method starts from the last R. Its result is certified:
-// R is the maximum if M = R S is symmetric and tr(M) I - M is positive definite. If Newton's method fails, Jacobi's method computes
-// the eigenvector of Horn's 4 x 4 matrix. If the maximum is not unique, S is degenerate, and R stays the last one.
+// The best R maximizes tr(R S), S = sum_c w_c p_c q_c^T. In space Newton's method starts from the last R. Its result is
+// certified: R is the maximum if M = R S is symmetric and tr(M) I - M is positive definite. If Newton's method fails, Jacobi's
+// method computes the eigenvector of Horn's 4 x 4 matrix. If the maximum is not unique, S is degenerate, and R stays the last one.
 //
 // Sources: Sorkine, Alexa 2007; Chao, Pinkall, Sanan, Schroeder 2010 (spokes and rims); Liu, Zhang, Xu, Gotsman, Gortler 2008
 // (plane); Horn 1987, "Closed-form solution of absolute orientation using unit quaternions".
@@ -27,8 +27,8 @@ struct RestShape {
   int64_t n;
 };
 
-// Best rotations of all vertices for the positions x, from rest positions (n, 3). `quaternion[4 v...]` is the unit quaternion
-// (w, x, y, z) of vertex v, on entry the last one; energy[v] = sum of E_f(R_v) / 3 over its faces.
+// Best rotations of all vertices for the positions x. `rest[6 f...]` has sides 0 and 1 of face f at rest. `quaternion[4 v...]` is
+// the unit quaternion (w, x, y, z) of vertex v, on entry the last one; energy[v] = sum of E_f(R_v) / 3 over its faces.
 void fit_vertices(const RestShape& shape, const double* rest, Strided<const double> x, double* quaternion, double* energy,
                   int threads);
 

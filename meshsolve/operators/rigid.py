@@ -48,7 +48,8 @@ class VertexRotations:
         self.turns = self._unturned(mesh)
 
     def _rest(self, mesh):
-        return mesh.vertices.copy()
+        a, b, c = (mesh.vertices.take(corner, axis=0) for corner in mesh.faces.T)
+        return np.stack([b - a, c - b], axis=1)
 
     def _unturned(self, mesh):
         return np.tile([1.0, 0, 0, 0], (len(mesh.vertices), 1))
