@@ -29,7 +29,7 @@ def view(mesh: MeshLike | Path, show: str = "plain", screenshot: Path | None = N
     mesh : Mesh, trimesh.Trimesh, meshio.Mesh, str or path
     show : str
         Initial view: ``"plain"``, ``"patches"``, ``"ribbons"``, ``"one patch"``, ``"separators"``,
-        ``"elimination order"``, ``"column counts"`` or ``"eigenvector"``.
+        ``"elimination order"``, ``"column counts"``, ``"eigenvector"``, ``"distance"`` from vertex 0, or ``"texture"``.
     screenshot : str or path, optional
         PNG file to write.
     turntable : str or path, optional

@@ -1,4 +1,4 @@
-"""Data drawn on a mesh: a value or a color for each vertex or face, with a caption."""
+"""Data drawn on a mesh: a value or a color for each vertex or face, or texture coordinates of the corners, with a caption."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Coloring:
-    """Values on the vertices or faces of a mesh.
+    """Values on the vertices, faces or corners of a mesh.
 
     Attributes
     ----------
     name : str
-    values : (n,) or (m,) float64, or (n, 3) or (m, 3) float64 colors from 0 to 1
-    on : {"vertices", "faces"}
+    values : (n,) or (m,) float64, or (n, 3) or (m, 3) float64 colors from 0 to 1, or (3 m, 2) float64 texture coordinates
+    on : {"vertices", "faces", "corners"}
     caption : str
         Description of the values and their range in one line.
     colormap : str
         Colormap of polyscope, for scalars.
     limits : (float, float) or None
         Values at the ends of the colormap; None: the smallest and largest value.
+    lines : int
+        Number of lines of equal values.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Coloring:
     caption: str = ""
     colormap: str = "viridis"
     limits: tuple[float, float] | None = None
+    lines: int = 0
 
     @property
     def is_scalar(self):

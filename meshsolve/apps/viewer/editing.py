@@ -1,8 +1,9 @@
-"""Editing with pins and handles: free vertices follow by a bi-Laplacian or by harmonic weights.
+"""Editing with pins and handles: free vertices follow by a bi-Laplacian, by harmonic weights, or as rigidly as possible.
 
 Pinned vertices and handles are eliminated by ``fixed=``. The ordering is computed once for the mesh and restricted to the free
 vertices. Another pin therefore costs a symbolic and a numeric phase; another stiffness or rest shape only a ``refactor``. The
-surface is linear in the affine transforms of the handles: one solve gives a basis, and dragging is a product with it.
+surface is linear in the affine transforms of the handles: one solve gives a basis, and dragging is a product with it. As rigid as
+possible is not linear: :class:`meshsolve.apps.Deformation` starts each drag from the last shape.
 
 Sources: Botsch and Kobbelt 2004, "An intuitive framework for real-time freeform modeling" (precomputed basis); Joshi et al. 2007,
 "Harmonic coordinates for character articulation" (weights).
@@ -17,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import api, order
+from meshsolve.apps.deformation import Deformation
 from meshsolve.apps.systems import BILAPLACIAN, System, squared_edge
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import pattern_of
@@ -24,7 +26,8 @@ from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.report import Report
 from meshsolve.sparse.columns import as_indices
 
-METHODS = ("bi-Laplacian", "harmonic weights")
+METHODS = ("bi-Laplacian", "harmonic weights", "as rigid as possible")
+STEPS = 10                          # iterations of one drag, as rigid as possible
 FREE, PINNED = -1, 0                # groups of vertices; handles are 1, 2, ...
 
 
@@ -44,8 +47,9 @@ class Editor:
         -1: free, 0: pinned, k: vertex of handle k.
     transforms : dict of int to (4, 4) float64
         Transform of each handle relative to the rest shape.
-    method : {"bi-Laplacian", "harmonic weights"}
-        The first keeps the surface smooth across pins and handles; the second blends the transforms of the handles.
+    method : {"bi-Laplacian", "harmonic weights", "as rigid as possible"}
+        The first keeps the surface smooth across pins and handles; the second blends the transforms of the handles; the third keeps
+        the details and turns them with the handles.
     bending : float from 0 to 1
         Stiffness of the bi-Laplacian method, from a membrane (0) to a thin plate (1).
     report : Report
@@ -153,10 +157,12 @@ class Editor:
         return self.mesh.vertices[self.group == handle].mean(axis=0)
 
     def positions(self):
-        """Compute the vertices (n, 3) of the edited surface by a product with :meth:`basis`."""
+        """Compute the vertices (n, 3) of the edited surface: for the linear methods by a product with :meth:`basis`."""
         x = self.mesh.vertices
         if not self.transforms:
             return x.copy()
+        if self.method == METHODS[2]:
+            return self._rigid_positions()
         offsets = [(T - np.eye(4))[:3].T for T in self.transforms.values()]         # [x, 1] @ offset is the displacement of x
         if self.method == "bi-Laplacian":
             return x + self.basis() @ np.concatenate(offsets)
@@ -182,6 +188,18 @@ class Editor:
                 mine = (mine[:, :, None] * at[:, None]).reshape(len(mine), -1)
             self._basis = self._solve(mine)
         return self._basis
+
+    def _rigid_positions(self):
+        """Positions as rigid as possible. Vertices that are not fixed start from those of the last call."""
+        self._prepare()
+        at = self.mesh.vertices[self._rows].copy()
+        for handle, T in self.transforms.items():
+            mine = self._group_of_row == handle
+            at[mine] = at[mine] @ T[:3, :3].T + T[:3, 3]
+        if len(self._rows) == len(self.group):              # every vertex is fixed, and rows are ascending
+            return at
+        with self.report.phase("solve"):
+            return self._deformation.move(at, iterations=STEPS).vertices
 
     def weights(self):
         """Return the harmonic weights (n, k) of the handles, for either method."""
@@ -212,7 +230,11 @@ class Editor:
             self._group_of_row = self.group[self._rows]
         elif not self._stale:
             return
-        if len(self._rows) < len(self.group):
+        if self.method == METHODS[2]:
+            if len(self._rows) < len(self.group):
+                with self.report.phase("numeric"):
+                    self._deformation = Deformation(self.mesh, self._rows, device=self.device, threads=self.threads)
+        elif len(self._rows) < len(self.group):
             A = self._matrix()
             with self._counted():
                 if self._factor is None:
@@ -251,7 +273,7 @@ class Editor:
         self._system = None
 
     def _forget_factor(self):
-        self._factor = self._rows = self._basis = self._weights = None
+        self._factor = self._rows = self._basis = self._weights = self._deformation = None
         self._stale = True
 
     @contextlib.contextmanager

@@ -9,10 +9,12 @@ import pathlib
 
 import numpy as np
 
-from meshsolve.apps.viewer import spectrum, structure
+from meshsolve.apps.denoising import denoise
+from meshsolve.apps.viewer import geometry, spectrum, structure
 from meshsolve.apps.viewer.animation import Animation
 from meshsolve.apps.viewer.coloring import PALETTE, Coloring
 from meshsolve.apps.viewer.editing import Editor
+from meshsolve.apps.viewer.geometry import Geometry
 from meshsolve.apps.viewer.structure import Structure
 from meshsolve.apps.viewer.timings import Timings
 from meshsolve.errors import InvalidInputError
@@ -20,7 +22,7 @@ from meshsolve.mesh import checked_mesh, load_mesh
 from meshsolve.options import as_integer, one_of
 from meshsolve.patches import LARGEST_PATCH
 
-VIEWS = ("plain", *structure.VIEWS, "handles", "weights", "eigenvector", "displacement")
+VIEWS = ("plain", *structure.VIEWS, "handles", "weights", "eigenvector", *geometry.VIEWS, "displacement")
 
 
 class Model:
@@ -43,7 +45,7 @@ class Model:
         Settings of the views of patches and orderings.
     handle, eigenvector : int
         Index of the handle and of the eigenvector that are shown.
-    structure, animation, editor, spectrum, timings
+    structure, animation, editor, geometry, spectrum, timings
         The tools; ``spectrum`` is ``None`` until it is computed.
     """
 
@@ -60,6 +62,7 @@ class Model:
         self.name, self.view, self.spectrum, self.eigenvector, self.handle = str(name), "plain", None, 0, 0
         self.structure = Structure(mesh, self.threads)
         self.animation, self.editor = Animation(mesh, self.threads), Editor(mesh, self.threads)
+        self.geometry = Geometry(self.threads)
 
     # ---- files ----------------------------------------------------------------------------------------------------------
 
@@ -111,6 +114,8 @@ class Model:
             return None
         if self.view in structure.VIEWS:
             return self.structure.view(self.view, self.ordering, self.patch_size, self.patch)
+        if self.view in geometry.VIEWS:
+            return self.geometry.view(self.view, self.mesh)
         return {"handles": self._handle_view, "weights": self._weight_view, "eigenvector": self._eigenvector_view,
                 "displacement": self._displacement_view}[self.view]()
 
@@ -177,6 +182,32 @@ class Model:
     def keep(self):
         """Make the edited shape the rest shape."""
         self._replace(self.mesh)
+
+    def measure(self, vertices, add=False):
+        """Show the distances from source vertices; ``add`` keeps the earlier sources."""
+        before = self.geometry.sources
+        self.geometry.use(self.mesh, np.union1d(before, vertices) if add else np.atleast_1d(vertices))
+        try:
+            return self.show("distance")
+        except BaseException:
+            self.geometry.use(self.mesh, before)
+            raise
+
+    def flatten(self, method=None):
+        """Show a map to the plane by a checkerboard. Surfaces that are no discs are cut."""
+        before = self.geometry.method
+        self.geometry.use(self.mesh, method=method)
+        try:
+            return self.show("texture")
+        except BaseException:
+            self.geometry.use(self.mesh, method=before)
+            raise
+
+    def denoise(self, sigma=0.35):
+        """Remove noise and keep creases. The result becomes the rest shape."""
+        with self.timings.measure("denoise"):
+            mesh, _ = denoise(self.mesh, sigma=sigma)
+        self._replace(mesh)
 
     def decompose(self, count=8, laplacian="graph"):
         """Compute eigenvectors of the current mesh."""

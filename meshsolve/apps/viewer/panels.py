@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from meshsolve.apps.maps import METHODS as MAPS
 from meshsolve.apps.mcf import METHODS as FLOWS
 from meshsolve.apps.viewer import editing, spectrum, structure
 from meshsolve.apps.viewer.model import VIEWS
 from meshsolve.device import DEVICES
 from meshsolve.options import counted
 
-MODES = ("look", "pin", "handle", "free")           # action of a click on the surface
+MODES = ("look", "pin", "handle", "free")           # action of a click on the surface; the panel "Distances" also has "source"
 
 
 class Panels:
@@ -29,6 +30,7 @@ class Panels:
         self.mode, self.rings = MODES[0], 3
         self.starts_open = ("Mesh", "Structure", "Flow")
         self.laplacian, self.count = spectrum.LAPLACIANS[0], 8
+        self.adds, self.sigma = False, 0.35
 
     def __call__(self):
         model, ui = self.window.model, self.ui
@@ -36,7 +38,8 @@ class Panels:
             ui.line(self.window.message, strong=True)
         ui.line(model.timings.last or "ready")
         for title, draw in (("Mesh", self._mesh), ("Structure", self._structure), ("Flow", self._flow), ("Edit", self._edit),
-                            ("Eigenvectors", self._eigenvectors), ("Pictures", self._pictures)):
+                            ("Eigenvectors", self._eigenvectors), ("Distances", self._distances), ("Texture", self._texture),
+                            ("Denoise", self._denoise), ("Pictures", self._pictures)):
             if ui.section(title, title in self.starts_open):
                 draw(model, ui)
 
@@ -130,6 +133,30 @@ class Panels:
             if (k := ui.integer("eigenvector", min(model.eigenvector, last), 0, last)) is not None:
                 self.window.show(view="eigenvector", eigenvector=k)
             ui.line("eigenvalues " + ", ".join(f"{v:.4g}" for v in model.spectrum.values))
+
+    def _distances(self, model, ui):
+        if (picks := ui.checkbox("a click sets the source", self.mode == "source")) is not None:
+            self.mode = "source" if picks else "look"
+        if (adds := ui.checkbox("keep earlier sources", self.adds)) is not None:
+            self.adds = adds
+        if ui.button("show distance"):
+            self.window.show(view="distance")
+        if model.view == "distance":
+            ui.line(self.window.caption)
+
+    def _texture(self, model, ui):
+        method = ui.choice("map", model.geometry.method, MAPS)
+        if method or ui.button("show map"):
+            self.window.attempt(model.flatten, method)
+        if model.view == "texture":
+            ui.line(self.window.caption)
+
+    def _denoise(self, model, ui):
+        sigma = ui.slider("sigma", self.sigma, 0.05, 1.0)
+        if sigma is not None:
+            self.sigma = sigma
+        if ui.button("denoise"):
+            self.window.attempt(model.denoise, self.sigma)
 
     def _pictures(self, model, ui):
         self.picture = ui.text("picture", self.picture)

@@ -1,29 +1,18 @@
-"""Eigenvectors of a mesh's Laplacian by LOBPCG, with the approximate factor of ParAC as preconditioner.
-
-There is no complete factorization, so memory stays O(edges).
-Source: Knyazev 2001, "Toward the optimal preconditioned eigensolver" (LOBPCG as in scipy).
-"""
+"""Eigenvectors of a mesh's Laplacian by :func:`meshsolve.eigsh`."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 
-from meshsolve import api
-from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
+from meshsolve.eigen import eigsh
+from meshsolve.errors import InvalidInputError
 from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix
 from meshsolve.options import as_integer, counted, one_of
-from meshsolve.report import warn
 
 LAPLACIANS = ("graph", "cotan")
-DENSE = 200                         # largest number of rows for the dense solver
-RTOL = 3e-4                         # residual tolerance, times median(diagonal) / sqrt(n); collapsed triangles distort the mean
-POOR = 0.5                          # relative residual above which a warning is issued
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +25,9 @@ class Spectrum:
     vectors : (n, k) float64
         Orthonormal (in the mass matrix, for the cotangent Laplacian). The largest entry of each is positive.
     residuals : (k,) float64
-        ``|M^-1/2 (L v - value M v)| / value``, a bound on the relative error of each value. The error is about its square.
+        ``||L v - value M v|| / ((||L||_1 + value ||M||_1) ||v||)``.
     iterations : int
-        Iterations of LOBPCG; 0 for the dense solver.
+        Blocks of 8 solves; 0 for the dense solver.
     """
 
     values: np.ndarray
@@ -71,7 +60,7 @@ def eigenvectors(mesh, count=8, laplacian="graph", seed=0, threads=None):
     Warns
     -----
     ConvergenceWarning
-        The iteration stopped before its tolerance.
+        The iteration stopped before its tolerance, or eigenvalues are missing.
     """
     count = as_integer(count, "count", 1, 100)
     one_of(laplacian, "laplacian", LAPLACIANS)
@@ -85,38 +74,7 @@ def eigenvectors(mesh, count=8, laplacian="graph", seed=0, threads=None):
         if not mass.mean() > 0:
             raise InvalidInputError("the largest component has zero area: use laplacian=\"graph\"")
         mass = np.maximum(mass, 1e-10 * mass.mean())
-    small = len(rows) <= max(DENSE, 5 * (count + 4))
-    values, vectors, iterations = _dense(L, mass, count) if small else _lobpcg(L, mass, count, seed, threads)
-    defect = (L @ vectors - mass[:, None] * vectors * values) / np.sqrt(mass)[:, None]
-    residuals = np.linalg.norm(defect, axis=0) / values
-    if residuals.max() > POOR:
-        warn(f"LOBPCG stopped at a relative residual of {residuals.max():.2g}: the eigenvectors may be "
-             "inaccurate", ConvergenceWarning)
+    w, X, info = eigsh(L, count, M=sp.diags_array(mass), pin=True, seed=seed, device="cpu", threads=threads)
     extended = np.zeros((len(mesh.vertices), count))
-    extended[rows] = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(count)])
-    return Spectrum(values, extended, residuals, iterations)
-
-
-def _dense(L, mass, count):
-    values, vectors = scipy.linalg.eigh(L.toarray(), np.diag(mass))
-    return values[1:count + 1], vectors[:, 1:count + 1], 0
-
-
-def _lobpcg(L, mass, count, seed, threads):
-    """Iterate in the variable sqrt(M) v, a standard eigenproblem, with some extra vectors for faster convergence."""
-    root = np.sqrt(mass)
-    scale = sp.diags_array(1 / root)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MeshsolveWarning)           # positive off-diagonal entries do not matter in a preconditioner
-        P = api.parac(L, rhs=10 * count, seed=seed, threads=threads)
-    A = sp.csr_array(scale @ L @ scale)
-    M = spla.LinearOperator(A.shape, matvec=lambda r: root * (P @ (root * r.ravel())),
-                            matmat=lambda R: root[:, None] * (P @ (root[:, None] * R)), dtype=np.float64)
-    X = np.random.default_rng(seed).standard_normal((len(mass), count + max(2, count // 4)))
-    X -= np.outer(root, root @ X / mass.sum())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)                # scipy's convergence warning; the caller checks residuals
-        tol = RTOL * np.median(A.diagonal()) / len(mass) ** 0.5
-        values, vectors, history = spla.lobpcg(A, X, M=M, Y=root[:, None], largest=False, maxiter=300, tol=tol,
-                                               retResidualNormsHistory=True)
-    return values[:count], vectors[:, :count] / root[:, None], len(history) - 1
+    extended[rows] = X
+    return Spectrum(w, extended, info.residuals, info.iterations)

@@ -17,7 +17,8 @@ from meshsolve.report import warn
 
 VIEW_ANGLE, FAR = 45.0, 2.6        # vertical field of view, degrees; camera distance in radii of the mesh
 STILL = 4.0                         # largest mouse motion within a click, pixels
-MOVING = ("handles", "weights", "displacement")         # views that depend on the shape or its pins
+MOVING = ("handles", "weights", "displacement", "distance", "texture")         # views that depend on the shape, its pins or sources
+SQUARES = 24                        # squares of a checkerboard along the longer side of a map
 CLAY, DARK = (0.78, 0.83, 0.89), (0.2, 0.2, 0.22)
 
 
@@ -128,7 +129,7 @@ class Window:
 
     def _color(self):
         model = self.model
-        moving = (model.mesh, model.editor.group) if model.view in MOVING else ()
+        moving = (model.mesh, model.editor.group, model.geometry.sources, model.geometry.method) if model.view in MOVING else ()
         key = (model.view, model.ordering, model.patch_size, model.patch, model.handle, model.eigenvector, model.spectrum,
                *moving)
         if _same(key, self._colored):
@@ -142,9 +143,13 @@ class Window:
         self.caption = coloring.caption if coloring else ""
         if coloring is None:
             return
-        if coloring.is_scalar:
+        if coloring.on == "corners":
+            display.add_quantity(self._surface, "add_parameterization_quantity", coloring.name, coloring.values, defined_on="corners",
+                                 viz_style="checker", checker_size=1 / SQUARES)
+        elif coloring.is_scalar:
+            lines = {"isolines_enabled": True, "isoline_period": np.ptp(coloring.limits) / coloring.lines} if coloring.lines else {}
             display.add_quantity(self._surface, "add_scalar_quantity", coloring.name, coloring.values, defined_on=coloring.on,
-                                 cmap=coloring.colormap, vminmax=coloring.limits)
+                                 cmap=coloring.colormap, vminmax=coloring.limits, **lines)
         else:
             display.add_quantity(self._surface, "add_color_quantity", coloring.name, coloring.values, defined_on=coloring.on)
 
@@ -202,7 +207,7 @@ class Window:
             self.attempt(self.model.drag, self.handle, now @ np.linalg.inv(self._at_rest))
 
     def _follow_mouse(self):
-        """Apply a click on the surface, but not on a panel, according to the mode of the panel "Edit"."""
+        """Apply a click on the surface, but not on a panel, according to the mode of the panels "Edit" and "Distances"."""
         gui = self.panels.ui.gui
         at = np.array(tuple(gui.GetMousePos()))
         if gui.IsMouseClicked(0):
@@ -214,8 +219,12 @@ class Window:
     def _click(self, hit):
         if not hit.is_hit or hit.structure_name != "mesh":
             return
-        action = {"pin": self.model.pin, "handle": self.model.grab, "free": self.model.free}.get(self.panels.mode)
-        if action and self.attempt(action, int(hit.structure_data["index"]), self.panels.rings) and self.panels.mode == "handle":
+        vertex, mode = int(hit.structure_data["index"]), self.panels.mode
+        if mode == "source":
+            self.attempt(self.model.measure, vertex, self.panels.adds)
+            return
+        action = {"pin": self.model.pin, "handle": self.model.grab, "free": self.model.free}.get(mode)
+        if action and self.attempt(action, vertex, self.panels.rings) and mode == "handle":
             self.show(handle=len(self.model.editor.transforms) - 1)
 
     # ---- pictures -------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 
 BACKEND = os.environ.get("MESHSOLVE_VIEWER_BACKEND", "openGL3_egl")
 DRAWS = BACKEND != "openGL_mock"
-SECTIONS = ("Mesh", "Structure", "Flow", "Edit", "Eigenvectors", "Pictures")
+SECTIONS = ("Mesh", "Structure", "Flow", "Edit", "Eigenvectors", "Distances", "Texture", "Denoise", "Pictures")
 NO_GRAPHICS = 77                    # exit status
 seen, pressed = set(), set()        # labels of widgets over all tests
 
@@ -110,7 +110,7 @@ def start(mesh, **options):
     user.frame(2)
     for name in SECTIONS:                                   # ImGui remembers open sections between windows
         shown = {"Mesh": "load", "Structure": "view", "Flow": "step", "Edit": "release all", "Eigenvectors": "compute",
-                 "Pictures": "take picture"}[name]
+                 "Distances": "show distance", "Texture": "show map", "Denoise": "denoise", "Pictures": "take picture"}[name]
         (user.open.add if shown in user.ui.where else user.open.discard)(name)
     return user
 
@@ -168,7 +168,8 @@ def test_flows_step_and_run(user):
     user.press("run", 0.06)
     user.frame(3)
     assert model.animation.running and model.animation.steps > 4
-    user.press("run", 0.06)
+    while model.animation.running:                          # the line of timings above may wrap and move the box during a click
+        user.press("run", 0.06)
     steps = model.animation.steps
     user.frame(2)
     assert model.animation.steps == steps and not model.animation.running
@@ -212,6 +213,10 @@ def test_pins_handles_and_the_gizmo(user):
     before = user.picture()
     user.press("bending", 0.05)
     assert model.editor.bending < 0.2 and differs(before, user.picture(), 5e-4) and "refactor" in model.timings.last
+    user.choose("method", "as rigid as possible")
+    assert model.editor.method == "as rigid as possible" and not window.message
+    user.drag("offset", 20)
+    assert differs(before, user.picture(), 5e-4) and "solve" in model.timings.last
     user.choose("method", "harmonic weights")
     assert model.editor.method == "harmonic weights" and not window.message
     pick(user, middle, (-40, -40))
@@ -275,6 +280,44 @@ def test_eigenvectors(user):
     user.press("eigenvector", 0.95)
     assert model.eigenvector == 2 and differs(first, user.picture())
     user.choose("Laplacian", "graph")
+
+
+def test_distances_from_a_source_that_was_clicked(user):
+    user.only("Distances")
+    model, before = user.window.model, user.picture()
+    user.press("show distance")
+    first = user.picture()
+    assert model.view == "distance" and differs(before, first) and "from 1 source" in user.window.caption
+    user.press("a click sets the source", 0.06)
+    middle = middle_of_surface(user)
+    pick(user, middle, (40, -20))
+    source = model.geometry.sources[0]
+    assert source > 0 and len(model.geometry.sources) == 1 and differs(first, user.picture()) and not user.window.message
+    user.press("keep earlier sources", 0.06)
+    pick(user, middle, (-40, -40))
+    assert len(model.geometry.sources) == 2 and source in model.geometry.sources and "from 2 sources" in user.window.caption
+    user.press("a click sets the source", 0.06)
+    assert user.window.panels.mode == "look"
+
+
+def test_a_texture_on_a_surface_that_is_cut():
+    user = start(ms.datasets.icosphere(3))
+    user.only("Texture")
+    before = user.picture()
+    user.press("show map")
+    first = user.picture()
+    assert user.window.model.view == "texture" and differs(before, first) and "arap map" in user.window.caption
+    user.choose("map", "lscm")
+    assert user.window.model.geometry.method == "lscm" and differs(first, user.picture()) and not user.window.message
+
+
+def test_denoising(user):
+    user.only("Denoise")
+    model, before = user.window.model, user.picture()
+    user.press("sigma", 0.6)
+    assert user.window.panels.sigma > 0.4
+    user.press("denoise")
+    assert not user.window.message and model.mesh is not model.original and differs(before, user.picture(), 2e-4)
 
 
 def test_files(user, tmp_path):
