@@ -38,7 +38,7 @@ LAYERS = [                                  # from the top; a package may import
     ["errors", "types", "version", "native", "_core"],
 ]
 LEVEL = {package: len(LAYERS) - k for k, packages in enumerate(LAYERS) for package in packages}
-OPTIONAL = {"cloudpickle", "cupy", "cupyx", "dask", "distributed", "polyscope", "nvmath", "torch"}
+OPTIONAL = {"cloudpickle", "cupy", "cupyx", "dask", "distributed", "polyscope", "nvmath", "shtab", "torch"}
 
 
 def package(module):

@@ -1,4 +1,5 @@
-"""The command line: meshsolve mcf | smooth | denoise | spectrum | geodesics | param | batch | solve | order | circuit | view | info.
+"""The command line: meshsolve mcf | smooth | denoise | spectrum | geodesics | param | batch | solve | order | circuit | view | info |
+completion.
 
 Exit codes: 0 success, 2 wrong usage, 130 interrupted, 1 any other error. An error prints one line on standard error that begins
 with "meshsolve: error:". A warning also prints one line, with the name of the input file. A solution that misses its tolerance
@@ -17,6 +18,7 @@ import time
 import warnings
 
 from meshsolve.cli.arguments import parser
+from meshsolve.cli.many import run_each
 from meshsolve.errors import MeshsolveError
 from meshsolve.options import thread_count
 from meshsolve.report import showing_progress
@@ -35,7 +37,7 @@ def main(argv=None):
         with warnings.catch_warnings(), _progress(args.quiet) as args.label:
             warnings.showwarning = _one_line_warning(args)
             args.threads = thread_count(args.threads)
-            args.run(args)
+            run_each(args, _print_error) if isinstance(getattr(args, "mesh", None), list) else args.run(args)
         if sys.stdout is not None:                          # None if the caller closed it
             sys.stdout.flush()
         return 0
@@ -59,9 +61,8 @@ def _fail(message, code=1):
 
 def _one_line_warning(args):
     """Make a function for ``warnings.showwarning`` that prints one line with the name of the input file."""
-    given = next((path for path in (getattr(args, name, None) for name in ("mesh", "matrix", "deck", "input")) if path), "")
-
     def show(message, category, filename, lineno, file=None, line=None):
+        given = next((path for path in (getattr(args, name, None) for name in ("mesh", "matrix", "deck", "input")) if path), "")
         text = " ".join(str(message).split())
         _print_error(f"warning: {text}" if not given or given in text else f"warning: {given}: {text}")
 

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 
 from meshsolve.cli.batch import run_batch
-from meshsolve.cli.commands import run_circuit, run_info, run_mcf, run_order, run_smooth, run_solve, run_view
+from meshsolve.cli.commands import run_circuit, run_completion, run_info, run_mcf, run_order, run_smooth, run_solve, run_view
 from meshsolve.cli.geometry import run_denoise, run_geodesics, run_param, run_spectrum
 from meshsolve.datasets.files import MATRIX_SUFFIXES
 from meshsolve.device import DEVICES
@@ -56,7 +56,8 @@ def parser():
             ("order", run_order, _order_arguments, "A.mtx --method nd --stats --perm perm.txt"),
             ("circuit", run_circuit, _circuit_arguments, "rectifier.sp -o rectifier.csv --plot rectifier.png"),
             ("view", run_view, _view_arguments, "scan.ply --show separators --screenshot separators.png"),
-            ("info", run_info, _info_arguments, "scan.ply")):
+            ("info", run_info, _info_arguments, "scan.ply"),
+            ("completion", run_completion, _completion_arguments, "bash > ~/.local/share/bash-completion/completions/meshsolve")):
         title, _, more = run.__doc__.partition("\n")
         command = commands.add_parser(
             name, formatter_class=_Paragraphs, help=title.removesuffix("."),
@@ -76,8 +77,14 @@ def _mesh_arguments(parser):
     _picture(parser, "the mesh before and after")
 
 
-def _mesh(parser):
-    parser.add_argument("mesh", type=_file, metavar="MESH", help=f"input mesh ({', '.join(READABLE)}; also compressed: .ply.gz)")
+def _mesh(parser, several=True):
+    """One mesh, or ``several``: then ``args.mesh`` is a list, and cli/many.py runs the command on each."""
+    what = f"({', '.join(READABLE)}; also compressed: .ply.gz)"
+    if several:
+        parser.add_argument("mesh", type=_file, nargs="+", metavar="MESH",
+                            help=f"input mesh {what}; several meshes, or a quoted pattern such as 'scans/*.ply', if OUT is a folder (OUT/)")
+    else:
+        parser.add_argument("mesh", type=_file, metavar="MESH", help=f"input mesh {what}")
 
 
 def _mcf_arguments(parser):
@@ -233,7 +240,7 @@ def _circuit_arguments(parser):
 
 
 def _view_arguments(parser):
-    _mesh(parser)
+    _mesh(parser, several=False)
     names = ", ".join(repr(view) if " " in view else view for view in VIEWS)
     parser.add_argument("--show", choices=VIEWS, default="plain", metavar="VIEW", help=f"initial view: {names} (default: plain)")
     parser.add_argument("--screenshot", type=_file, metavar="PNG", help="write a picture instead of opening a window")
@@ -252,6 +259,10 @@ def _info_arguments(parser):
                         help=f"mesh ({', '.join(READABLE)}) or matrix ({', '.join(MATRIX_SUFFIXES)}); without FILE: versions, "
                              "threads and GPU of this installation")
     _report_argument(parser, "write the same facts")
+
+
+def _completion_arguments(parser):
+    parser.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell")
 
 
 def _device_argument(parser):

@@ -185,3 +185,17 @@ def run_info(args):
         files.write_report(report_part, {key: value for row in rows for key, value in row.values.items()})
     width = max(len(row.name) for row in rows)
     print("\n".join(f"{row.name:<{width}}  {row.text}" for row in rows))
+
+
+def run_completion(args):
+    """Print the completion script of a shell.
+
+    It completes commands, options and file names. Needs shtab: pip install shtab.
+    """
+    from meshsolve.cli.arguments import parser
+
+    try:
+        import shtab
+    except ImportError as e:
+        raise MeshsolveError("completion scripts are made by shtab, which is not installed: pip install shtab") from e
+    print(shtab.complete(parser(), args.shell))
