@@ -1,8 +1,8 @@
 """Smoothest fields of directions on a surface: one, two or more directions at each vertex at equal angles.
 
 A field of k directions is the k-th power of any of them, as a complex number in the frame of the vertex. The smoothest field is
-the eigenvector of the connection Laplacian with the smallest eigenvalue. The energy is that of the paper without curvature terms
-(s = 0).
+the eigenvector of the connection Laplacian with the smallest eigenvalue, or with prescribed directions the solution of its
+Dirichlet problem. The energy is that of the paper without curvature terms (s = 0).
 
 Source: Knoeppel, Crane, Pinkall, Schroeder 2013, "Globally optimal direction fields", sections 3 to 6.
 """
@@ -10,20 +10,23 @@ Source: Knoeppel, Crane, Pinkall, Schroeder 2013, "Globally optimal direction fi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.apps.vector_heat import unit
+from meshsolve.api import cholesky
+from meshsolve.apps.vector_heat import unit, with_units
 from meshsolve.device import to_host
 from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators.connection import MOST_POWER, Connection, real_form
-from meshsolve.options import as_integer, as_seed
-from meshsolve.types import Array, Device
+from meshsolve.options import as_integer, as_seed, shown
+from meshsolve.sparse.columns import as_indices
+from meshsolve.types import Array, ArrayLike, Device
 
-PAIRS = 8       # computed eigenpairs, of which the first is used: near symmetric shapes fewer converge slowly, because values cluster
+PAIRS = 8       # computed eigenpairs, of which the first is used: fewer converge slowly where values cluster, on symmetric shapes
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,14 @@ class DirectionField:
         A unit vector along one direction at each vertex; the others follow by turns of 2 pi / power. 0 at vertices without faces.
     powers : (n,) complex128
         The power of the direction in the frame of each vertex: the eigenvector, with squared norm 1 in the masses of each
-        component.
+        component, or the solution with absolute value 1 at fixed vertices.
     frames : (n, 2, 3) float64
         Frames at the vertices.
     index : (m,) int64
         Index of the singularity in each face, in units of 1 / power; 0 in most faces. On a closed mesh their sum is power times
         the Euler characteristic.
     energy : float
-        Sum of the smallest eigenvalues of all components; 1 / squared unit of length.
+        Sum of the smallest eigenvalues of all components, 1 / squared unit of length; with ``fixed`` the Dirichlet energy.
     """
 
     vectors: Array
@@ -54,8 +57,8 @@ class DirectionField:
 
 
 @takes_arrays
-def direction_field(mesh: MeshLike, power: int = 1, *, seed: int = 0, device: Device = "auto",
-                    threads: int | None = None) -> DirectionField:
+def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, ArrayLike] | None = None, seed: int = 0,
+                    device: Device = "auto", threads: int | None = None) -> DirectionField:
     """Compute the smoothest field of ``power`` directions at each vertex.
 
     Parameters
@@ -64,8 +67,11 @@ def direction_field(mesh: MeshLike, power: int = 1, *, seed: int = 0, device: De
         With n vertices; manifold, with faces that are oriented alike. Boundaries and several components are allowed.
     power : int
         1: vectors. 2: lines. 4: crosses.
+    fixed : (vertices (f,), vectors (f, 3)), optional
+        Prescribed directions, at least one on each component. Lengths and components orthogonal to the surface have no effect.
+        The boundary with its tangents makes a field that follows the boundary.
     seed, device, threads
-        As in :func:`meshsolve.eigsh`, which computes a pair for each component.
+        As in :func:`meshsolve.eigsh`, which computes pairs for each component without ``fixed``, and :func:`meshsolve.cholesky`.
 
     Returns
     -------
@@ -75,7 +81,8 @@ def direction_field(mesh: MeshLike, power: int = 1, *, seed: int = 0, device: De
     ------
     InvalidInputError
         Not a mesh, no faces, an edge or a vertex that is not manifold, faces that are not oriented alike (names the edge);
-        ``power`` below 1 or above 100.
+        ``power`` below 1 or above 100; ``fixed`` with a vertex outside the mesh or twice, with a vector that is NaN or orthogonal
+        to the surface (names it), or without a vertex on a component.
 
     Warns
     -----
@@ -98,17 +105,55 @@ def direction_field(mesh: MeshLike, power: int = 1, *, seed: int = 0, device: De
     if len(mesh.faces) == 0:
         raise InvalidInputError("the mesh has no faces: direction_field needs a surface")
     connection = Connection.intrinsic(mesh)
+    options: dict[str, Any] = {"device": device, "threads": threads}
+    powers, energy = (_smoothest(mesh, connection, power, seed, options) if fixed is None else
+                      _prescribed(mesh, connection, power, *_checked(mesh, connection.planes, fixed), options))
+    vectors = connection.planes.vectors(np.where(powers == 0, 0, np.exp(1j * np.angle(powers) / power)))
+    return DirectionField(vectors, powers, connection.planes.frames, _indices(mesh, powers, power), energy)
+
+
+def _smoothest(mesh, connection, power, seed, options):
+    """(powers, energy) of the smoothest field on each component."""
     L, masses, energy = connection.laplacian(power), connection.masses, 0.0
     powers = np.zeros(len(masses), complex)
     for rows in np.split(np.argsort(mesh.components, kind="stable"), np.cumsum(np.bincount(mesh.components))[:-1]):
         if len(rows) == 1:                                          # a vertex without faces
             continue
         A, M = real_form(L[rows][:, rows]), sp.diags_array(masses[rows].repeat(2))
-        w, X, _ = eigsh(A, min(PAIRS, 2 * len(rows) - 2), M=M, count=False, seed=seed, device=device, threads=threads)
+        w, X, _ = eigsh(A, min(PAIRS, 2 * len(rows) - 2), M=M, count=False, seed=seed, **options)
         u = to_host(X)[:, 0]
         powers[rows], energy = u[::2] + 1j * u[1::2], energy + float(w[0])
-    vectors = connection.planes.vectors(np.exp(1j * np.angle(powers) / power))
-    return DirectionField(vectors, powers, connection.planes.frames, _indices(mesh, powers, power), energy)
+    return powers, energy
+
+
+def _checked(mesh, planes, fixed):
+    """(vertices, unit complex numbers in their frames) of prescribed directions."""
+    if not isinstance(fixed, tuple) or len(fixed) != 2:
+        raise InvalidInputError(f"fixed must be a tuple (vertices (f,), vectors (f, 3)), got {shown(fixed)}")
+    vertices, vectors = as_indices(fixed[0], len(mesh.vertices)), np.asarray(fixed[1], dtype=np.float64)
+    if vectors.shape != (len(vertices), 3):
+        raise InvalidInputError(f"vectors of fixed must be ({len(vertices)}, 3), a row for each vertex, "
+                                f"got shape {vectors.shape}")
+    x, y = np.einsum("sc,skc->ks", np.where(np.isfinite(vectors), vectors, 0), planes.frames[vertices])
+    z = unit(x + 1j * y)
+    bad = (z == 0) | ~np.isfinite(vectors).all(axis=1)
+    if bad.any():
+        k = int(bad.argmax())
+        raise InvalidInputError(f"vector {k} of fixed must be finite and have a part along the surface at vertex {vertices[k]}, "
+                                f"got {vectors[k].tolist()}")
+    has_fixed = np.isin(mesh.components, mesh.components[vertices])[mesh.faces[:, 0]]
+    if not has_fixed.all():
+        raise InvalidInputError("fixed must have a vertex on each component of the mesh; the component of vertex "
+                                f"{mesh.faces[has_fixed.argmin(), 0]} has none")
+    return vertices, z
+
+
+def _prescribed(mesh, connection, power, vertices, z, options):
+    """(powers, energy) of the smoothest field with prescribed directions."""
+    L = connection.laplacian(power)
+    factor = cholesky(real_form(with_units(L)), fixed=np.stack([2 * vertices, 2 * vertices + 1], axis=1).ravel(), **options)
+    powers = factor.solve(np.zeros(2 * len(mesh.vertices)), fixed_values=(z**power).view(np.float64)).view(np.complex128)
+    return powers, float((powers.conj() @ (L @ powers)).real)
 
 
 def _indices(mesh, powers, power):

@@ -42,6 +42,40 @@ def test_components_and_a_plane():
     assert np.allclose(field.vectors[n:-1], field.vectors[n]) and np.allclose(np.linalg.norm(field.vectors[:-1], axis=1), 1)
 
 
+def disc():
+    """A hexagon in a plane, cut into small triangles, and the tangents of its boundary."""
+    sphere = ms.datasets.icosphere(3)
+    faces = sphere.faces[(sphere.vertices[sphere.faces, 2] > 0.1).all(axis=1)]
+    used, faces = np.unique(faces, return_inverse=True)
+    return ms.Mesh(sphere.vertices[used] * [1, 1, 0], faces.reshape(-1, 3))
+
+
+def test_one_prescribed_vector_in_a_plane():
+    """Its normal part and its length have no effect; the field is constant."""
+    field = ms.apps.direction_field(disc(), fixed=([5], [[3, 4, 9]]))
+    assert np.allclose(field.vectors, [0.6, 0.8, 0]) and abs(field.energy) < 1e-9 and not field.index.any()
+
+
+@pytest.mark.parametrize("power", [1, 4])
+def test_a_field_that_follows_the_boundary(power):
+    """One turn in a disc: a singularity of index 1 in all. Prescribed directions stay."""
+    mesh = disc()
+    tangents = mesh.vertices[np.roll(loop := mesh.boundary_loops()[0], -1)] - mesh.vertices[np.roll(loop, 1)]
+    field = ms.apps.direction_field(mesh, power, fixed=(loop, tangents))
+    turned = np.einsum("nc,nkc->kn", field.vectors[loop], field.frames[loop]), np.einsum("nc,nkc->kn", tangents, field.frames[loop])
+    z, w = (a[0] + 1j * a[1] for a in turned)
+    assert np.allclose((z**power), (w / abs(w)) ** power) and field.index.sum() == power
+
+
+@pytest.mark.parametrize(("fixed", "message"), [
+    ([0], "must be a tuple"), (([10**6], [[1, 0, 0]]), "outside 0"), (([0, 0], np.eye(3)[:2]), "more than once"), (([0], [1, 0, 0]), r"\(1, 3\)"),
+    (([0, 1], [[1, 0, 0], [np.nan, 0, 0]]), "vector 1 of fixed must be finite"), (([0], [[0, 0, 0]]), "vector 0 of fixed"),
+    (([], np.zeros((0, 3))), "the component of vertex 0 has none")])
+def test_bad_prescribed_directions(fixed, message):
+    with pytest.raises(ms.InvalidInputError, match=message):
+        ms.apps.direction_field(SPHERE, fixed=fixed)
+
+
 def test_the_same_bits_on_any_number_of_threads():
     one, two = (ms.apps.direction_field(torus(), 4, threads=t) for t in (1, 2))
     assert np.array_equal(one.powers, two.powers)
