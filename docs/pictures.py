@@ -180,6 +180,29 @@ def communities(path):
     _save(figure, path)
 
 
+def curvatures(path):
+    """Gaussian curvature of a surface: red where it is like a sphere, blue where it is like a saddle."""
+    x = ms.datasets.icosphere(5).vertices
+    mesh = ms.Mesh(x * (0.4 + x[:, :1] ** 2) * [2, 1, 1], ms.datasets.icosphere(5).faces)
+    K = ms.operators.curvatures(mesh).gaussian / ms.mass_matrix(mesh).diagonal()
+    limit = np.quantile(np.abs(K), 0.95)
+    ms.apps.render(path, mesh, values=np.clip(K, -limit, limit), colormap="coolwarm", captions=["Gaussian curvature"])
+
+
+def quadratic(path):
+    """A membrane under a load, that is pressed against a plane: minimum of a quadratic function with a bound."""
+    A = ms.datasets.grid2d(120, 80, boundary="dirichlet")
+    free = ms.cholesky(A).solve(np.ones(9600))
+    x, info = ms.Quadratic(A).minimize(np.ones(9600), upper=0.5 * free.max())
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.2))
+    for axes, values, title in zip(panels, (free, x), ("without a bound", "x <= upper, dark: where they touch")):
+        axes.imshow(values.reshape(120, 80).T, cmap="viridis", vmin=0, vmax=free.max())
+        axes.set_title(title, fontsize=10)
+        axes.set_axis_off()
+    panels[1].contourf((info.active.reshape(120, 80).T > 0).astype(float), levels=[0.5, 1.5], colors=["#00000066"])
+    _save(figure, path)
+
+
 def circuits(path):
     """The rectifier of the page over time."""
     with tempfile.TemporaryDirectory() as folder:
@@ -280,8 +303,8 @@ def demo(module, *arguments):
 DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "eigenfunctions", "deformation", "skinning", "denoising",
          "poisson_editing", "landmarks", "gaussian_field", "ir_drop", "spectral_embedding", "effective_resistance")
 PICTURES = {f.__name__: f for f in (
-    patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, circuits, benchmark_orderings,
-    signed_distance, log_map)}
+    patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, curvatures, quadratic, circuits,
+    benchmark_orderings, signed_distance, log_map)}
 WINDOWS = {f.__name__: f for f in (viewer, viewer_structure)}         # need polyscope, and a display or EGL
 PICTURES |= WINDOWS
 PICTURES |= {f"demo_{name}": demo(name) for name in DEMOS}
