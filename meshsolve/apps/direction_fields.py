@@ -106,8 +106,11 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
         raise InvalidInputError("the mesh has no faces: direction_field needs a surface")
     connection = Connection.intrinsic(mesh)
     options: dict[str, Any] = {"device": device, "threads": threads}
-    powers, energy = (_smoothest(mesh, connection, power, seed, options) if fixed is None else
-                      _prescribed(mesh, connection, power, *_checked(mesh, connection.planes, fixed), options))
+    if fixed is None:
+        powers, energy = _smoothest(mesh, connection, power, seed, options)
+    else:
+        vertices, z = _checked(mesh, connection.planes, fixed)
+        powers, energy = _prescribed(connection, power, vertices, z, options)
     vectors = connection.planes.vectors(np.where(powers == 0, 0, np.exp(1j * np.angle(powers) / power)))
     return DirectionField(vectors, powers, connection.planes.frames, _indices(mesh, powers, power), energy)
 
@@ -148,11 +151,11 @@ def _checked(mesh, planes, fixed):
     return vertices, z
 
 
-def _prescribed(mesh, connection, power, vertices, z, options):
+def _prescribed(connection, power, vertices, z, options):
     """(powers, energy) of the smoothest field with prescribed directions."""
     L = connection.laplacian(power)
     factor = cholesky(real_form(with_units(L)), fixed=np.stack([2 * vertices, 2 * vertices + 1], axis=1).ravel(), **options)
-    powers = factor.solve(np.zeros(2 * len(mesh.vertices)), fixed_values=(z**power).view(np.float64)).view(np.complex128)
+    powers = factor.solve(np.zeros(2 * L.shape[0]), fixed_values=(z**power).view(np.float64)).view(np.complex128)
     return powers, float((powers.conj() @ (L @ powers)).real)
 
 
