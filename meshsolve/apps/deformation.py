@@ -129,7 +129,7 @@ class Deformation:
             self._shape, = self._smooth([self._mesh.vertices], held)
         else:
             self._alternate(at, held, iterations, tol)
-        return Mesh(self._shape, self._mesh.faces)
+        return self._mesh.with_vertices(self._shape)
 
     def _smooth(self, bases, held):
         """Each base shape plus the displacement that solves A d = 0 with the handles at their positions."""

@@ -75,7 +75,7 @@ def denoise(mesh: MeshLike, method: Literal["bilateral"] = "bilateral", *, sigma
         normals = _filtered(mesh, sigma, passes)
     with report.phase("positions"):
         x = _follow(x, faces, normals, held, vertex_passes)
-    out = Mesh(x, faces)
+    out = mesh.with_vertices(x)
     report.facts.update(area_before=float(mesh.face_areas.sum()), area_after=float(out.face_areas.sum()), volume_before=mesh.volume,
                         volume_after=out.volume, largest_move=float(np.linalg.norm(x - mesh.vertices, axis=1).max()))
     return out, report

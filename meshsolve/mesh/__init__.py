@@ -17,19 +17,20 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from meshsolve import _core
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import boundary, files, measures
-from meshsolve.options import INT32_MAX, counted, thread_count
-from meshsolve.report import warn
-from meshsolve.sparse.columns import as_array, read_only
+from meshsolve.errors import InvalidInputError
+from meshsolve.mesh import boundary, files, interop, measures
+from meshsolve.mesh.checks import as_faces, as_vertices, check_positions, distinct_corners
+from meshsolve.mesh.data import MeshData, Surface, at_corners, attach
+from meshsolve.options import counted, thread_count
+from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.graphs import is_graph, weights_of
-from meshsolve.sparse.matrix import LARGEST_SIZE, Csr, symmetric_pattern
+from meshsolve.sparse.matrix import Csr, symmetric_pattern
 from meshsolve.types import ArrayLike, Path
 
 MeshLike: TypeAlias = Any           # Mesh, trimesh.Trimesh, meshio.Mesh or a tuple (V, F) of arrays
 Function = TypeVar("Function", bound=Callable[..., Any])
 SCENE = ": pass scene.to_geometry(), which makes one mesh of a scene"
-LARGEST_COORDINATE = 1e70          # largest accepted |coordinate|: its fourth power, a squared area, stays finite
+DATA = ("_vertex_data", "_face_data", "_corner_data")
 
 
 class Mesh:
@@ -42,13 +43,22 @@ class Mesh:
         ``trimesh.Trimesh`` or a :class:`Mesh`, or a ``meshio.Mesh`` (see :meth:`from_meshio`).
     faces : (m, 3) array_like of integers
         Corners of each triangle, 0-based, any integer type. Copied. Non-manifold, inconsistently oriented and zero-area
-        faces are allowed. A face with a repeated corner is dropped with a :class:`MeshsolveWarning`.
+        faces are allowed. A face with a repeated corner is dropped with a :class:`MeshsolveWarning`, and with it its data.
+    vertex_data, face_data, corner_data : mappings from name to array_like of real numbers, optional
+        Arrays (n, ...), (m, ...) and (m, 3, ...), for instance colors, labels and texture coordinates. Copied. They are added to
+        the data of a mesh that is given as ``vertices``.
+
+    Attributes
+    ----------
+    vertex_data, face_data, corner_data : MeshData
+        Named arrays with one row per vertex, face and corner, which may be set and deleted. They go through :func:`load_mesh`,
+        :meth:`save`, :meth:`copy`, :meth:`with_vertices` and functions that return a mesh with the same faces.
 
     Raises
     ------
     InvalidInputError
         Wrong shape or type; no vertices; a coordinate that is NaN, infinite or above 1e70 (names the vertex); an index outside
-        0..n-1 (names the face); neither faces nor a mesh.
+        0..n-1 (names the face); neither faces nor a mesh; data of another length (names the array).
 
     Examples
     --------
@@ -60,36 +70,51 @@ class Mesh:
     [0, 1, 2]
     """
 
-    def __init__(self, vertices: ArrayLike | MeshLike, faces: ArrayLike | None = None) -> None:
-        if faces is None:
-            vertices, faces = _parts_of(vertices)
-        self._vertices = _as_vertices(vertices)
-        self._faces = _as_faces(faces, len(self._vertices))
+    def __init__(self, vertices: ArrayLike | MeshLike, faces: ArrayLike | None = None, *,
+                 vertex_data: Mapping[str, ArrayLike] = {}, face_data: Mapping[str, ArrayLike] = {},
+                 corner_data: Mapping[str, ArrayLike] = {}) -> None:
+        given = _surface_of(vertices) if faces is None else Surface(vertices, faces)        # type: ignore[arg-type]
+        self._vertices = as_vertices(given.vertices)
+        corners = as_faces(given.faces, len(self._vertices))
+        self._vertex_data, self._face_data = MeshData("vertex", self._vertices.shape[:1]), MeshData("face", corners.shape[:1])
+        self._corner_data = MeshData("corner", corners.shape)
+        for own, arrays, more in ((self._vertex_data, given.vertex_data, vertex_data),
+                                  (self._face_data, given.face_data, face_data), (self._corner_data, given.corner_data, corner_data)):
+            attach(own, arrays, given.source)
+            own.update(more)
+        kept = distinct_corners(corners)
+        if kept is not None:
+            corners = corners[kept]
+            self._face_data, self._corner_data = self._face_data.rows(kept), self._corner_data.rows(kept)
+        self._faces = corners
         self._faces.flags.writeable = False
 
     @classmethod
     def from_trimesh(cls, tm: Any) -> Mesh:
         """Make a mesh of the vertices and faces of a ``trimesh.Trimesh``, in the same order.
 
-        For a ``trimesh.Scene`` pass ``scene.to_geometry()``.
+        Vertex and face attributes and colors become :attr:`vertex_data` and :attr:`face_data`; texture coordinates become
+        ``vertex_data["uv"]``. For a ``trimesh.Scene`` pass ``scene.to_geometry()``.
         """
         try:
-            return cls(tm.vertices, tm.faces)
+            return cls(interop.from_trimesh(tm))
         except AttributeError as e:
             raise InvalidInputError(f"not a trimesh.Trimesh: {_without_faces(tm)}") from e
 
     def to_trimesh(self) -> Any:
-        """Return a ``trimesh.Trimesh`` with the same vertices and faces (``process=False``)."""
-        import trimesh
+        """Return a ``trimesh.Trimesh`` with the same vertices and faces (``process=False``).
 
-        return trimesh.Trimesh(self.vertices, self.faces, process=False)
+        Data become vertex and face attributes. ``"color"`` and the texture coordinates ``"uv"`` of vertices become visuals too.
+        Data of corners are left out with a :class:`MeshsolveWarning`.
+        """
+        return interop.to_trimesh(self._surface())
 
     @classmethod
     def from_meshio(cls, mesh: Any) -> Mesh:
         """Make a mesh of the surface cells of a ``meshio.Mesh``: triangles, quadrilaterals and polygons.
 
         Polygons are triangulated as in :func:`load_mesh`. Points keep their number and order; 2-D points get z = 0. Cells that
-        are lines or single vertices are left out.
+        are lines or single vertices are left out. ``point_data`` becomes :attr:`vertex_data`, ``cell_data`` :attr:`face_data`.
 
         Raises
         ------
@@ -97,72 +122,133 @@ class Mesh:
             Not a ``meshio.Mesh``; volume cells or cells of higher order (names the kind).
         """
         try:
-            points, blocks = as_array(mesh.points, "points"), [(cell.type, np.asarray(cell.data)) for cell in mesh.cells]
+            return cls(interop.from_meshio(mesh))
         except AttributeError as e:
             hint = SCENE if is_scene(mesh) else ""
             raise InvalidInputError(f"not a meshio.Mesh: {type(mesh).__name__} has no points and cells{hint}") from e
-        if points.ndim == 2 and points.shape[1] == 2:
-            points = np.pad(points, ((0, 0), (0, 1)))
-        return cls(points, files.surface_of(points, blocks))
 
     def to_meshio(self) -> Any:
-        """Return a ``meshio.Mesh`` with the same points and one block of triangles. Needs meshio."""
-        import meshio
+        """Return a ``meshio.Mesh`` with the same points and one block of triangles. Needs meshio.
 
-        return meshio.Mesh(self.vertices, [("triangle", self.faces)])
+        Data of vertices and faces become ``point_data`` and ``cell_data``. Data of corners are left out with a
+        :class:`MeshsolveWarning`.
+        """
+        return interop.to_meshio(self._surface(), "meshio")
 
     def save(self, path: Path, *, fields: Mapping[str, ArrayLike] | None = None,
              uv: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None) -> None:
-        """Write the mesh in the format of the extension: OBJ, PLY, OFF, STL or GLB, each also with .gz.
+        """Write the mesh in the format of the extension: OBJ, PLY, OFF, STL, GLB, VTU, VTK or MSH, each also with .gz.
 
-        The file is written completely or not at all. OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB
-        single precision.
+        The file is written completely or not at all. STL and GLB have single precision, the others keep every bit of the
+        coordinates. PLY holds all data; VTU, VTK and MSH all data of vertices and faces; OBJ and GLB ``"color"`` and ``"uv"``.
+        meshio writes VTU, VTK and MSH.
 
         Parameters
         ----------
         path : str or path
-        fields : dict of str to (n,) array_like, optional
-            Numbers at the vertices, written to a PLY file as properties of these names. ParaView and MeshLab show them.
+        fields : dict of str to (n, ...) array_like, optional
+            More data of the vertices (PLY, VTU, VTK, MSH), written as if they were in :attr:`vertex_data`. ParaView shows them.
         uv : (n, 2) array_like, or (points (r, 2), faces (m, 3)), optional
-            Texture coordinates, written to an OBJ file as lines ``vt``. At seams a vertex has several points: ``faces`` are the rows
-            of ``points`` at the corners of each face.
+            Texture coordinates (OBJ, PLY, GLB) in place of those of the mesh. At seams a vertex has several points: ``faces`` are
+            the rows of ``points`` at the corners of each face.
 
         Raises
         ------
         InvalidInputError
             Unknown extension; a folder that cannot be written to; a vertex beyond single precision (STL and GLB); a coordinate
-            that was changed in place to NaN, infinity or a value beyond 1e70; ``fields`` for another format than PLY, ``uv`` for
-            another format than OBJ, or an array of another shape.
+            that was changed in place to NaN, infinity or a value beyond 1e70; two properties of a PLY with one name; meshio
+            is not installed (VTU, VTK, MSH); ``fields`` or ``uv`` for a format that cannot hold them, or of another shape.
+
+        Warns
+        -----
+        MeshsolveWarning
+            Data that the format cannot hold, by name.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import meshsolve as ms
+        >>> mesh = ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], vertex_data={"uv": [[0, 0], [1, 0], [0, 1]]})
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "corner.obj"
+        >>> mesh.save(path)
+        >>> path.read_text().split()[12:19], ms.load_mesh(path).vertex_data
+        (['vt', '0', '0', 'vt', '1', '0', 'vt'], {'uv': float64 (3, 2)})
         """
-        files.write_mesh(path, checked_mesh(self).vertices, self.faces, fields, uv)
+        files.require_format(path, bool(fields), uv is not None)
+        texture = uv if isinstance(uv, tuple) and len(uv) == 2 else None
+        files.write_mesh(path, checked_mesh(self)._with(fields or {}, uv)._surface(), texture)
+
+    def _with(self, fields: Mapping[str, ArrayLike], uv: ArrayLike | tuple[ArrayLike, ArrayLike] | None) -> Mesh:
+        """Return a mesh with more data of vertices, and other texture coordinates."""
+        if not fields and uv is None:
+            return self
+        other = self.copy()
+        other.vertex_data.update(fields)
+        if isinstance(uv, tuple) and len(uv) == 2:
+            other.corner_data["uv"] = at_corners(*uv, self.faces.shape)
+        elif uv is not None:
+            other.corner_data.pop("uv", None)
+            other.vertex_data["uv"] = uv
+        return other
+
+    def _surface(self) -> Surface:
+        return Surface(self._vertices, self._faces, self._vertex_data, self._face_data, self._corner_data)
 
     def copy(self) -> Mesh:
-        """Return a mesh with a copy of the positions. The read-only faces and computed connectivity are shared. O(n)."""
+        """Return a mesh with copies of the positions and of the mappings of data.
+
+        Arrays of data, faces and computed connectivity are read-only and shared. O(n).
+        """
         same = copy.copy(self)
         same._vertices = self._vertices.copy()
+        for name in DATA:
+            setattr(same, name, getattr(self, name).copy())
         return same
 
     def with_vertices(self, vertices: ArrayLike) -> Mesh:
-        """Return a mesh with the same faces at other positions, (n, 3). Computed connectivity is shared, not copied."""
+        """Return a mesh with the same faces and data at other positions, (n, 3), without ``"normal"`` data.
+
+        Computed connectivity and arrays of data are shared, not copied.
+        """
         moved = copy.copy(self)
+        for name in DATA:
+            setattr(moved, name, getattr(self, name).copy())
         moved.vertices = vertices
         return moved
+
+    @property
+    def vertex_data(self) -> MeshData:
+        """Mapping from name to read-only array (n, ...), one row per vertex."""
+        return self._vertex_data
+
+    @property
+    def face_data(self) -> MeshData:
+        """Mapping from name to read-only array (m, ...), one row per face."""
+        return self._face_data
+
+    @property
+    def corner_data(self) -> MeshData:
+        """Mapping from name to read-only array (m, 3, ...), one row per corner of each face."""
+        return self._corner_data
 
     @property
     def vertices(self) -> np.ndarray:
         """(n, 3) float64, C order. An assigned array is checked and copied; it must have n rows.
 
-        Positions may be changed in place (``mesh.vertices[:, 2] *= 2``). Functions that use them check them again.
+        An assignment removes ``"normal"`` from all data, because the normals of other positions differ. Positions may be changed
+        in place (``mesh.vertices[:, 2] *= 2``). Functions that use them check them again.
         """
         return self._vertices
 
     @vertices.setter
     def vertices(self, vertices: ArrayLike) -> None:
-        given = _as_vertices(vertices)
+        given = as_vertices(vertices)
         if len(given) != len(self._vertices):
             raise InvalidInputError(f"vertices must have {len(self._vertices)} rows as before, got {len(given)}: make another "
                                     "Mesh(vertices, faces) for another number of vertices")
         self._vertices = given
+        for name in DATA:
+            getattr(self, name).pop("normal", None)
 
     @property
     def faces(self) -> np.ndarray:
@@ -266,10 +352,15 @@ class Mesh:
 
 
 def load_mesh(path: Path) -> Mesh:
-    """Read a triangle mesh from an OBJ, PLY, OFF, STL or glTF file, also compressed with gzip.
+    """Read a triangle mesh from an OBJ, PLY, OFF, STL, glTF, VTU, VTK or MSH file, also compressed with gzip.
 
-    Vertices have the number and order of the file. Texture coordinates and normals of an OBJ or PLY never split a vertex.
-    Unreferenced vertices stay. Several objects in one file become one mesh. Colors, normals, points and lines are ignored.
+    Files of VTU, VTK and MSH (Gmsh) are read by meshio. Vertices have the number and order of the file. Texture coordinates and
+    normals never split a vertex. Unreferenced vertices stay. Several objects in one file become one mesh. Points and lines are
+    ignored.
+
+    All properties of vertices and faces of a PLY, VTU, VTK or MSH become data of the mesh, see :class:`MeshData`. Colors of vertices
+    and texture coordinates of an OBJ or glTF become ``"color"`` and ``"uv"``. ``"uv"`` is vertex data if the corners of each vertex
+    agree, else corner data. Materials, images, normals of OBJ and glTF, and colors of OFF and STL are ignored.
 
     A polygon with k corners becomes k - 2 triangles with the same orientation. A polygon that is star-shaped around its first
     corner becomes a fan. Any other polygon is triangulated by ear clipping in the plane of its Newell normal. Triangle strips of
@@ -293,8 +384,8 @@ def load_mesh(path: Path) -> Mesh:
     Raises
     ------
     InvalidInputError
-        No such file; unknown extension; a damaged or truncated file; a feature of a format that is not supported. The message
-        begins with ``FILE:LINE:`` for OBJ, OFF and text STL, else with ``FILE:``.
+        No such file; unknown extension; a damaged or truncated file; a feature of a format that is not supported; meshio is not
+        installed (VTU, VTK, MSH). The message begins with ``FILE:LINE:`` for OBJ, OFF and text STL, else with ``FILE:``.
 
     Warns
     -----
@@ -316,9 +407,9 @@ def load_mesh(path: Path) -> Mesh:
     >>> ms.load_mesh(path).faces.tolist()
     [[3, 0, 1], [2, 3, 1]]
     """
-    vertices, faces = files.read_mesh(path)
+    surface = files.read_mesh(path)
     try:
-        return Mesh(vertices, faces)
+        return Mesh(surface)
     except InvalidInputError as e:
         raise InvalidInputError(f"{path}: {e}") from e
 
@@ -393,58 +484,21 @@ def as_mesh(mesh, name="mesh"):
 def checked_mesh(mesh, name="mesh"):
     """:func:`as_mesh` with another check of the positions, which may have been changed in place. O(n)."""
     mesh = as_mesh(mesh, name)
-    _check_positions(mesh.vertices)
+    check_positions(mesh.vertices)
     return mesh
 
 
-def _parts_of(mesh):
-    """Vertices and faces of an object that has both, not checked."""
+def _surface_of(mesh):
+    """Vertices, faces and data of an object that has both, not checked."""
+    if isinstance(mesh, Mesh):
+        return mesh._surface()
+    if isinstance(mesh, Surface):
+        return mesh
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
-        return mesh.vertices, mesh.faces
+        return interop.from_trimesh(mesh)
+    if is_pair(mesh):
+        return Surface(*mesh)
     if is_mesh(mesh):
-        if is_pair(mesh):
-            return mesh
-        mesh = Mesh.from_meshio(mesh)
-        return mesh.vertices, mesh.faces
+        return interop.from_meshio(mesh)
     hint = "read files with load_mesh" if isinstance(mesh, (str, os.PathLike)) else _without_faces(mesh)
     raise InvalidInputError(f"Mesh takes vertices and faces, or one mesh: {hint}")
-
-
-def _as_vertices(vertices):
-    given = as_array(vertices, "vertices")
-    if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "fiu":
-        raise InvalidInputError(f"vertices must be (n, 3) real numbers, got shape {given.shape} of {given.dtype}")
-    if len(given) == 0:
-        raise InvalidInputError("a mesh needs at least one vertex")
-    if len(given) > LARGEST_SIZE:
-        raise InvalidInputError(f"the mesh has {counted(len(given), 'vertex')}; at most {LARGEST_SIZE:,} are supported")
-    x = np.array(given, np.float64, order="C")
-    _check_positions(x)
-    return x
-
-
-def _check_positions(x):
-    if not max(x.max(), -x.min()) <= LARGEST_COORDINATE:        # true for NaN as well
-        bad = int(np.argmax(~(np.abs(x) <= LARGEST_COORDINATE).all(axis=1)))
-        raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates must be finite and at most 1e70")
-
-
-def _as_faces(faces, n):
-    given = as_array(faces, "faces")
-    if given.size == 0 and given.ndim <= 2:
-        return np.zeros((0, 3), np.int32)
-    if given.ndim != 2 or given.shape[1] != 3:
-        raise InvalidInputError(f"faces must be (m, 3), three corners per face, got {given.shape}")
-    if given.dtype.kind not in "iu":
-        raise InvalidInputError(f"faces must be integers, got {given.dtype}")
-    if 3 * len(given) > INT32_MAX:
-        raise InvalidInputError(f"the mesh has {counted(len(given), 'face')}; at most {INT32_MAX // 3:,} are supported")
-    if given.min() < 0 or given.max() >= n:
-        row, corner = np.argwhere((given < 0) | (given >= n))[0]
-        raise InvalidInputError(f"face {row} refers to vertex {given[row, corner]}; the mesh has vertices 0..{n - 1}")
-    t = np.array(given, np.int32, order="C")
-    good = (t[:, 0] != t[:, 1]) & (t[:, 1] != t[:, 2]) & (t[:, 2] != t[:, 0])
-    if not good.all():
-        t = np.ascontiguousarray(t[good])
-        warn(f"dropped {counted(int(np.count_nonzero(~good)), 'face')} with a repeated corner", MeshsolveWarning)
-    return t

@@ -1,6 +1,8 @@
 // Bindings of the mesh functions. The Python wrappers check shapes and ranges; arrays are flat views of (n, 3), (m, 3), (e, 2).
 #include <nanobind/stl/string_view.h>
 
+#include <span>
+
 #include "edges.hpp"
 #include "native/bind.hpp"
 #include "obj.hpp"
@@ -12,11 +14,12 @@
 namespace ms {
 namespace {
 
-// Returns (vertices, corners, counts, small_faces, line, error, warning).
+// Returns (vertices, corners, counts, colors, uvs, uv_corners, small_faces, line, error, warning).
 auto read_polygons(nb::bytes text, mesh::PolygonFile (*read)(std::string_view)) {
   const std::string_view bytes(text.c_str(), text.size());
   auto file = released([&] { return read(bytes); });
   return std::make_tuple(to_numpy(std::move(file.vertices)), to_numpy(std::move(file.corners)), to_numpy(std::move(file.counts)),
+                         to_numpy(std::move(file.colors)), to_numpy(std::move(file.uvs)), to_numpy(std::move(file.uv_corners)),
                          file.small_faces, file.line, file.error, file.warning);
 }
 
@@ -25,9 +28,10 @@ auto triangulate(In<double> vertices, In<int32_t> corners, In<int32_t> counts) {
   return std::make_tuple(to_numpy(std::move(out.faces)), out.crossing);
 }
 
-nb::bytes write_obj(In<double> vertices, In<int32_t> faces) {
-  const int64_t n = extent(vertices) / 3, m = extent(faces) / 3;
-  const std::string text = released([&] { return mesh::write_obj(vertices.data(), n, faces.data(), m); });
+nb::bytes write_obj(In<double> vertices, In<int32_t> faces, In<double> colors, In<double> uvs, In<int32_t> uv_corners) {
+  const auto rows = [](const auto& a) { return std::span(a.data(), static_cast<size_t>(extent(a))); };
+  const std::string text = released(
+      [&] { return mesh::write_obj(rows(vertices), rows(faces), rows(colors), rows(uvs), rows(uv_corners)); });
   return nb::bytes(text.data(), text.size());
 }
 
@@ -68,7 +72,7 @@ void bind_mesh(nb::module_& m) {
   m.def("read_off", [](nb::bytes text) { return read_polygons(text, mesh::read_off); }, "text"_a);
   m.def("read_stl_text", [](nb::bytes text) { return read_polygons(text, mesh::read_stl_text); }, "text"_a);
   m.def("triangulate", triangulate, "vertices"_a, "corners"_a, "counts"_a);
-  m.def("write_obj", write_obj, "vertices"_a, "faces"_a);
+  m.def("write_obj", write_obj, "vertices"_a, "faces"_a, "colors"_a, "uvs"_a, "uv_corners"_a);
   m.def("read_numbers", read_numbers, "text"_a, "at"_a);
   m.def("read_rows", read_rows, "bytes"_a, "at"_a, "rows"_a, "counts"_a, "items"_a, "wanted"_a, "swap"_a);
   m.def("mesh_edges", edges_of, "n"_a, "faces"_a, "threads"_a);

@@ -1,7 +1,8 @@
 """Read the surface of a glTF 2.0 scene, .gltf or .glb: positions and triangles in world coordinates.
 
 Supported: all triangle primitives, sparse and quantized accessors, node transforms, default weights of morph targets, skins in the
-pose of the file, EXT_mesh_gpu_instancing. Vertices that are repeated at texture seams and sharp edges are merged within a node.
+pose of the file, EXT_mesh_gpu_instancing. Vertices that are repeated at texture seams and sharp edges are merged within a node, so
+COLOR_0 and TEXCOORD_0 become data of corners.
 Source: Khronos Group 2021, "glTF 2.0 Specification", sections 3.5 (scenes), 3.7 (geometry, skins, instantiation).
 """
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.memory import ensure_memory
+from meshsolve.mesh import gltf_attributes
+from meshsolve.mesh.data import Surface
 from meshsolve.mesh.gltf_document import LARGEST, Document, floats, member, whole
 from meshsolve.mesh.polygons import distinct_rows, strips
 from meshsolve.options import counted
@@ -21,7 +24,7 @@ from meshsolve.sparse.matrix import LARGEST_SIZE
 
 TRIANGLES, STRIP, FAN = 4, 5, 6
 MODES = 7                       # number of primitive modes; modes below TRIANGLES are points and lines
-PER_ROW = 100                   # peak memory per vertex or face, bytes, measured while reading and merging
+PER_ROW = 200                   # peak memory per vertex or face, bytes, measured while reading and merging
 INSTANCING = "EXT_mesh_gpu_instancing"
 
 
@@ -32,10 +35,11 @@ class Part(NamedTuple):
     faces: np.ndarray           # (m, 3) int64
     joints: np.ndarray          # (n, k) int64, k = 0 without a skin
     weights: np.ndarray         # (n, k) float64
+    sources: np.ndarray         # (m, 3) int64: row of each corner in the attributes of the scene
 
 
 def read_gltf(content, folder, name=""):
-    """Read vertices (n, 3) float64 and faces (m, 3) int64 of the default scene, else of the first scene.
+    """Read the :class:`~meshsolve.mesh.data.Surface` of the default scene, else of the first scene.
 
     Parameters
     ----------
@@ -54,24 +58,27 @@ def read_gltf(content, folder, name=""):
     Warns
     -----
     MeshsolveWarning
-        Primitives of points or lines were left out (with their number).
+        Primitives of points or lines were left out (with their number), or damaged colors or texture coordinates.
     """
-    scene = _Scene(Document(content, folder))
+    scene = _Scene(Document(content, folder), name)
     for node in scene.order:
         scene.add(node)
     if scene.lines and not any(map(len, scene.faces)):
         raise InvalidInputError("the file has points or lines but no triangles")
     if scene.lines:
         warn(f"{name}left out {counted(scene.lines, 'primitive')} of points or lines", MeshsolveWarning)
-    return np.concatenate([np.zeros((0, 3)), *scene.vertices]), np.concatenate([np.zeros((0, 3), np.int64), *scene.faces])
+    faces, sources = (np.concatenate([np.zeros((0, 3), np.int64), *parts]) for parts in (scene.faces, scene.sources))
+    data = {name: x[sources] for name, x in gltf_attributes.joined(scene.attributes).items()}
+    return Surface(np.concatenate([np.zeros((0, 3)), *scene.vertices]), faces, corner_data=data)
 
 
 class _Scene:
     """The nodes of a scene, and the geometry assembled from them."""
 
-    def __init__(self, document):
-        self.document, self.world, self.parts = document, {}, {}
-        self.vertices, self.faces, self.lines = [], [], 0
+    def __init__(self, document, name):
+        self.document, self.name, self.world, self.parts = document, name, {}, {}
+        self.vertices, self.faces, self.sources, self.lines = [], [], [], 0
+        self.attributes, self.offsets, self.rows = [], {}, 0    # distinct attributes, first row by key, total number of rows
         self.total = 0                          # number of vertices so far
         self.nodes = document.list_of("nodes")
         self.order = self.walk(self.roots())
@@ -125,9 +132,10 @@ class _Scene:
             transforms = self.world[node] @ (np.eye(4)[None] if instances is None else _instances(self.document, instances, where))
         self.ensure(len(transforms) * (len(part.vertices) + len(part.faces)))
         mirrored = np.linalg.det(transforms[:, :3, :3]) < 0
-        faces = np.where(mirrored[:, None, None], _reversed(part.faces), part.faces)
+        faces, sources = (np.where(mirrored[:, None, None], _reversed(x), x) for x in (part.faces, part.sources))
         begin = self.total + len(part.vertices) * np.arange(len(transforms))
         self.faces.append((faces + begin[:, None, None]).reshape(-1, 3))
+        self.sources.append(sources.reshape(-1, 3))
         moved = part.vertices @ transforms[:, :3, :3].transpose(0, 2, 1) + transforms[:, None, :3, 3]
         self.vertices.append(moved.reshape(-1, 3))
         self.total += len(transforms) * len(part.vertices)
@@ -152,7 +160,7 @@ class _Scene:
 
     def assembled(self, mesh, where, weights):
         """Join the primitives of a mesh to one :class:`Part` and merge vertices of equal position and skinning."""
-        rows, faces, begin, width, corners = {}, [], {}, 0, 0
+        rows, faces, sources, begin, width, corners = {}, [], [], {}, 0, 0
         for k, primitive in enumerate(member(mesh, "primitives", list, where, [])):
             what = f"{where}, primitive {k}"
             if not isinstance(primitive, dict):
@@ -167,10 +175,22 @@ class _Scene:
             if key not in rows:                         # primitives may share vertices
                 rows[key] = _Rows(self.document, primitive, what, weights)
                 begin[key], width = width, width + rows[key].count
-            faces.append(_triangles(self.document, primitive, mode, rows[key].count, what) + begin[key])
+            triangles = _triangles(self.document, primitive, mode, rows[key].count, what)
+            faces.append(triangles + begin[key])
+            sources.append(triangles + self.offset(primitive, rows[key].count, what))
             corners += len(faces[-1])
             self.ensure(width + corners)
-        return _merged(list(rows.values()), np.concatenate([np.zeros((0, 3), np.int64), *faces]))
+        faces, sources = (np.concatenate([np.zeros((0, 3), np.int64), *parts]) for parts in (faces, sources))
+        return _merged(list(rows.values()), faces, sources)
+
+    def offset(self, primitive, count, what):
+        """Return the first row of the attributes of a primitive. Primitives with the same accessors share them."""
+        key = gltf_attributes.key_of(primitive, count)
+        if key not in self.offsets:
+            self.offsets[key] = self.rows
+            self.attributes.append(gltf_attributes.read(self.document, primitive, count, what, self.name))
+            self.rows += count
+        return self.offsets[key]
 
     def posed(self, part, number, where):
         """Transform a skinned part by its joints into world coordinates."""
@@ -196,8 +216,9 @@ class _Scene:
             moved += weights[:, k, None] * (np.einsum("nij,nj->ni", of[:, :3, :3], part.vertices) + of[:, :3, 3])
         strongest = np.take_along_axis(part.joints, weights.argmax(axis=1)[:, None], axis=1)[:, 0]
         mirrored = (np.linalg.det(pose[:, :3, :3]) < 0)[strongest]
-        faces = np.where(mirrored[part.faces[:, :1]], _reversed(part.faces), part.faces)
-        return Part(moved, faces, part.joints, part.weights)
+        turned = mirrored[part.faces[:, :1]]
+        faces, sources = (np.where(turned, _reversed(x), x) for x in (part.faces, part.sources))
+        return part._replace(vertices=moved, faces=faces, sources=sources)
 
 
 class _Rows:
@@ -235,17 +256,17 @@ class _Rows:
         return values
 
 
-def _merged(rows, faces):
+def _merged(rows, faces, sources):
     """Merge vertices of equal position, morph target displacements, joints and weights, numbered by first appearance."""
     if not rows:
-        return Part(np.zeros((0, 3)), faces, np.zeros((0, 0), np.int64), np.zeros((0, 0)))
+        return Part(np.zeros((0, 3)), faces, np.zeros((0, 0), np.int64), np.zeros((0, 0)), sources)
     sets, targets = max(r.joints.shape[1] for r in rows), max(len(r.targets) for r in rows)
     joints, weights = (np.concatenate([_padded(getattr(r, key), sets) for r in rows]) for key in ("joints", "weights"))
     displaced = np.concatenate([_padded(np.concatenate([np.zeros((r.count, 0)), *r.targets], axis=1), 3 * targets) for r in rows])
     base, moved = (np.concatenate([getattr(r, key) for r in rows]) for key in ("base", "moved"))
     joints = np.where(weights > 0, joints, 0)               # joints of weight 0 have no effect
     first, inverse = distinct_rows(np.concatenate([base, displaced, joints, weights], axis=1))
-    return Part((moved + 0.0)[first], inverse[faces], joints[first].astype(np.int64), weights[first])
+    return Part((moved + 0.0)[first], inverse[faces], joints[first].astype(np.int64), weights[first], sources)
 
 
 def _padded(values, width):

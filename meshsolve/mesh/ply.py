@@ -1,6 +1,6 @@
-"""Read text and binary PLY files, and write binary ones: positions and polygons in the order of the file.
+"""Read text and binary PLY files, and write binary ones: positions and polygons in the order of the file, and all their data.
 
-Other properties (colors, normals, texture coordinates of corners) are ignored, so they never split a vertex.
+Rows with lists have variable length, so the rows of faces are read again for each list of data that they have.
 Source: Turk 1994, "The PLY polygon file format".
 """
 
@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.errors import InvalidInputError
-from meshsolve.mesh.polygons import strips, without_small
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.mesh import ply_data
+from meshsolve.mesh.polygons import Polygons, strips, without_small
+from meshsolve.report import warn
 
 # type letters of Python's struct module
 LETTERS = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "float": "f", "double": "d",
@@ -36,13 +38,18 @@ class Element(NamedTuple):
     items: list[str]            # per property: type letter of its numbers
 
 
-def read_ply(content):
-    """Read :class:`~meshsolve.mesh.polygons.Polygons`; triangle strips become triangles. O(bytes).
+def read_ply(content, name=""):
+    """Read :class:`~meshsolve.mesh.polygons.Polygons`; triangle strips become triangles. Warnings begin with ``name``. O(bytes).
 
     Raises
     ------
     InvalidInputError
         Not a PLY file; more or fewer rows than announced; a word that is not a number; a number that is not a vertex index.
+
+    Warns
+    -----
+    MeshsolveWarning
+        Properties were left out: lists of vertices, lists of faces whose lengths do not fit the corners, data of triangle strips.
     """
     content = content.removeprefix(codecs.BOM_UTF8)
     head = HEADER.match(content)
@@ -50,27 +57,32 @@ def read_ply(content):
         raise InvalidInputError("not a PLY file: there is no header from 'ply' to 'end_header'")
     order, text, elements = _header(head[2])
     body, at = (_numbers(content, head.end()), 0) if text else (np.frombuffer(content, np.uint8), head.end())
-    vertices, corners, counts = np.zeros((0, 3)), [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+    swap = order != sys.byteorder
+    polygons = Polygons(np.zeros((0, 3)), np.zeros(0, np.int64), np.zeros(0, np.int32))
     for element in elements:
-        wanted = _wanted(element)
-        values, given, at = _rows(body, at, element, wanted, text, order != sys.byteorder)
+        begin, wanted = at, _wanted(element)
+        values, given, at = _rows(body, begin, element, wanted, text, swap)
         if element.name == "vertex":
-            vertices = values.reshape(-1, 3)[:, np.argsort(np.argsort([element.properties.index(axis) for axis in "xyz"]))]
+            axes = np.argsort(np.argsort([element.properties.index(axis) for axis in "xyz"]))
+            polygons = polygons._replace(vertices=values.reshape(-1, 3)[:, axes])
         elif wanted:
-            corners.append(_indices(values))
+            corners = _indices(values)
             if element.name == "tristrips":
-                corners[-1] = strips(given, corners[-1]).reshape(-1)
-                given = np.full(len(corners[-1]) // 3, 3, np.int32)
-            counts.append(given)
+                corners = strips(given, corners).reshape(-1)
+                given = np.full(len(corners) // 3, 3, np.int32)
+            polygons = polygons._replace(corners=np.concatenate([polygons.corners, corners]),
+                                         counts=np.concatenate([polygons.counts, given]))
+        if element.name == "vertex" or wanted:
+            polygons = _with_data(polygons, _Rows(body, begin, element, text, swap), name)
     if at != len(body) and (text or content[at:].strip(PADDING)):
         surplus = (len(body) - at) // (8 if text else 1)
         raise InvalidInputError(f"the file has {surplus} more {'numbers' if text else 'bytes'} than its header announces")
-    return without_small(vertices, np.concatenate(corners), np.concatenate(counts))
+    return without_small(polygons)
 
 
 def _header(lines):
     order, text, elements = None, False, []
-    for line in re.split(r"[\r\n]+", lines.decode("latin-1").strip()):
+    for line in re.split(r"[\r\n]+", lines.decode("utf-8", "replace").strip()):
         match line.split():
             case ["format", name, _] if name in FORMATS:
                 order, text = FORMATS[name], name == "ascii"
@@ -151,15 +163,96 @@ def _indices(values):
     return values.astype(np.int64)
 
 
-def write_ply(vertices, faces, fields=None):
-    """Return the bytes of a binary little-endian file with double coordinates, and ``fields``, name to (n,) float64, as properties."""
-    fields = fields or {}
-    for name in fields:
-        if not re.fullmatch(r"[!-~]+", name) or name in ("x", "y", "z"):
-            raise InvalidInputError(f"the name of a property must be one ASCII word other than x, y and z, got {name!r}")
-    header = ("ply\nformat binary_little_endian 1.0\n"
-              f"element vertex {len(vertices)}\n" + "".join(f"property double {name}\n" for name in ("x", "y", "z", *fields))
-              + f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n")
-    rows = np.empty(len(faces), [("count", "u1"), ("corners", "<i4", 3)])
-    rows["count"], rows["corners"] = 3, faces
-    return header.encode() + np.column_stack([vertices, *fields.values()]).astype("<f8").tobytes() + rows.tobytes()
+class _Rows(NamedTuple):
+    """An element whose rows are complete, for further passes over its properties."""
+
+    body: np.ndarray
+    begin: int
+    element: Element
+    text: bool
+    swap: bool
+
+    def columns(self, names):
+        """Return the numbers of properties without lists, by name, each (rows,) in the type of the header."""
+        element, order = self.element, "=" if not self.swap or self.text else ">" if sys.byteorder == "little" else "<"
+        if self.text or element.counts.count(" ") < len(element.counts):
+            values = _rows(*self[:3], set(names), self.text, self.swap)[0].reshape(-1, len(names)).T
+            return {name: _typed(x, element.items[element.properties.index(name)]) for name, x in zip(names, values)}
+        record = np.dtype([(f"{k}", order + item) for k, item in enumerate(element.items)])
+        rows = np.frombuffer(self.body, record, element.rows, self.begin)
+        return {name: _native(rows[f"{element.properties.index(name)}"]) for name in names}
+
+    def list_of(self, name):
+        """Return the numbers of a list row after row, in the type of the header, and the length of each row."""
+        values, lengths, _ = _rows(*self[:3], {name}, self.text, self.swap)
+        return _typed(values, self.element.items[self.element.properties.index(name)]), lengths
+
+
+def _with_data(polygons, rows, name):
+    """Add the properties of an element other than positions and corners to the data of polygons."""
+    element, wanted = rows.element, _wanted(rows.element)
+    others = [p for p in dict.fromkeys(element.properties) if p not in wanted and element.properties.count(p) == 1]
+    lists = [p for p in others if element.counts[element.properties.index(p)] != " "]
+    scalars = [p for p in others if p not in lists]
+    refused = lists if element.name == "vertex" else []
+    several = len(polygons.counts) != element.rows
+    if element.name == "tristrips" or element.name == "face" and several:
+        refused, lists, scalars = others, [], []
+    if scalars:
+        key = "vertex_data" if element.name == "vertex" else "face_data"
+        polygons = polygons._replace(**{key: ply_data.arrays_of(rows.columns(scalars))})
+    corner_data = {}
+    for p in lists if element.name == "face" else ():
+        values, lengths = rows.list_of(p)
+        found = ply_data.corners_of(values, lengths, polygons.counts)
+        if found is not None:
+            corner_data["uv" if p == ply_data.TEXCOORD else p] = found
+        elif len(values):
+            refused.append(p)
+    if refused:
+        warn(f"{name}left out {', '.join(map(repr, refused))} of {element.name}: "
+             "only numbers of vertices and faces, and lists with equally many numbers for each corner are read", MeshsolveWarning)
+    return polygons._replace(corner_data=corner_data) if corner_data else polygons
+
+
+def _typed(values, letter):
+    """Convert float64 to the type of the header; numbers of a text that are not of this integer type stay float64."""
+    dtype = np.dtype(letter)
+    with np.errstate(invalid="ignore", over="ignore"):
+        out = values.astype(dtype)
+    return out if dtype.kind == "f" or (out == values).all() else values
+
+
+def _native(values):
+    return values.astype(values.dtype.newbyteorder("="))
+
+
+def write_ply(mesh):
+    """Return the bytes of a binary little-endian file of a :class:`~meshsolve.mesh.data.Surface`, with double coordinates.
+
+    Raises
+    ------
+    InvalidInputError
+        Data have the name of another property.
+    """
+    vertex, face = ply_data.properties_of(mesh.vertex_data), ply_data.properties_of(mesh.face_data)
+    lists = [("vertex_indices", mesh.faces.astype("<i4", copy=False)), *ply_data.lists_of(mesh.corner_data)]
+    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(mesh.vertices)}"]
+    vertex = [(list("xyz"), mesh.vertices.astype("<f8", copy=False)), *vertex]
+    ply_data.require_distinct([name for names, _ in vertex for name in names], "vertex")
+    ply_data.require_distinct([name for name, _ in lists] + [name for names, _ in face for name in names], "face")
+    lines += [f"property {ply_data.type_name(x)} {name}" for names, x in vertex for name in names]
+    lines.append(f"element face {len(mesh.faces)}")
+    lines += [f"property list {'uchar' if x.shape[1] < 256 else 'uint'} {ply_data.type_name(x)} {name}" for name, x in lists]
+    lines += [f"property {ply_data.type_name(x)} {name}" for names, x in face for name in names]
+    counted = [part for _, x in lists for part in (np.full(len(x), x.shape[1], "u1" if x.shape[1] < 256 else "<u4"), x)]
+    body = _packed([x for _, x in vertex]) + _packed([*counted, *(x for _, x in face)])
+    return "\n".join([*lines, "end_header\n"]).encode() + body
+
+
+def _packed(arrays):
+    """Return the bytes of the rows of arrays with equally many rows, side by side."""
+    rows = np.empty(len(arrays[0]), [(f"{k}", x.dtype, x.shape[1:]) for k, x in enumerate(arrays)])
+    for k, x in enumerate(arrays):
+        rows[f"{k}"] = x
+    return rows.tobytes()

@@ -14,6 +14,9 @@ struct PolygonFile {
   std::vector<double> vertices;     // (3 n)
   std::vector<int32_t> corners;     // vertex indices polygon after polygon, 0-based
   std::vector<int32_t> counts;      // (m) number of corners of each polygon, at least 3
+  std::vector<double> colors;       // (3 n) colors of vertices, NaN for a vertex without; empty if no vertex has one
+  std::vector<double> uvs;          // (2 k) texture coordinates
+  std::vector<int32_t> uv_corners;  // index into uvs for each entry of corners, -1 for none; empty if no corner has one
   int64_t small_faces = 0;          // number of faces left out because they have fewer than three corners
   int64_t line = 0;                 // 1-based line of the error or warning, 0 without either
   std::string error;                // message of the first error; the arrays are then incomplete

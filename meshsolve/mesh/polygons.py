@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.mesh.data import Surface
 from meshsolve.options import INT32_MAX, counted
 from meshsolve.report import warn
 
@@ -19,18 +21,40 @@ class Polygons(NamedTuple):
     corners: np.ndarray         # vertex indices polygon after polygon; they may lie outside 0..n-1
     counts: np.ndarray          # (m,) number of corners of each polygon, at least 3
     small: int = 0              # number of faces left out because they have fewer than three corners
+    vertex_data: Mapping = {}   # arrays with a row per vertex
+    face_data: Mapping = {}     # arrays with a row per polygon
+    corner_data: Mapping = {}   # arrays with a row per entry of ``corners``
 
 
-def without_small(vertices, corners, counts):
-    """Make :class:`Polygons`; faces with fewer than three corners are left out and counted."""
-    good = counts >= 3
+def without_small(polygons):
+    """Leave out the faces with fewer than three corners and their data, and count them."""
+    good = polygons.counts >= 3
     if good.all():
-        return Polygons(vertices, corners, counts)
-    return Polygons(vertices, corners[np.repeat(good, counts)], counts[good], int(np.count_nonzero(~good)))
+        return polygons
+    kept = np.repeat(good, polygons.counts)
+    return polygons._replace(corners=polygons.corners[kept], counts=polygons.counts[good], small=int(np.count_nonzero(~good)),
+                             face_data={name: x[good] for name, x in polygons.face_data.items()},
+                             corner_data={name: x[kept] for name, x in polygons.corner_data.items()})
 
 
-def triangulated(polygons, name=""):
+def surface(polygons, name=""):
+    """Return the :class:`~meshsolve.mesh.data.Surface` of the triangles of polygons, see :func:`triangulated`.
+
+    The triangles of a polygon repeat its face data, and the data of its corners.
+    """
+    if not polygons.face_data and not polygons.corner_data:
+        return Surface(polygons.vertices, triangulated(polygons, name), polygons.vertex_data)
+    at = triangulated(polygons, name, positions=True)
+    parent = np.repeat(np.arange(len(polygons.counts)), polygons.counts - 2)
+    face_data = {name: x[parent] for name, x in polygons.face_data.items()}
+    corner_data = {name: x[at] for name, x in polygons.corner_data.items()}
+    return Surface(polygons.vertices, polygons.corners[at], polygons.vertex_data, face_data, corner_data)
+
+
+def triangulated(polygons, name="", positions=False):
     """Return triangles (m, 3), polygon after polygon, each with the orientation of its polygon.
+
+    With ``positions`` they refer to entries of ``polygons.corners``, else to vertices.
 
     A polygon that is star-shaped around its first corner becomes a fan. Any other polygon is triangulated by ear clipping in
     the plane of its Newell normal. Messages begin with ``name``.
@@ -48,7 +72,7 @@ def triangulated(polygons, name=""):
     if polygons.small:
         warn(f"{name}dropped {counted(polygons.small, 'face')} with fewer than three corners", MeshsolveWarning)
     if (polygons.counts == 3).all():
-        return polygons.corners.reshape(-1, 3)
+        return (np.arange(len(polygons.corners)) if positions else polygons.corners).reshape(-1, 3)
     n = len(polygons.vertices)
     outside = (polygons.corners < 0) | (polygons.corners >= n)
     if outside.any():
@@ -57,9 +81,11 @@ def triangulated(polygons, name=""):
         raise InvalidInputError(f"{name}face {face} refers to vertex {polygons.corners[at]}; the mesh has vertices 0..{n - 1}")
     if len(polygons.corners) > INT32_MAX:
         raise InvalidInputError(f"{name}the polygons have {len(polygons.corners):,} corners; at most {INT32_MAX:,} are supported")
-    vertices = np.ascontiguousarray(polygons.vertices, np.float64).reshape(-1)
-    corners, counts = (np.ascontiguousarray(a, np.int32) for a in (polygons.corners, polygons.counts))
-    faces, crossing = _core.triangulate(vertices, corners, counts)
+    points, corners = polygons.vertices, polygons.corners
+    if positions:
+        points, corners = points[corners], np.arange(len(corners))
+    corners, counts = (np.ascontiguousarray(a, np.int32) for a in (corners, polygons.counts))
+    faces, crossing = _core.triangulate(np.ascontiguousarray(points, np.float64).reshape(-1), corners, counts)
     if crossing:
         what = "polygon intersects itself: its" if crossing == 1 else "polygons intersect themselves: their"
         warn(f"{name}{crossing} {what} triangles overlap or lie outside", MeshsolveWarning)

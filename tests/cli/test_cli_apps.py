@@ -73,3 +73,15 @@ def test_a_circuit_is_printed_where_no_file_is_named(run, folder, output):
     assert sorted(folder.iterdir()) == before
     code, text, err = run("circuit", folder / "deck.sp", *output, "--plot", folder / "p.png", "--report", folder / "r.json")
     assert code == 0 and text.startswith("name,value\n") and (folder / "p.png").exists() and json.loads((folder / "r.json").read_text())["nodes"] == 2
+
+
+@pytest.mark.filterwarnings("default::meshsolve.errors.MeshsolveWarning")
+def test_smoothing_keeps_the_data_of_a_mesh(run, folder):
+    ball = ms.load_mesh(folder / "ball.obj")
+    ball.vertex_data["color"] = np.full((len(ball.vertices), 3), 7, np.uint8)
+    ball.save(folder / "painted.ply")
+    for command in (("smooth",), ("mcf", "--steps", 1)):
+        assert run(*command, folder / "painted.ply", "-o", folder / "out.vtu", "--quiet")[0] == 0
+        assert (ms.load_mesh(folder / "out.vtu").vertex_data["color"] == 7).all()
+    code, _, err = run("smooth", folder / "painted.ply", "-o", folder / "out.stl")
+    assert code == 0 and "STL cannot hold vertex data 'color'" in err
