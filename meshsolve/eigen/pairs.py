@@ -29,6 +29,7 @@ SMALL = 300             # rows up to which a dense method takes no longer
 SHARE = 3               # from n / SHARE pairs on, too
 BLOCKS = 300            # blocks that the iteration may take, and for each eight pairs another BLOCKS_A_BLOCK
 BLOCKS_A_BLOCK = 20
+ZERO = 1e-10            # largest eigenvalue of a constant, relative to the order of magnitude of all
 METHODS = ("auto", "lanczos", "lobpcg", "dense")
 
 @dataclass
@@ -173,6 +174,8 @@ def _checked_interval(interval):
 def _run(search, method, k, bounds, sigma, counted):
     """(method, values, vectors, count, whether all converged) by the method that fits."""
     n, sigma = search.pencil.n, sigma if is_auto(sigma) else as_number(sigma, "sigma", least=-np.inf)
+    if not search.pencil.A.data.any():
+        return "dense", *_of_zero(search.pencil, k, bounds)
     if method == "dense" or method == "auto" and n <= SMALL or method != "lobpcg" and (k > n // SHARE or n < 5 * 8):
         return "dense", *_dense(search, k, bounds)
     if method == "lobpcg":
@@ -183,6 +186,16 @@ def _run(search, method, k, bounds, sigma, counted):
         if method == "lanczos" or bounds:
             raise
         return "lobpcg", *_lobpcg(search, k)
+
+
+def _of_zero(pencil, k, bounds):
+    """The pairs of A = 0: unit vectors at rows with mass, made orthonormal later."""
+    rows = np.arange(pencil.n) if pencil.masses is None else np.flatnonzero(pencil.masses)
+    rows = rows[:k] if bounds is None else rows if bounds[0] <= 0 < bounds[1] else rows[:0]
+    ensure_memory(8 * pencil.n * len(rows), counted(len(rows), "eigenvector"))
+    X = np.zeros((pencil.n, len(rows)))
+    X[rows, np.arange(len(rows))] = 1
+    return np.zeros(len(rows)), pencil.place.bring(X), len(rows), True
 
 
 def _dense(search, k, bounds):
@@ -226,7 +239,8 @@ def _delivered(search, method, w, X, number, done):
     """The pairs without constants, in the caller's rows, normalized and measured."""
     pencil, report = search.pencil, search.report
     xp = pencil.place.xp
-    w, X = w[pencil.constants:], X[:, pencil.constants:]
+    constants = min(pencil.constants, np.count_nonzero(abs(w) <= ZERO * pencil.scale()))         # an interval may be without 0
+    w, X, number = w[constants:], X[:, constants:], number if number is None else number - constants
     X = _normalized(pencil, X)
     residuals = _residuals(pencil, w, X)
     converged = bool(done and (residuals <= search.tol).all())
@@ -261,5 +275,6 @@ def _residuals(pencil, w, X):
     left = A(X) - M(X) * values
     norms = [float(abs(matrix).sum(axis=0).max()) for matrix in (pencil.A, pencil.M)]
     lengths = place.xp.sqrt((X * X).sum(axis=0))
-    found = place.xp.sqrt((left * left).sum(axis=0)) / ((norms[0] + abs(values) * norms[1]) * lengths)
-    return device.to_host(found)
+    sizes = place.xp.sqrt((left * left).sum(axis=0))
+    scale = (norms[0] + abs(values) * norms[1]) * lengths
+    return device.to_host(sizes / place.xp.where(scale > 0, scale, 1))              # A = 0: both are 0

@@ -238,6 +238,25 @@ def test_blocks_stay_orthonormal_when_columns_depend():
     assert abs(Q.T @ Q - np.eye(48)).max() < 1e-13
 
 
+def test_pinned_constants_are_left_out_of_pairs_counts_and_intervals():
+    L = sp.csr_array(sp.block_diag([ms.datasets.grid2d(20, 19)] * 2))
+    every = np.linalg.eigvalsh(L.toarray())
+    w, X, info = ms.eigsh(L, 6, pin=True)
+    assert np.allclose(w, every[2:8], atol=1e-9) and info.count in (4, 6, 8) and info.converged
+    for lo, hi in ((0.05, 0.3), (-1, 0.3)):
+        inside = every[2:][(every[2:] >= lo) & (every[2:] < hi)]
+        w, X, info = ms.eigsh(L, interval=(lo, hi), pin=True)
+        assert np.allclose(w, inside, atol=1e-9) and info.count == len(inside)
+
+
+@pytest.mark.parametrize("n", [5, 400])
+def test_a_matrix_of_zeros(n):
+    A, M = sp.csr_array((n, n)), sp.csr_array(sp.diags_array(np.append(0, np.arange(1.0, n))))
+    w, X, info = ms.eigsh(A, 3, M=M)
+    assert info.converged and (w == 0).all() and (info.residuals == 0).all() and np.allclose(X.T @ (M @ X), np.eye(3))
+    assert len(ms.eigsh(A, interval=(-1, 1)).values) == n and len(ms.eigsh(A, interval=(1, 2)).values) == 0
+
+
 def test_on_the_gpu(gpu):
     L, M = ms.cotan_laplacian(SPHERE), ms.mass_matrix(SPHERE)
     w, X, info = ms.eigsh(L, 4, M=M, device="cuda")
