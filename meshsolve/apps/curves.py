@@ -1,7 +1,7 @@
 """Curves on a mesh as segments, each of which lies in one face.
 
-A path of vertices follows edges. Between consecutive points in different faces a walk goes from face to face: in each it heads
-for the projection of the next point on the plane of the face, and the segment is split at the edge that it crosses. O(points +
+A path of vertices follows edges. Between consecutive points in different faces a walk goes from face to face. In each face it
+heads for the projection of the next point on the plane of the face. The segment is split at the edge that it crosses. O(points +
 crossings).
 """
 

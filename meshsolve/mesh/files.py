@@ -1,8 +1,8 @@
 """Read and write mesh files as plain arrays.
 
-The readers are written for this library. A texture seam must not split a vertex, faces must stay in order, coordinates must keep
-their bits, and an unsupported feature must be named. trimesh writes STL, and GLB without data. meshio reads and writes VTU, VTK and
-MSH. Every format may be compressed with gzip (``bunny.obj.gz``).
+The readers are written for this library, because faces must stay in order and coordinates must keep their bits. A texture seam
+must not split a vertex. An unsupported feature must be named. trimesh writes STL, and GLB without data. meshio reads and writes
+VTU, VTK and MSH. Every format may be compressed with gzip (``bunny.obj.gz``).
 """
 
 from __future__ import annotations
