@@ -60,8 +60,7 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
     lines : int
         Number of lines of equal ``values``.
     uv : (n, 2) array, optional
-        Texture coordinates of one mesh. It is drawn with a checkerboard of 24 squares along the longer side, and its map to the plane
-        next to it.
+        Texture coordinates of one mesh, drawn as a checkerboard on it and on its map to the plane next to it.
 
     Raises
     ------

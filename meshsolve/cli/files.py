@@ -19,6 +19,7 @@ from meshsolve.mesh.files import READABLE, WRITABLE
 from meshsolve.sparse import io
 
 VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".npz", ".txt")
+FIELD_SUFFIXES = (".ply", ".vtu", ".vtk")              # meshes with numbers at the vertices
 NETLIST_SUFFIXES = (".sp", ".spi", ".spice", ".cir", ".ckt", ".net")
 OTHERS = (*MATRIX_SUFFIXES, *WRITABLE, ".png", ".json", ".csv")         # suffixes of other formats, refused for text files
 
@@ -64,16 +65,16 @@ def check_vector_format(path):
 
 def check_spectrum_format(path):
     """Raise if eigenpairs cannot be written in the format of the suffix."""
-    if not (is_ply(path) or str(path).lower().endswith((".txt", ".npz"))):
-        raise InvalidInputError(f"{path}: eigenvalues are written as .txt, eigenpairs as .npz, the mesh with eigenfunctions as .ply "
-                                "or .ply.gz")
+    if not (holds_fields(path) or str(path).lower().endswith((".txt", ".npz"))):
+        raise InvalidInputError(f"{path}: eigenvalues are written as .txt, eigenpairs as .npz, the mesh with eigenfunctions as "
+                                f"{', '.join(FIELD_SUFFIXES)}")
 
 
 def check_distance_format(path):
     """Raise if distances cannot be written in the format of the suffix."""
-    if not (is_ply(path) or str(path).lower().endswith(VECTOR_SUFFIXES)):
-        raise InvalidInputError(f"{path}: distances are written as {', '.join(VECTOR_SUFFIXES)}, the mesh with distances as .ply or "
-                                ".ply.gz")
+    if not (holds_fields(path) or str(path).lower().endswith(VECTOR_SUFFIXES)):
+        raise InvalidInputError(f"{path}: distances are written as {', '.join(VECTOR_SUFFIXES)}, the mesh with distances as "
+                                f"{', '.join(FIELD_SUFFIXES)}")
 
 
 def check_texture_format(path):
@@ -82,9 +83,9 @@ def check_texture_format(path):
         raise InvalidInputError(f"{path}: meshes with texture coordinates are written as .obj or .obj.gz")
 
 
-def is_ply(path):
-    """True for the name of a PLY file, which may be compressed."""
-    return str(path).lower().removesuffix(".gz").endswith(".ply")
+def holds_fields(path):
+    """True for the name of a mesh file with numbers at the vertices, which may be compressed."""
+    return str(path).lower().removesuffix(".gz").endswith(FIELD_SUFFIXES)
 
 
 def check_text_format(path, what, suffix):

@@ -32,7 +32,7 @@ def run_spectrum(args):
                              converged=info.converged, proved=info.count is not None)
 
     def write(path):
-        if files.is_ply(path):
+        if files.holds_fields(path):
             mesh.save(path, fields=dict(zip(names, X.T, strict=True)))
         elif path.suffix.lower() == ".npz":
             np.savez(path, values=w, vectors=X, residuals=info.residuals)
@@ -71,7 +71,7 @@ def run_geodesics(args):
                           largest_distance=float(distances[reached].max()), unreachable=int(np.count_nonzero(~reached)))
 
     def write(path):
-        if files.is_ply(path):
+        if files.holds_fields(path):
             mesh.save(path, fields=dict(zip(names, distances.reshape(len(mesh.vertices), -1).T, strict=True)))
         else:
             files.write_vector(path, distances)

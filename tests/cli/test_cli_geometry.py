@@ -83,6 +83,13 @@ def test_geodesics_in_every_format(run, folder):
     assert np.array_equal(properties(folder / "each.ply")["distance_40"], G.each(40)[:, 0])
 
 
+@pytest.mark.parametrize("suffix", ["vtu", "vtk"])
+def test_distances_for_paraview(run, folder, suffix):
+    ball = ms.load_mesh(folder / "ball.obj")
+    assert run("geodesics", folder / "ball.obj", "--source", 0, "-o", folder / f"d.{suffix}", "--quiet") == (0, "", "")
+    assert np.array_equal(ms.load_mesh(folder / f"d.{suffix}").vertex_data["distance"], ms.apps.Geodesics(ball).distance(0))
+
+
 def test_vertices_that_no_source_reaches_are_counted(run, folder):
     ball = ms.load_mesh(folder / "ball.obj")
     n = len(ball.vertices)
