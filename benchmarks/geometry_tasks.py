@@ -21,7 +21,7 @@ import meshsolve as ms
 from benchmarks.measure import Stopwatch, child
 from benchmarks.peers.base import Unavailable
 from benchmarks.peers.cholmod import Cholmod
-from meshsolve.apps.distortion import distortion
+from meshsolve.apps.maps.distortion import distortion
 
 TOL = 1e-9              # of eigenpairs
 AT_ONCE = 100           # columns of distances in memory

@@ -6,10 +6,10 @@ from meshsolve.apps.denoising import denoise
 from meshsolve.apps.direction_fields import direction_field
 from meshsolve.apps.geodesics import Geodesics
 from meshsolve.apps.graphs import label_propagation, pagerank, spectral_embedding
+from meshsolve.apps.graphs.resistances import effective_resistances
 from meshsolve.apps.maps import parameterize
 from meshsolve.apps.mcf import Flow, mcf
 from meshsolve.apps.render import render
-from meshsolve.apps.resistances import effective_resistances
 from meshsolve.apps.skinning import skinning_weights
 from meshsolve.apps.smoothing import smooth
 from meshsolve.apps.viewer import view

@@ -89,7 +89,7 @@ def run_param(args):
     import numpy as np
 
     from meshsolve import apps
-    from meshsolve.apps.distortion import distortion
+    from meshsolve.apps.maps.distortion import distortion
 
     mesh = load_input_mesh(args, files.check_texture_format)
     with files.naming(args.mesh):

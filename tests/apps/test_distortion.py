@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import meshsolve as ms
-from meshsolve.apps.distortion import distortion, stretches
+from meshsolve.apps.maps.distortion import distortion, stretches
 
 
 def triangles(count, seed=0):

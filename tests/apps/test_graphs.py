@@ -7,7 +7,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 import meshsolve as ms
-from meshsolve.apps import resistances
+from meshsolve.apps.graphs import resistances
 
 
 def weighted(n=60, edges=110, seed=0):

@@ -266,7 +266,7 @@ def test_slim_never_flips_and_its_energy_falls():
 
 
 def test_the_proxy_of_slim_has_the_gradient_of_its_energy():
-    from meshsolve.apps.isometric import _Dirichlet
+    from meshsolve.apps.maps.isometric import _Dirichlet
 
     mesh, rng = grid(6, 5, hill), np.random.default_rng(0)
     uv = ms.apps.parameterize(mesh)[0]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import meshsolve as ms
 from meshsolve import _core, order
-from meshsolve.apps.slopes import Slopes
+from meshsolve.apps.geodesics.slopes import Slopes
 
 pytestmark = pytest.mark.native
 

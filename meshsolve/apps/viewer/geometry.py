@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.apps.distortion import distortion
 from meshsolve.apps.geodesics import Geodesics
 from meshsolve.apps.maps import METHODS, parameterize
+from meshsolve.apps.maps.distortion import distortion
 from meshsolve.apps.viewer.coloring import Coloring
 from meshsolve.options import counted, one_of
 from meshsolve.sparse.columns import as_indices

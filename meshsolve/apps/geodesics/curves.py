@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meshsolve.apps.sources import Points, points_of
+from meshsolve.apps.geodesics.sources import Points, points_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.types import Array
 

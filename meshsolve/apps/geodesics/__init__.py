@@ -5,7 +5,7 @@ those directions, in the least-squares sense, is the distance. The triangles are
 heat is positive everywhere, on slivers as well.
 
 Sources: Crane, Weischedel, Wardetzky 2013 (algorithm 1); Sharp, Crane 2020 (intrinsic Delaunay triangles); Sharp, Soliman, Crane
-2019 (:mod:`meshsolve.apps.vector_heat`); Feng, Crane 2024 (:mod:`meshsolve.apps.signed_heat`).
+2019 (:mod:`meshsolve.apps.geodesics.vector_heat`); Feng, Crane 2024 (:mod:`meshsolve.apps.geodesics.signed_heat`).
 Cost: two Cholesky factors, then two solves and O(faces) operations for each column of distances.
 """
 
@@ -19,11 +19,11 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.api import cholesky
-from meshsolve.apps.curves import segments_of
-from meshsolve.apps.signed_heat import LEVEL_SETS, SignedHeat
-from meshsolve.apps.slopes import SLOPES
-from meshsolve.apps.sources import points_of
-from meshsolve.apps.vector_heat import VectorHeat, with_units
+from meshsolve.apps.geodesics.curves import segments_of
+from meshsolve.apps.geodesics.signed_heat import LEVEL_SETS, SignedHeat
+from meshsolve.apps.geodesics.slopes import SLOPES
+from meshsolve.apps.geodesics.sources import points_of
+from meshsolve.apps.geodesics.vector_heat import VectorHeat, with_units
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api import cholesky
-from meshsolve.apps.sources import Points
+from meshsolve.apps.geodesics.sources import Points
 from meshsolve.operators import gradient
 from meshsolve.operators.connection import Connection, real_form
 

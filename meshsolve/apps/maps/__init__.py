@@ -3,7 +3,7 @@
 The surface is a disc, or a disc with holes; other surfaces are cut to discs where that is asked for.
 
 Sources: Tutte 1963, Floater 1997 (harmonic, injective with positive weights and a convex boundary); Levy, Petitjean, Ray, Maillot
-2002 (LSCM); Mullen, Tong, Alliez, Desbrun 2008 (spectral conformal); :mod:`meshsolve.apps.isometric` (ARAP, SLIM).
+2002 (LSCM); Mullen, Tong, Alliez, Desbrun 2008 (spectral conformal); :mod:`meshsolve.apps.maps.isometric` (ARAP, SLIM).
 Cost: one Cholesky factor of n (harmonic, ARAP) or 2 n rows; then a solve for each iteration of ARAP, a refactorization for each
 iteration of SLIM.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api import cholesky
-from meshsolve.apps.isometric import arap, slim
+from meshsolve.apps.maps.isometric import arap, slim
 from meshsolve.device import to_host
 from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError, MeshsolveWarning

@@ -78,7 +78,7 @@ def effective_resistances(L: MeshLike | Matrix, pairs: ArrayLike | None = None, 
     Notes
     -----
     Exact: one factorization, and the cheaper by counted operations of two more for all edges and a solve for each pair. Sources: see
-    :mod:`meshsolve.apps.resistances`.
+    :mod:`meshsolve.apps.graphs.resistances`.
 
     Examples
     --------

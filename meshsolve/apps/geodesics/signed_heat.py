@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from meshsolve.api import cholesky
-from meshsolve.apps.vector_heat import unit, with_units
+from meshsolve.apps.geodesics.vector_heat import unit, with_units
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.operators import cotan_laplacian, divergence
 from meshsolve.operators.connection import TangentPlanes, real_form
@@ -62,7 +62,7 @@ class SignedHeat:
         self._factors: list[Any] = []
 
     def distance(self, segments, level_set):
-        """(n,) signed distances to the curves of :class:`~meshsolve.apps.curves.Segments`."""
+        """(n,) signed distances to the curves of :class:`~meshsolve.apps.geodesics.curves.Segments`."""
         parts = self._mesh.components[self._mesh.faces[:, 0]]
         has_curve = np.zeros(int(self._mesh.components.max()) + 1, bool)
         has_curve[parts[segments.faces]] = True
