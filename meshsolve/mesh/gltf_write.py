@@ -87,7 +87,8 @@ def _container(arrays, faces):
     accessors[0] |= {"min": arrays["POSITION"].min(axis=0).tolist(), "max": arrays["POSITION"].max(axis=0).tolist()}
     attributes = {name: k for k, name in enumerate(arrays) if name != "indices"}
     document = {"asset": {"version": "2.0", "generator": "meshsolve"}, "scene": 0, "scenes": [{"nodes": [0]}], "nodes": [{"mesh": 0}],
-                "meshes": [{"primitives": [{"attributes": attributes, "indices": len(attributes), "mode": 4}]}],
+                "meshes": [{"primitives": [{"attributes": attributes, "indices": len(attributes), "mode": 4, "material": 0}]}],
+                "materials": [{"pbrMetallicRoughness": {"metallicFactor": 0}}],         # the default is metal, which looks dark
                 "buffers": [{"byteLength": len(body)}], "bufferViews": views, "accessors": accessors}
     text = json.dumps(document, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 4)

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from mesh import gltf_files
+from mesh.small_meshes import CORNERS, TETRAHEDRON
 
 from meshsolve import apps, datasets
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.mesh.data import per_vertex
-from tests.mesh.small_meshes import CORNERS, TETRAHEDRON
 
 POINTS, FACES = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], [[0, 1, 2], [1, 3, 2]]
 
@@ -300,6 +301,54 @@ def test_damaged_files_of_meshio(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "meshio.vtu", None)
     with pytest.raises(InvalidInputError, match=r"\.vtu needs meshio, which cannot be imported .*pip install meshio"):
         Mesh(CORNERS, TETRAHEDRON).save(tmp_path / "b.vtu")
+
+
+# ---- glTF
+
+
+def textured(*counts, **root):
+    """A document of tetrahedra; the primitives have texture coordinates of ``counts`` rows, or none for 0."""
+    part = (gltf_files.TETRAHEDRON, gltf_files.FACES, 4)
+    g = gltf_files.document(*[part] * len(counts), **root)
+    for k, count in enumerate(counts):
+        attributes = g["meshes"][0]["primitives"][k]["attributes"]
+        if count:
+            attributes["TEXCOORD_0"] = gltf_files.add(g, np.arange(2 * count, dtype=np.uint8).reshape(-1, 2) * 20, normalized=True)
+            attributes["COLOR_0"] = gltf_files.add(g, np.arange(count * (3 + k), dtype=np.uint8).reshape(count, -1), normalized=True)
+    return g
+
+
+def test_attributes_of_primitives_become_data(tmp_path):
+    """The second primitive repeats the positions of the first with other data, so vertices are merged and data stay at the corners."""
+    mesh = load_mesh(gltf_files.save(textured(4, 0), tmp_path))
+    assert len(mesh.vertices) == 4 and len(mesh.faces) == 8
+    uv, color, corners = mesh.corner_data["uv"], mesh.corner_data["color"], gltf_files.FACES.reshape(-1, 3)
+    assert np.allclose(uv[:4, :, 0] * 255, 40 * corners) and np.allclose((1 - uv[:4, :, 1]) * 255, 40 * corners + 20)      # v is turned over
+    assert np.allclose(color[:4, :, 2] * 255, 3 * corners + 2) and np.isnan(uv[4:]).all() and np.isnan(color[4:]).all()
+    both = load_mesh(gltf_files.save(textured(4, 4), tmp_path)).corner_data["color"]
+    assert both.shape == (8, 3, 4) and both.dtype == np.uint8 and (both[:4, :, 3] == 255).all()                             # no alpha: opaque
+
+
+def test_mirrored_instances_turn_their_corners(tmp_path):
+    mesh = load_mesh(gltf_files.save(textured(4, nodes=[{"mesh": 0}, {"mesh": 0, "scale": [-1, 1, 1]}], scenes=[{"nodes": [0, 1]}]), tmp_path))
+    assert len(mesh.vertices) == 8 and mesh.volume == pytest.approx(1 / 3) and not mesh.corner_data
+    assert mesh.vertex_data["color"].dtype == np.uint8 and np.array_equal(*mesh.vertex_data["color"].reshape(2, 4, 3))
+
+
+def test_damaged_attributes_are_left_out(tmp_path):
+    with pytest.warns(MeshsolveWarning, match="a.gltf: mesh 0, primitive 0: (TEXCOORD_0|COLOR_0) has 3 rows, but POSITION has 4; it was left out"):
+        mesh = load_mesh(gltf_files.save(textured(3), tmp_path))
+    assert len(mesh.faces) == 4 and not mesh.corner_data and not mesh.vertex_data
+
+
+def test_trimesh_reads_our_glb(tmp_path):
+    import trimesh
+
+    mesh = painted(seam=False)
+    mesh = Mesh(mesh.vertices, mesh.faces, vertex_data={"uv": per_vertex(mesh.corner_data["uv"], mesh.faces, 162, 0)})
+    mesh.save(tmp_path / "a.glb")
+    tm = trimesh.load(tmp_path / "a.glb", process=False).to_geometry()
+    assert np.allclose(tm.visual.uv, mesh.vertex_data["uv"], atol=1e-6) and np.array_equal(tm.faces, mesh.faces)
 
 
 # ---- other libraries
