@@ -93,8 +93,7 @@ class Mesh:
     def from_trimesh(cls, tm: Any) -> Mesh:
         """Make a mesh of the vertices and faces of a ``trimesh.Trimesh``, in the same order.
 
-        Vertex and face attributes and colors become :attr:`vertex_data` and :attr:`face_data`; texture coordinates become
-        ``vertex_data["uv"]``. For a ``trimesh.Scene`` pass ``scene.to_geometry()``.
+        Attributes, colors and texture coordinates become data. For a ``trimesh.Scene`` pass ``scene.to_geometry()``.
         """
         try:
             return cls(interop.from_trimesh(tm))
@@ -104,8 +103,7 @@ class Mesh:
     def to_trimesh(self) -> Any:
         """Return a ``trimesh.Trimesh`` with the same vertices and faces (``process=False``).
 
-        Data become vertex and face attributes. ``"color"`` and the texture coordinates ``"uv"`` of vertices become visuals too.
-        Data of corners are left out with a :class:`MeshsolveWarning`.
+        Data become attributes, ``"color"`` and ``"uv"`` of vertices visuals too. Data of corners are left out with a warning.
         """
         return interop.to_trimesh(self._surface())
 
@@ -130,8 +128,7 @@ class Mesh:
     def to_meshio(self) -> Any:
         """Return a ``meshio.Mesh`` with the same points and one block of triangles. Needs meshio.
 
-        Data of vertices and faces become ``point_data`` and ``cell_data``. Data of corners are left out with a
-        :class:`MeshsolveWarning`.
+        Data of vertices and faces become ``point_data`` and ``cell_data``. Data of corners are left out with a warning.
         """
         return interop.to_meshio(self._surface(), "meshio")
 
@@ -195,10 +192,7 @@ class Mesh:
         return Surface(self._vertices, self._faces, self._vertex_data, self._face_data, self._corner_data)
 
     def copy(self) -> Mesh:
-        """Return a mesh with copies of the positions and of the mappings of data.
-
-        Arrays of data, faces and computed connectivity are read-only and shared. O(n).
-        """
+        """Return a mesh with a copy of the positions. Arrays of data, faces and computed connectivity are read-only and shared. O(n)."""
         same = copy.copy(self)
         same._vertices = self._vertices.copy()
         for name in DATA:
@@ -354,9 +348,8 @@ class Mesh:
 def load_mesh(path: Path) -> Mesh:
     """Read a triangle mesh from an OBJ, PLY, OFF, STL, glTF, VTU, VTK or MSH file, also compressed with gzip.
 
-    Files of VTU, VTK and MSH (Gmsh) are read by meshio. Vertices have the number and order of the file. Texture coordinates and
-    normals never split a vertex. Unreferenced vertices stay. Several objects in one file become one mesh. Points and lines are
-    ignored.
+    meshio reads VTU, VTK and MSH (Gmsh). Vertices have the number and order of the file, and unreferenced vertices stay. Texture
+    coordinates never split a vertex. Several objects become one mesh. Points and lines are ignored.
 
     All properties of vertices and faces of a PLY, VTU, VTK or MSH become data of the mesh, see :class:`MeshData`. Colors of vertices
     and texture coordinates of an OBJ or glTF become ``"color"`` and ``"uv"``. ``"uv"`` is vertex data if the corners of each vertex
@@ -369,9 +362,8 @@ def load_mesh(path: Path) -> Mesh:
     In an STL identical vertices are merged and numbered by first appearance. A glTF repeats a vertex at each texture seam and
     sharp edge. Such copies are merged within a node if position, morph target displacements, joints and weights agree.
 
-    Of a glTF the default scene is read in world coordinates, with the default weights of morph targets, skins in the pose of the
-    file, and instances of EXT_mesh_gpu_instancing. Required extensions that change the geometry otherwise (Draco, meshopt) are
-    refused by name.
+    Of a glTF the default scene is read in world coordinates, with default weights of morph targets, skins in the pose of the file,
+    and instances of EXT_mesh_gpu_instancing. Other required extensions of the geometry (Draco, meshopt) are refused by name.
 
     Parameters
     ----------
