@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a clone to a smoothed scan: installs meshsolve into .venv, makes a scan-like mesh where no file is given, and runs
-# mean curvature flow on it.   usage: bash scripts/demo.sh [MESH]
+# From a clone to a smoothed scan: installs meshsolve into .venv, makes a scan-like mesh where no file is given, and removes
+# its noise.   usage: bash scripts/demo.sh [MESH]
 set -euo pipefail
 mesh="${1:+$(realpath -m -- "$1")}"
 [ -z "$mesh" ] || [ -f "$mesh" ] || { echo "there is no file $mesh" >&2; exit 1; }
@@ -12,5 +12,5 @@ if [ -z "$mesh" ]; then
   [ -f "$mesh" ] || .venv/bin/python -P data/make_data.py -o "$mesh"
 fi
 mkdir -p out
-.venv/bin/meshsolve mcf "$mesh" -o out/smoothed.ply --steps 2 --render out/smoothed.png --report out/report.json
+.venv/bin/meshsolve smooth "$mesh" -o out/smoothed.ply --render out/smoothed.png --report out/report.json
 echo "wrote out/smoothed.ply, out/smoothed.png and out/report.json"

@@ -46,14 +46,14 @@ def test_the_demo_finds_meshes_in_the_working_directory(clone, tmp_path):
         done, notes = run(clone, "demo.sh", given, cwd=tmp_path / "meshes")
         assert done.returncode == 0, done.stderr
         assert notes[-2].endswith("--no-build-isolation .")                # the checkout, not the mesh, is what pip installs
-        assert notes[-1].startswith("meshsolve mcf " + str(mesh).replace(" ", "\\ ") + " -o ")
+        assert notes[-1].startswith("meshsolve smooth " + str(mesh).replace(" ", "\\ ") + " -o ")
 
 
 def test_the_demo_makes_a_mesh_if_no_file_is_given(clone, tmp_path):
     done, notes = run(clone, "demo.sh", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert notes[-2].startswith("python -P data/make_data.py -o data/scan.ply")
-    assert notes[-1].startswith("meshsolve mcf data/scan.ply ")
+    assert notes[-1].startswith("meshsolve smooth data/scan.ply ")
 
 
 def test_the_demo_checks_for_the_file_before_installing(clone, tmp_path):

@@ -14,12 +14,12 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.errors import InvalidInputError
+from meshsolve.apps.smoothing import compare, held_vertices
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.measures import area_vectors, unit
 from meshsolve.options import as_integer, as_number, one_of
-from meshsolve.report import Report
-from meshsolve.sparse.columns import as_indices
+from meshsolve.report import Report, warn
 from meshsolve.types import ArrayLike
 
 
@@ -44,13 +44,18 @@ def denoise(mesh: MeshLike, method: Literal["bilateral"] = "bilateral", *, sigma
     fixed : (f,) integers or (n,) bool, optional
         Vertices that stay.
     boundary : {"free", "fixed"}
-        Whether boundary vertices move.
+        Whether boundary vertices stay. Free ones move along normals only, so that a border does not run inwards.
 
     Returns
     -------
     Mesh
     report : Report
         ``report.facts``: ``area_before``, ``area_after``, ``volume_before``, ``volume_after``, ``largest_move``.
+
+    Warns
+    -----
+    MeshsolveWarning
+        The surface collapsed, as in :func:`mcf`.
 
     Raises
     ------
@@ -67,17 +72,19 @@ def denoise(mesh: MeshLike, method: Literal["bilateral"] = "bilateral", *, sigma
     """
     mesh, method = checked_mesh(mesh), one_of(method, "method", ("bilateral",))
     sigma, passes = as_number(sigma, "sigma", above=True), as_integer(iterations, "iterations", least=0)
-    vertex_passes, boundary = as_integer(vertex_iterations, "vertex_iterations", least=0), one_of(boundary, "boundary", ("free", "fixed"))
+    vertex_passes = as_integer(vertex_iterations, "vertex_iterations", least=0)
     _require_oriented(mesh)
     report, x, faces = Report(), mesh.vertices.copy(), mesh.faces
-    held = _held(mesh, fixed, boundary)
+    held = held_vertices(mesh, fixed, boundary)
     with report.phase("normals"):
         normals = _filtered(mesh, sigma, passes)
     with report.phase("positions"):
         x = _follow(x, faces, normals, held, vertex_passes)
     out = mesh.with_vertices(x)
-    report.facts.update(area_before=float(mesh.face_areas.sum()), area_after=float(out.face_areas.sum()), volume_before=mesh.volume,
-                        volume_after=out.volume, largest_move=float(np.linalg.norm(x - mesh.vertices, axis=1).max()))
+    losses = compare(mesh, out, report)
+    if losses:
+        warn(f"{losses}. Use fewer iterations or a smaller sigma", MeshsolveWarning)
+    report.facts["largest_move"] = float(np.linalg.norm(x - mesh.vertices, axis=1).max())
     return out, report
 
 
@@ -92,16 +99,6 @@ def _require_oriented(mesh):
         k = first[count > 1][0]
         raise InvalidInputError(f"faces must be oriented alike, two go along the edge ({start[k]}, {end[k]}) in one direction; "
                                 "orient them first")
-
-
-def _held(mesh, fixed, boundary):
-    """(n,) True where a vertex stays."""
-    held = np.zeros(len(mesh.vertices), bool)
-    if fixed is not None:
-        held[as_indices(fixed, len(held))] = True
-    if boundary == "fixed":
-        held[mesh.boundary_vertices] = True
-    return held
 
 
 def _neighbors(mesh):

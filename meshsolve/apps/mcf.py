@@ -6,13 +6,13 @@ squared lengths of the mesh: a sphere of radius r0 has r(t)^2 = r0^2 - 4 t.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from meshsolve import api
 from meshsolve import device as _device
-from meshsolve.apps.smoothing import as_fixed, compare, strengths
+from meshsolve.apps.smoothing import as_fixed, compare, keeping, require_kept, strengths
 from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh
@@ -27,8 +27,11 @@ METHODS = ("mean curvature", "conformalized", "bi-Laplacian")
 
 def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bool = False, precision: Precision = "double",
         device: Device = "auto", callback: Callback | None = None, threads: int | None = None,
-        fixed: ArrayLike | None = None) -> tuple[Mesh, Report]:
+        fixed: ArrayLike | None = None, *, keep: Literal["volume", "area"] | None = None,
+        boundary: Literal["fixed", "free"] | None = None) -> tuple[Mesh, Report]:
     """Mean curvature flow by implicit steps: every vertex moves along the surface's mean curvature normal.
+
+    The flow shrinks surfaces, thin parts first. To remove noise and keep the shape, use :func:`smooth`.
 
     Parameters
     ----------
@@ -48,7 +51,12 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
         ``callback(step, mesh)`` after each step, ``step`` from 1.
     threads : int, optional
     fixed : (k,) integers or (n,) bool, optional
-        Vertices that stay, for example ``mesh.boundary_vertices``.
+        Vertices that stay.
+    keep : {"volume", "area"}, optional
+        After the last step give the surface its first volume or area, as in :func:`smooth`.
+    boundary : {"fixed", "free"}, optional
+        Whether the vertices on the boundary stay. By default they do, because a free border runs inwards; the conformalized flow moves
+        every vertex.
 
     Returns
     -------
@@ -62,7 +70,8 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     Raises
     ------
     InvalidInputError
-        Not a mesh, no face with an area, or a bad ``steps`` or ``dt``.
+        Not a mesh, no face with an area, a bad ``steps`` or ``dt``; every vertex is fixed or on the boundary; fixed vertices and
+        ``conformal``; ``keep="volume"`` for a mesh with a boundary or without volume.
     NotPositiveDefiniteError, MeshsolveError
         Triangles collapsed, or the surface grew without bound. Use a smaller ``dt`` or ``conformal=True``.
 
@@ -70,24 +79,32 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     -----
     MeshsolveWarning
         The surface shrank to nothing: the last mesh with an area is returned. Or it collapsed: less than half of its area or
-        volume is left, or 5 % of the area lay in faces that shrank by 90 %.
+        volume is left, or 5 % of the area lay in faces that shrank by 90 %, or a component shrank by 75 %.
 
     References
     ----------
     Desbrun, Meyer, Schroeder, Barr 1999, "Implicit fairing of irregular meshes", sections 2 and 5. Kazhdan, Solomon, Ben-Chen
     2012, "Can mean-curvature flow be modified to be non-singular?", section 4 (conformalized).
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> sphere, report = ms.apps.mcf(ms.datasets.icosphere(3), steps=2, keep="volume")
+    >>> bool(abs(report.facts["volume_after"] / report.facts["volume_before"] - 1) < 1e-9)
+    True
     """
     mesh = checked_mesh(mesh)
     steps, given = as_integer(steps, "steps"), None if is_auto(dt) else as_number(dt, "dt", above=True)
     if callback is not None and not callable(callback):
         raise InvalidInputError(f"callback must be a function of (step, mesh), got {callback!r}")
     flow = Flow(mesh, "conformalized" if conformal else "mean curvature", precision=precision, device=device, threads=threads,
-                fixed=fixed)
+                fixed=fixed, boundary=boundary)
+    require_kept(keep, mesh)
     dt = flow.report.facts["dt"] = flow.automatic_step() if given is None else given
-    return _run(flow, mesh, steps, dt, callback)
+    return _run(flow, mesh, steps, dt, callback, keep)
 
 
-def _run(flow, mesh, steps, dt, callback):
+def _run(flow, mesh, steps, dt, callback, keep):
     """(the mesh, the report) after these steps of a flow."""
     for step in range(1, steps + 1):
         if not flow.step(dt):
@@ -96,9 +113,11 @@ def _run(flow, mesh, steps, dt, callback):
         if callback is not None:
             callback(step, flow.mesh())
     after, report = flow.mesh(), flow.finish()
+    if keep is not None:
+        after = keeping(keep, mesh, after, flow.held)
     losses = compare(mesh, after, report)
     if losses and flow.method != "conformalized" and report.facts["steps"] == steps:
-        warn(f"{losses}. Use fewer steps or a smaller dt (this one is {dt:.3g}), or ms.apps.smooth with order=2, which keeps volume",
+        warn(f"{losses}. Use fewer steps or a smaller dt (this one is {dt:.3g}), or ms.apps.smooth, which keeps volume",
              MeshsolveWarning)
     return after, report
 
@@ -111,40 +130,53 @@ class Flow:
     mesh : Mesh
     method : {"mean curvature", "conformalized", "bi-Laplacian"}
         The third smooths by (M + dt L M^-1 L) x' = M x, dt in lengths to the power 4.
-    precision, device, threads, fixed
+    precision, device, threads, fixed, boundary
         As in :func:`mcf`.
+
+    Attributes
+    ----------
+    report : Report
+        Phases and ``steps`` so far.
 
     Examples
     --------
+    Flow until a tenth of the volume is gone:
+
     >>> import meshsolve as ms
-    >>> flow = ms.apps.Flow(ms.datasets.icosphere(3))
-    >>> flow.step(flow.automatic_step())
-    True
-    >>> bool(flow.mesh().volume < 4)
-    True
+    >>> ball = ms.datasets.icosphere(3)
+    >>> flow = ms.apps.Flow(ball)
+    >>> dt = flow.automatic_step() / 4
+    >>> while flow.mesh().volume > 0.9 * ball.volume and flow.step(dt):
+    ...     pass
+    >>> flow.report.facts["steps"]
+    4
     """
 
     def __init__(self, mesh: MeshLike, method: str = "mean curvature", precision: Precision = "double", device: Device = "auto",
-                 threads: int | None = None, fixed: ArrayLike | None = None) -> None:
+                 threads: int | None = None, fixed: ArrayLike | None = None,
+                 boundary: Literal["fixed", "free"] | None = None) -> None:
         mesh = checked_mesh(mesh)
         one_of(method, "method", METHODS)
-        if fixed is not None and method == "conformalized":
-            raise InvalidInputError("fixed must not be given for the conformalized flow, which scales the whole surface")
-        self.held = strengths(1.0, mesh, fixed)[2]
+        is_scaled = method == "conformalized"
+        if is_scaled and (fixed is not None or boundary == "fixed"):
+            raise InvalidInputError("fixed and boundary='fixed' must not be given for the conformalized flow, which scales the whole "
+                                    "surface")
+        boundary = boundary if boundary is not None else "free" if is_scaled else "fixed"
+        self.held = strengths(1.0, mesh, fixed, boundary)[2]
         self.method, self.place = method, _device.choose(device, len(mesh.vertices))
         self.factor: Any = None
         self.options = {"precision": precision, "device": self.place, "threads": threads}
         self.report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0)
         with self._errors():
-            self._begin(mesh)
+            self._begin(mesh, mesh.boundary_vertices if boundary == "fixed" else None)
 
     def _errors(self):
         return SYSTEMS[self.place].place.errors("the flow")
 
-    def _begin(self, mesh):
+    def _begin(self, mesh, border):
         with self.report.phase("assemble"):
             limits = BILAPLACIAN if self.method == "bi-Laplacian" else {}
-            self.system = SYSTEMS[self.place](mesh, threads=self.options["threads"], **limits)
+            self.system = SYSTEMS[self.place](mesh, threads=self.options["threads"], border=border, **limits)
         self.first_area = self.report.facts["area_before"] = self.system.area
         self.first_extent = self.system.extent()
         self.stiffness = self.system.stiffness if self.method == "conformalized" else None      # None: that of the current surface

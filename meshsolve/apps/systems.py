@@ -43,11 +43,14 @@ class System:
     threads : int, optional
     weight : (n,) float64 or 1
         Weight of each vertex' position relative to smoothness.
+    border : (k,) integers, optional
+        Vertices whose curvature does not count at order 2: those of a fixed boundary. A surface is bent at them without resistance, as a
+        plate on simple supports, so that flat sheets stay as they are.
     """
 
     place: Host = HOST
 
-    def __init__(self, mesh, flattest=FLATTEST, least=LEAST_MASS, threads=None, weight=1.0):
+    def __init__(self, mesh, flattest=FLATTEST, least=LEAST_MASS, threads=None, weight=1.0, border=None):
         self.weight = weight if np.ndim(weight) == 0 else self.place.bring(weight)
         self.mesh, self.least, self.xp, bring = mesh, least, self.place.xp, self.place.bring
         self.assembler = assembler(mesh, flattest, self.place.name, threads)
@@ -56,6 +59,9 @@ class System:
         if not self._used.any():
             raise _without_area()
         self.center = reduce_columns("mean", mesh.vertices[self._used])
+        is_border = np.zeros(len(mesh.vertices), bool)
+        is_border[[] if border is None else border] = True
+        self.border = bring(is_border)
         self.used, self.rows = (bring(array) for array in (self._used, np.flatnonzero(self._used)))
         self.move(bring(mesh.vertices - self.center))
         if not self.area > 0:
@@ -78,6 +84,11 @@ class System:
         """(n,) positive masses: the mean mass for an unreferenced vertex, at least ``least`` times it for others."""
         return self.xp.where(self.used, self.xp.maximum(self.area_of, self.least * self.mean_mass), self.mean_mass)
 
+    @property
+    def bending_mass(self):
+        """(n,) masses that divide the squared curvatures: infinite on the border."""
+        return self.xp.where(self.border, np.inf, self.mass)
+
     def first_order(self, s, stiffness=None):
         """A = M + s L and b = M x; L is that of the current surface unless its values are given."""
         data, diagonal = s * (self.stiffness if stiffness is None else stiffness), self.assembler.diagonal
@@ -90,7 +101,7 @@ class System:
         L = self.assembler.matrix(self.stiffness)
         degree = np.diff(L.indptr)
         ensure_memory(SQUARED_ENTRY * min(float(degree @ degree.astype(np.float64)), len(degree) ** 2.0), "the squared Laplacian")
-        squared = s * (L @ sp.diags_array(1 / self.mass) @ L)
+        squared = s * (L @ sp.diags_array(1 / self.bending_mass) @ L)
         mass = np.maximum(self.mass * self.weight, HELD * squared.diagonal())
         return sp.csr_array(sp.diags_array(mass) + squared), mass[:, None] * self.x
 
@@ -138,7 +149,7 @@ class CudaSystem(System):
     place, edges = CUDA, None
 
     def second_order(self, s):
-        indptr, indices, data, diagonal = self.assembler.squared(self.stiffness, self.mass)
+        indptr, indices, data, diagonal = self.assembler.squared(self.stiffness, self.bending_mass)
         data *= s
         mass = self.xp.maximum(self.mass * self.weight, HELD * data[diagonal])
         data[diagonal] += mass

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 
 
-def smooth(mesh, path, folder, order=2, strength=1.0):
+def smooth(mesh, path, folder, order=2, strength=0.25):
     """Smooth the mesh and save it under its name."""
     from meshsolve import apps
 

@@ -46,7 +46,7 @@ def parser():
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for name, run, add_arguments, example in (
             ("mcf", run_mcf, _mcf_arguments, "scan.ply -o smooth.ply --steps 2 --render picture.png"),
-            ("smooth", run_smooth, _smooth_arguments, "scan.ply -o smooth.ply --order 2 --render picture.png"),
+            ("smooth", run_smooth, _smooth_arguments, "scan.ply -o smooth.ply --render picture.png"),
             ("denoise", run_denoise, _denoise_arguments, "part.ply -o clean.ply --sigma 0.35 --render picture.png"),
             ("spectrum", run_spectrum, _spectrum_arguments, "scan.ply -o modes.ply -k 20 --report eigenvalues.json"),
             ("geodesics", run_geodesics, _geodesics_arguments, "scan.ply --source 0 -o distance.ply --render picture.png"),
@@ -97,17 +97,28 @@ def _mcf_arguments(parser):
     parser.add_argument("--conformal", action="store_true",
                         help="use the conformalized flow of Kazhdan, Solomon and Ben-Chen (2012): thin parts do not pinch off, and "
                              "a closed surface of genus 0 becomes a round sphere")
+    _kept_arguments(parser, None, "fixed; with --conformal every vertex moves")
     _factor_arguments(parser)
 
 
 def _smooth_arguments(parser):
     _mesh_arguments(parser)
-    parser.add_argument("--strength", type=_non_negative, default=1.0, metavar="S",
-                        help="1 removes noise between neighboring vertices; 10 or 100 also remove bumps a few edges wide (default: "
-                             "1)")
-    parser.add_argument("--order", type=int, choices=(1, 2), default=1,
-                        help="1: Laplacian; 2: bi-Laplacian, which preserves volume and slopes better (default: 1)")
+    parser.add_argument("--strength", type=_non_negative, default=0.25, metavar="S",
+                        help="0.25 removes most noise between neighboring vertices, 1 nearly all of it, but thin parts of coarse models "
+                             "wear off; 10 or 100 also remove bumps a few edges wide (default: 0.25)")
+    parser.add_argument("--order", type=int, choices=(1, 2), default=2,
+                        help="1: Laplacian, which shrinks; 2: bi-Laplacian, which keeps volume and slopes (default: 2)")
+    _kept_arguments(parser, "fixed", "fixed")
     _factor_arguments(parser)
+
+
+def _kept_arguments(parser, boundary, default):
+    parser.add_argument("--boundary", choices=("fixed", "free"), default=boundary,
+                        help=f"whether vertices on the boundary stay; free borders run inwards (default: {default})")
+    parser.add_argument("--fixed", nargs="+", metavar="V|FILE", help="vertices that stay: numbers from 0, or a file of them (.txt, .npy)")
+    parser.add_argument("--keep", choices=("volume", "area"),
+                        help="scale the result to the volume of the input, or to its area; if vertices stay, the others move outwards "
+                             "or inwards instead")
 
 
 def _denoise_arguments(parser):
@@ -117,7 +128,8 @@ def _denoise_arguments(parser):
                              "values also smooth weak creases (default: 0.35)")
     parser.add_argument("--iterations", type=_integer(0), default=20, metavar="N",
                         help="passes over the normals, and over the positions (default: 20)")
-    parser.add_argument("--fixed-boundary", action="store_true", help="do not move vertices on the boundary")
+    parser.add_argument("--boundary", choices=("fixed", "free"), default="free",
+                        help="whether vertices on the boundary stay (default: free)")
     _report_argument(parser)
 
 
@@ -172,7 +184,7 @@ def _batch_arguments(parser):
                         help="smooth: the mesh, bi-Laplacian; spectrum: the smallest eigenvalues and eigenfunctions of its Laplacian; "
                              "geodesics: the distances from one vertex")
     _output(parser, "OUT", "folder for the results, made if it does not exist: a file for each mesh, and rows.jsonl with a line for each")
-    parser.add_argument("--strength", type=_non_negative, default=1.0, metavar="S", help="of --do smooth (default: 1)")
+    parser.add_argument("--strength", type=_non_negative, default=0.25, metavar="S", help="of --do smooth (default: 0.25)")
     parser.add_argument("-k", "--count", type=_integer(1), default=10, metavar="N", help="eigenvalues of --do spectrum (default: 10)")
     parser.add_argument("--source", type=_integer(0), default=0, metavar="V", help="source vertex of --do geodesics (default: 0)")
     parser.add_argument("--again", choices=("errors", "none", "all"), default="errors",

@@ -19,33 +19,34 @@ def run_mcf(args):
     """Smooth a mesh by mean curvature flow.
 
     Each step solves the equations (M + dt L) x' = M x for the new positions x' of the vertices. M is the mass matrix of the mesh,
-    L its Laplacian. The flow shrinks the surface, thin parts first. To remove noise and keep the shape, use meshsolve smooth
-    --order 2.
+    L its Laplacian. The flow shrinks the surface, thin parts first. To remove noise and keep the shape, use meshsolve smooth.
     """
     from meshsolve import apps, device
 
     mesh = load_input_mesh(args)
     chosen = device.choose(args.device, len(mesh.vertices))
     counts = args.label and args.steps > 1 and chosen == "cpu"         # on a GPU a callback copies the mesh to the host each time
+    fixed = files.read_vertices(args.fixed)
     with files.naming(args.mesh):
         out, report = apps.mcf(mesh, steps=args.steps, dt=args.dt, conformal=args.conformal, precision=args.precision,
                                callback=(lambda step, _: args.label(f"step {step + 1}/{args.steps} ")) if counts else None,
-                               device=chosen, threads=args.threads)
+                               device=chosen, threads=args.threads, fixed=fixed, keep=args.keep,
+                               boundary=args.boundary)
     flow = "conformalized mean curvature flow" if args.conformal else "mean curvature flow"
     finish_pair(args, mesh, out, report, f"{flow}, {args.steps} step{'s' * (args.steps > 1)}")
 
 
 def run_smooth(args):
-    """Smooth a mesh in one step.
+    """Remove noise from a mesh in one step, and keep its shape.
 
     The strength does not depend on the units of the file. Vertices without faces do not move.
     """
     from meshsolve import apps
 
-    mesh = load_input_mesh(args)
+    mesh, fixed = load_input_mesh(args), files.read_vertices(args.fixed)
     with files.naming(args.mesh):
         out, report = apps.smooth(mesh, args.strength, order=args.order, precision=args.precision, device=args.device,
-                                  threads=args.threads)
+                                  threads=args.threads, fixed=fixed, keep=args.keep, boundary=args.boundary)
     kind = "Laplacian" if args.order == 1 else "bi-Laplacian"
     finish_pair(args, mesh, out, report, f"{kind} smoothing, strength {args.strength:g}")
 

@@ -111,5 +111,5 @@ def run_denoise(args):
     mesh = load_input_mesh(args)
     with files.naming(args.mesh):
         out, report = apps.denoise(mesh, sigma=args.sigma, iterations=args.iterations, vertex_iterations=args.iterations,
-                                   boundary="fixed" if args.fixed_boundary else "free")
+                                   boundary=args.boundary)
     finish_pair(args, mesh, out, report, f"bilateral denoising, sigma {args.sigma:g}")

@@ -36,6 +36,25 @@ def test_smooth(run, folder, order):
     assert (code, err) == (0, "") and np.array_equal(ms.load_mesh(folder / "out.obj").vertices, expected.vertices)
 
 
+def test_what_stays(run, folder):
+    """Vertices as numbers and in a file, borders, the volume."""
+    (folder / "held.txt").write_text("3\n40\n41\n")
+    ball, scan = ms.load_mesh(folder / "ball.obj"), ms.load_mesh(folder / "scan.ply")
+    for command in ("smooth", "mcf"):
+        for given in ((3, 40, 41), (folder / "held.txt",)):
+            assert run(command, folder / "ball.obj", "-o", folder / "out.obj", "--fixed", *given, "--keep", "volume")[0] == 0
+            out = ms.load_mesh(folder / "out.obj")
+            assert np.array_equal(out.vertices[[3, 40, 41]], ball.vertices[[3, 40, 41]]) and out.volume == pytest.approx(ball.volume)
+        moved = []
+        for boundary in ("fixed", "free"):
+            assert run(command, folder / "scan.ply", "-o", folder / "out.obj", "--boundary", boundary)[0] == 0
+            moved.append((ms.load_mesh(folder / "out.obj").vertices != scan.vertices)[scan.boundary_vertices].any())
+        assert moved == [False, True]
+    for given, message in (((3, "x"), "vertices must be numbers from 0"), ((folder / "ball.obj",), "unknown vector format"), ((999,), "fixed")):
+        code, _, err = run("smooth", folder / "ball.obj", "-o", folder / "no.obj", "--fixed", *given)
+        assert code == 1 and message in err and not (folder / "no.obj").exists()
+
+
 def test_the_input_may_be_the_output(run, folder):
     assert run("smooth", folder / "ball.obj", "-o", folder / "ball.obj", "--quiet")[0] == 0
     assert len(ms.load_mesh(folder / "ball.obj").vertices) == 162

@@ -139,7 +139,7 @@ def test_denoise(run, folder):
 
 
 def test_the_boundary_stays_if_asked(run, folder, cap):
-    for option, moved in (([], True), (["--fixed-boundary"], False)):
+    for option, moved in (([], True), (["--boundary", "fixed"], False)):
         assert run("denoise", folder / "cap.obj", "-o", folder / "out.obj", "--quiet", *option) == (0, "", "")
         out = ms.load_mesh(folder / "out.obj").vertices
         assert (np.abs(out - cap.vertices)[cap.boundary_vertices].max() > 1e-6) == moved
