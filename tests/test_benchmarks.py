@@ -583,6 +583,7 @@ def test_parac_results_are_measured_and_written(tmp_path, monkeypatch, capsys):
         assert bars["tiny, amd: factor, ns per entry of G"] == bound
 
 
+@pytest.mark.slow
 def test_tasks_on_graphs_are_compared_with_other_libraries(tmp_path, capsys, monkeypatch):
     from benchmarks import graphs
 

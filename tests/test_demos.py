@@ -133,6 +133,7 @@ def test_curvature_flow(tmp_path):
     assert demo.roundness(sphere) < 0.5 * demo.roundness(demo.dumbbell(3))
 
 
+@pytest.mark.slow
 def test_geodesics(tmp_path):
     sphere = ms.datasets.icosphere(4)
     distance = run("geodesics", tmp_path, sphere)
@@ -235,6 +236,7 @@ def test_faces_with_zero_area():
     assert np.allclose(editor.edit().vertices, mesh.vertices, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["harmonic", "arap"])
 def test_parameterization(tmp_path, capsys, method):
     mesh = load("parameterization").cap(2)
@@ -244,12 +246,14 @@ def test_parameterization(tmp_path, capsys, method):
     assert (tmp_path / "flat.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_eigenfunctions(tmp_path, capsys):
     w, X = run("eigenfunctions", tmp_path, ms.datasets.icosphere(3))
     assert w[1:9] == pytest.approx([2] * 3 + [6] * 5, rel=0.03) and X.shape == (642, 20)
     assert "residual" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["arap", "bilaplacian"])
 def test_deformation(tmp_path, method):
     mesh = ms.datasets.icosphere(3)
@@ -260,6 +264,7 @@ def test_deformation(tmp_path, method):
     assert moved[:, 0].min() > -0.3 and moved[:, 0].max() < 1 and (tmp_path / "d.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_skinning(tmp_path, capsys):
     mesh = ms.datasets.icosphere(2)
     W, moved = run("skinning", tmp_path, mesh)
@@ -268,6 +273,7 @@ def test_skinning(tmp_path, capsys):
     assert "3 handles" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_denoising(tmp_path, capsys):
     demo = load("denoising")
     cube, noisy = ms.datasets.cube(8), demo.noisy_cube(8)

@@ -284,6 +284,7 @@ def test_refuses(call):
         call(datasets.icosphere(1))
 
 
+@pytest.mark.slow
 def test_real_meshes(data_dir):
     with open(data_dir / "INDEX.csv", newline="") as f:
         names = [r["file"] for r in csv.DictReader(f) if r["file"].startswith("meshes/") and int(r["n"]) < 9_000]

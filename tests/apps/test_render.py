@@ -130,6 +130,7 @@ def test_two_meshes_share_a_scale(tmp_path):
     assert blue[:, :middle].any() and not red[:, :middle].any() and red[:, middle:].any()
 
 
+@pytest.mark.slow
 def test_checkerboards_of_texture_coordinates(tmp_path):
     """A flat square that faces the camera: both panels have as many squares of each color, and the map keeps its size."""
     x, y = np.meshgrid(np.linspace(-1, 1, 9), np.linspace(-1, 1, 9), indexing="ij")
@@ -164,6 +165,7 @@ def band(n, twist=2.0):
     return Mesh(np.concatenate(ends), np.concatenate([np.stack([i, j, n + i], 1), np.stack([n + i, j, n + j], 1)]))
 
 
+@pytest.mark.slow
 def test_the_cost_of_thin_triangles_is_their_area(monkeypatch):
     """Their bounding boxes hold a hundred times as many samples as they cover."""
     counts, candidates = [], drawing._candidates

@@ -113,6 +113,7 @@ def test_param_writes_texture_coordinates(run, folder, cap, method):
     assert report["flipped"] == 0 and 1 <= report["angle_distortion"] <= report["largest_angle_distortion"] < 3
 
 
+@pytest.mark.slow
 def test_param_cuts_a_closed_surface_and_keeps_its_vertices(run, folder):
     ball = ms.load_mesh(folder / "ball.obj")
     assert run("param", folder / "ball.obj", "-o", folder / "flat.obj", "--method", "slim", "--cut", "--quiet", "--render", folder / "p.png") == (0, "", "")

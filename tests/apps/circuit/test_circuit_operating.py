@@ -186,6 +186,7 @@ def test_the_published_solution_of_a_power_grid(data_dir):
     assert max(abs(v[node] - float(value)) for node, value in pairs if node not in ("G", "0")) < 1e-5
 
 
+@pytest.mark.slow
 def test_the_power_grid_over_time(data_dir):
     circuit = ms.apps.circuit.read(data_dir / "netlists" / "ibmpg1t.spice.gz")
     w, names = circuit.run("tran")

@@ -178,6 +178,7 @@ w.times
 """
 
 
+@pytest.mark.slow
 def test_a_strict_checker_sees_the_types_of_results(tmp_path):
     pytest.importorskip("mypy")
     (tmp_path / "user.py").write_text(USER)

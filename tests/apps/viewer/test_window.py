@@ -47,6 +47,7 @@ def ball(tmp_path):
     return tmp_path / "ball.ply"
 
 
+@pytest.mark.slow
 def test_the_command_writes_pictures_without_a_display(ball, tmp_path):
     needs_polyscope()
     done = process("-m", "meshsolve", "view", ball, "--show", "patches", "--size", "320x200", "--screenshot", tmp_path / "a.png",
