@@ -33,8 +33,9 @@ def smooth(mesh: MeshLike, strength: float | ArrayLike = 0.25, order: Literal[1,
            keep: Literal["volume", "area"] | None = None, boundary: Literal["fixed", "free"] = "fixed") -> tuple[Mesh, Report]:
     """Remove noise in one implicit step: (M + s L M^-1 L) x' = M x, or (M + s L) x' = M x with ``order=1``.
 
-    The defaults are gentle. They take away most of a scan's noise; coarse models keep fingers, horns and 95 % of their volume. At
-    strength 1 thin parts with few vertices wear to spikes, and at order 1 they shrink as well. A border that may move runs inwards.
+    The defaults are gentle. They take away most of a scan's noise. Coarse models keep legs, horns and 95 % of their volume, but details
+    one edge wide, such as toes, wear off. At strength 1 thin parts with few vertices wear to spikes, and at order 1 they shrink as
+    well. A border that may move runs inwards.
 
     Parameters
     ----------
