@@ -37,10 +37,8 @@ def denoise(mesh: MeshLike, method: Literal["bilateral"] = "bilateral", *, sigma
         Bilateral filter of face normals.
     sigma : float
         Difference of unit normals that still counts as noise: about the noise's angle in radians. Larger values smooth weaker creases away.
-    iterations : int
-        Passes over the normals.
-    vertex_iterations : int
-        Passes over the positions.
+    iterations, vertex_iterations : int
+        Passes over the normals, and over the positions.
     fixed : (f,) integers or (n,) bool, optional
         Vertices that stay.
     boundary : {"free", "fixed"}

@@ -29,43 +29,31 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
         device: Device = "auto", callback: Callback | None = None, threads: int | None = None,
         fixed: ArrayLike | None = None, *, keep: Literal["volume", "area"] | None = None,
         boundary: Literal["fixed", "free"] | None = None) -> tuple[Mesh, Report]:
-    """Mean curvature flow by implicit steps: every vertex moves along the surface's mean curvature normal.
-
-    The flow shrinks surfaces, thin parts first. To remove noise and keep the shape, use :func:`smooth`.
+    """Mean curvature flow by implicit steps. It shrinks surfaces, thin parts first; to remove noise and keep the shape use :func:`smooth`.
 
     Parameters
     ----------
     mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        It may have boundaries, non-manifold edges and faces of no area. Unreferenced vertices do not move.
+        With or without boundaries, non-manifold edges and faces of no area. Unreferenced vertices do not move.
     steps : int >= 1
     dt : float or "auto"
-        Time step in squared units of length. ``"auto"``: the squared mean edge length, which removes the noise of a scan in a
-        step or two. For the conformalized flow: 0.002 times the area, which turns a scan into a sphere in about 50 steps.
+        Time step in squared units of length. ``"auto"``: the squared mean edge length, which removes a scan's noise in a step or two;
+        if ``conformal``, 0.002 times the area, which takes about 50 steps to the sphere.
     conformal : bool
-        Conformalized flow: the Laplacian of the first surface is kept, and each step scales the surface about its centroid to its
-        first area. No singularities form, and a surface of genus 0 converges to a round sphere.
-    precision : {"double", "single", "mixed"}
+        Keep the first Laplacian, and scale to the first area in each step: a surface of genus 0 becomes a round sphere.
+    precision, threads : as in :func:`cholesky`
     device : {"auto", "cpu", "cuda"}
         Positions, operators and factor stay on the GPU between steps. ``"auto"`` uses a GPU from 100,000 vertices on.
-    callback : callable, optional
-        ``callback(step, mesh)`` after each step, ``step`` from 1.
-    threads : int, optional
-    fixed : (k,) integers or (n,) bool, optional
-        Vertices that stay.
-    keep : {"volume", "area"}, optional
-        After the last step give the surface its first volume or area, as in :func:`smooth`.
+    callback : callable ``(step, mesh)``, optional: called after each step, ``step`` from 1
+    fixed, keep : as in :func:`smooth`; volume or area are restored after the last step
     boundary : {"fixed", "free"}, optional
-        Whether the vertices on the boundary stay. By default they do, because a free border runs inwards; the conformalized flow moves
-        every vertex.
+        As in :func:`smooth`, but the conformalized flow moves every vertex.
 
     Returns
     -------
-    Mesh
-        The same faces at their new positions.
-    Report
-        Phases ``assemble`` and those of the factor; ``steps``, ``dt``, ``residual`` (backward error of the last solve), areas and
-        volumes before and after. A volume is that between the surface and the mean of its corners, negative for faces that point
-        inwards.
+    Mesh, Report
+        The same faces at their new positions; ``steps``, ``dt``, ``residual`` (backward error of the last solve), areas and volumes before
+        and after. A volume is that between the surface and the mean of its corners, negative for faces that point inwards.
 
     Raises
     ------
@@ -73,18 +61,17 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
         Not a mesh, no face with an area, a bad ``steps`` or ``dt``; every vertex is fixed or on the boundary; fixed vertices and
         ``conformal``; ``keep="volume"`` for a mesh with a boundary or without volume.
     NotPositiveDefiniteError, MeshsolveError
-        Triangles collapsed, or the surface grew without bound. Use a smaller ``dt`` or ``conformal=True``.
+        Triangles collapsed, or the surface grew without bound: use a smaller ``dt``.
 
     Warns
     -----
     MeshsolveWarning
-        The surface shrank to nothing: the last mesh with an area is returned. Or it collapsed: less than half of its area or
-        volume is left, or 5 % of the area lay in faces that shrank by 90 %, or a component shrank by 75 %.
+        The surface shrank to nothing: the last mesh with an area is returned. Or half of its area or volume is lost, or a component
+        shrank by 75 %, or 5 % of the area lay in faces that shrank by 90 %.
 
     References
     ----------
-    Desbrun, Meyer, Schroeder, Barr 1999, "Implicit fairing of irregular meshes", sections 2 and 5. Kazhdan, Solomon, Ben-Chen
-    2012, "Can mean-curvature flow be modified to be non-singular?", section 4 (conformalized).
+    Desbrun et al. 1999, "Implicit fairing of irregular meshes"; Kazhdan et al. 2012, section 4 (conformalized).
 
     Examples
     --------
@@ -93,19 +80,23 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     >>> bool(abs(report.facts["volume_after"] / report.facts["volume_before"] - 1) < 1e-9)
     True
     """
-    mesh = checked_mesh(mesh)
-    steps, given = as_integer(steps, "steps"), None if is_auto(dt) else as_number(dt, "dt", above=True)
+    mesh, steps, method = checked_mesh(mesh), as_integer(steps, "steps"), "conformalized" if conformal else "mean curvature"
+    given = None if is_auto(dt) else as_number(dt, "dt", above=True)
+    require_callback(callback)
+    flow = Flow(mesh, method, precision=precision, device=device, threads=threads, fixed=fixed, boundary=boundary)
+    return _run(flow, mesh, steps, given, callback, keep)
+
+
+def require_callback(callback):
+    """Raise if a callback cannot be called."""
     if callback is not None and not callable(callback):
         raise InvalidInputError(f"callback must be a function of (step, mesh), got {callback!r}")
-    flow = Flow(mesh, "conformalized" if conformal else "mean curvature", precision=precision, device=device, threads=threads,
-                fixed=fixed, boundary=boundary)
+
+
+def _run(flow, mesh, steps, given, callback, keep):
+    """(the mesh, the report) after these steps of a flow."""
     require_kept(keep, mesh)
     dt = flow.report.facts["dt"] = flow.automatic_step() if given is None else given
-    return _run(flow, mesh, steps, dt, callback, keep)
-
-
-def _run(flow, mesh, steps, dt, callback, keep):
-    """(the mesh, the report) after these steps of a flow."""
     for step in range(1, steps + 1):
         if not flow.step(dt):
             warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it", MeshsolveWarning)
