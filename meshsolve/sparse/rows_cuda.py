@@ -5,6 +5,7 @@ A pattern is cut down to its free rows as keys. Right-hand sides, prescribed val
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -57,8 +58,15 @@ class RowSplitCuda:
         return self._host.position
 
     def restrict(self, ordering):
-        """As :meth:`RowSplit.restrict`."""
-        return self._host.restrict(ordering)
+        """As :meth:`RowSplit.restrict`; an Ordering on the GPU stays there."""
+        perm = getattr(ordering, "perm", None)
+        if perm is None or not device.holds(perm) or len(perm) != self.n:
+            return self._host.restrict(ordering)
+        xp = device.xp()
+        position = xp.full(self.n, -1, np.int32)
+        position[self._free] = xp.arange(len(self._free), dtype=np.int32)
+        position = position[perm]
+        return replace(ordering, perm=position[xp.flatnonzero(position >= 0)], tree=None, elimination=None)
 
     def split(self, M, threads=1, both=False):
         """Return (free block, coupling as (indptr, indices, data), None) of a symmetric GatheredMatrix."""
