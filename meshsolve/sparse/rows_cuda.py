@@ -58,7 +58,7 @@ class RowSplitCuda:
         return self._host.position
 
     def restrict(self, ordering):
-        """As :meth:`RowSplit.restrict`; an Ordering on the GPU stays there."""
+        """As :meth:`RowSplit.restrict`; an Ordering on the GPU has its result on the GPU."""
         perm = getattr(ordering, "perm", None)
         if perm is None or not device.holds(perm) or len(perm) != self.n:
             return self._host.restrict(ordering)
