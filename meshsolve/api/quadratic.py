@@ -278,9 +278,12 @@ class _Problem:
         g = self.gradient() - E.T @ self.y
         g = np.where(active < 0, np.minimum(g, 0), np.where(active > 0, np.maximum(g, 0), g))
         g[self.lo == self.hi] = 0                           # held whatever the sign of the multiplier is
-        outside = np.maximum(np.maximum(self.lo - self.x, self.x - self.hi), 0) * abs(self.q._block.data[self.q._diagonal])
-        off = abs(E @ self.x - self.e).max(initial=0) / max(abs(self.e).max(initial=0), abs(self.x).max(), np.finfo(float).tiny)
-        return float(max(abs(g).max() / self.scale(), outside.max() / self.scale(), off))
+        bound = np.where(active < 0, self.lo, np.where(active > 0, self.hi, self.x))
+        outside = self._slack(np.maximum(np.maximum(self.lo - self.x, self.x - self.hi), abs(self.x - bound)))
+        size = max(abs(self.e).max(initial=0), abs(self.x).max(), np.finfo(float).tiny)
+        off = abs(E @ self.x - self.e).max(initial=0) / size
+        with np.errstate(over="ignore"):                    # b = 0 and A x = 0 while bounds are violated
+            return float(max(abs(g).max() / self.scale(), outside.max() / self.scale(), off))
 
     def _start(self):
         """(x, zl, zu): the middle of two bounds, a unit inside of one, and multipliers of the size of the gradient."""

@@ -1,5 +1,7 @@
 """Quadratic programs: every answer is checked against its optimality conditions."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -143,3 +145,12 @@ def test_unbounded_and_infeasible_problems():
     with pytest.warns(ms.ConvergenceWarning, match="no point"):
         _, info = ms.Quadratic(A, Aeq=np.ones((1, 300))).minimize(B, beq=[5.0], lower=0, upper=0.01)
     assert not info.converged and "no point" in info.reason
+
+
+def test_bounds_alone_move_the_minimum():
+    """b = 0 and A x = 0 at the start: residuals have no scale."""
+    A = sp.csr_array(ms.datasets.grid2d(6, 5, boundary="dirichlet"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x, info = ms.Quadratic(A).minimize(np.zeros(30), lower=np.where(np.arange(30) == 12, 1.0, -np.inf))
+    assert info.converged and x[12] == 1 and info.kkt_residual < 1e-8
