@@ -203,7 +203,7 @@ def test_too_few_blocks_are_reported():
     ({"k": 0}, "^k "), ({"k": 600}, "k must be less"), ({"k": 2.5}, "^k "), ({"interval": (1, 1)}, "lo < hi"), ({"interval": (2, 1)}, "lo < hi"),
     ({"interval": (0, np.inf)}, "finite"), ({"interval": 3}, "two numbers"), ({"M": sp.eye_array(5)}, "M must have as many rows"),
     ({"M": -sp.eye_array(600)}, "M must be positive definite"), ({"sigma": np.nan}, "sigma"), ({"tol": 0}, "tol"), ({"method": "arpack"}, "method"),
-    ({"fixed": [0], "pin": True}, "pin"), ({"fixed": [600]}, "fixed"), ({"fixed": np.ones(600, bool)}, "")])
+    ({"fixed": [0], "pin": True}, "pin"), ({"fixed": [600]}, "fixed"), ({"fixed": np.ones(600, bool)}, "not fixed")])
 def test_bad_input(options, message):
     with pytest.raises(ms.MeshsolveError, match=message):
         ms.eigsh(ms.datasets.grid2d(30, 20), **{"k": 3} | options)
