@@ -7,17 +7,17 @@ import pathlib
 import numpy as np
 
 
-def smooth(mesh, path, folder, order=2, strength=0.25):
+def smooth(mesh, path, folder, strength):
     """Smooth the mesh and save it under its name."""
     from meshsolve import apps
 
-    out, report = apps.smooth(mesh, strength, order=order)
+    out, report = apps.smooth(mesh, strength)
     out.save(folder / saved_as(path))
     names = ("volume_before", "volume_after", "area_before", "area_after")
     return sizes(mesh) | {name: report.facts[name] for name in names if name in report.facts}
 
 
-def spectrum(mesh, path, folder, count=10):
+def spectrum(mesh, path, folder, count):
     """Compute the smallest eigenvalues of the cotangent Laplacian and save them with the eigenfunctions, ``NAME.ply.npz``."""
     from meshsolve.eigen import eigsh
     from meshsolve.operators import cotan_laplacian, mass_matrix
@@ -27,7 +27,7 @@ def spectrum(mesh, path, folder, count=10):
     return sizes(mesh) | {"eigenvalues": w, "converged": info.converged}
 
 
-def geodesics(mesh, path, folder, source=0):
+def geodesics(mesh, path, folder, source):
     """Compute the distances of all vertices from one, and save them, ``NAME.ply.npz``."""
     from meshsolve import apps
 

@@ -69,7 +69,7 @@ def is_folder(path):
 
 
 def names_in(folder, meshes, suffix, name):
-    """Return the paths of the results in a folder; None for each mesh if ``folder`` is None."""
+    """Return the paths of the results in a folder; without a folder, None for each mesh."""
     if folder is None:
         return [None] * len(meshes)
     if not is_folder(folder):
@@ -85,7 +85,7 @@ def names_in(folder, meshes, suffix, name):
 
 
 def renamed(mesh, suffix):
-    """Return the file name of a mesh with another suffix; with its own if ``suffix`` is None and meshes are written in that format."""
+    """Return the file name of a mesh with ``suffix``; without one, with its own suffix if meshes are written in that format."""
     name = pathlib.PurePath(mesh).name
     if suffix is None and name.lower().removesuffix(".gz").endswith(WRITABLE):
         return name

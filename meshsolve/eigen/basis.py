@@ -106,3 +106,6 @@ class CudaBasis:
 
     def random(self, rng):
         return device.to_device(rng.standard_normal((self.n, WIDTH)))
+
+
+BASES: dict[str, type[HostBasis] | type[CudaBasis]] = {"cpu": HostBasis, "cuda": CudaBasis}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.eigen.basis import WIDTH, CudaBasis, HostBasis
+from meshsolve.eigen.basis import BASES, WIDTH
 from meshsolve.eigen.lanczos import Lanczos
 from meshsolve.memory import ensure_memory
 from meshsolve.options import is_auto
@@ -37,8 +37,8 @@ class Search:
         pencil = self.pencil
         capacity = min(-(-(2 * pairs + 2 * WIDTH) // WIDTH), pencil.n // WIDTH - 1)
         ensure_memory((capacity + 1) * WIDTH * 8 * pencil.n, f"a basis of {capacity * WIDTH} vectors")
-        kind = CudaBasis if pencil.place.name == "cuda" else HostBasis
-        return Lanczos(pencil.operator(F), pencil.weigh(), kind(pencil.n, capacity + 1, pencil.threads), capacity, self.seed)
+        basis = BASES[pencil.place.name](pencil.n, capacity + 1, pencil.threads)
+        return Lanczos(pencil.operator(F), pencil.weigh(), basis, capacity, self.seed)
 
     def factor(self, sigma):
         self.shifts.append(float(sigma))

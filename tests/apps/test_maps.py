@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from mesh.small_meshes import torus
 
 import meshsolve as ms
 from meshsolve.mesh.measures import corner_angles
@@ -29,14 +30,6 @@ def cylinder(x, y):
 
 def hill(x, y):
     return np.stack([x, y, 0.4 * np.exp(-20 * ((x - 0.5) ** 2 + (y - 0.3) ** 2))], 1)
-
-
-def torus(a=10, b=8):
-    i, j = np.meshgrid(np.arange(a), np.arange(b), indexing="ij")
-    u, v = 2 * np.pi * i / a, 2 * np.pi * j / b
-    x = np.stack([(2 + np.cos(v)) * np.cos(u), (2 + np.cos(v)) * np.sin(u), np.sin(v)], -1).reshape(-1, 3)
-    at = lambda di, dj: ((i + di) % a * b + (j + dj) % b).ravel()
-    return ms.Mesh(x, np.vstack([np.stack([at(0, 0), at(1, 0), at(1, 1)], 1), np.stack([at(0, 0), at(1, 1), at(0, 1)], 1)]))
 
 
 def side_lengths(x, faces):
@@ -126,7 +119,7 @@ def test_what_is_no_disc(mesh, message):
 
 
 def test_a_handle_needs_a_cut():
-    mesh = torus()
+    mesh = torus(10, 8)
     holed = ms.Mesh(mesh.vertices, mesh.faces[1:])
     with pytest.raises(ms.InvalidInputError, match="no handles.*cut=True"):
         ms.apps.parameterize(holed)

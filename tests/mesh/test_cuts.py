@@ -2,17 +2,10 @@
 
 import numpy as np
 import pytest
+from mesh.small_meshes import torus
 
 import meshsolve as ms
 from meshsolve.mesh.cuts import cut_to_disc
-
-
-def torus(a=12, b=8):
-    i, j = np.meshgrid(np.arange(a), np.arange(b), indexing="ij")
-    u, v = 2 * np.pi * i / a, 2 * np.pi * j / b
-    x = np.stack([(2 + np.cos(v)) * np.cos(u), (2 + np.cos(v)) * np.sin(u), np.sin(v)], -1).reshape(-1, 3)
-    at = lambda di, dj: ((i + di) % a * b + (j + dj) % b).ravel()
-    return ms.Mesh(x, np.vstack([np.stack([at(0, 0), at(1, 0), at(1, 1)], 1), np.stack([at(0, 0), at(1, 1), at(0, 1)], 1)]))
 
 
 def double_torus():

@@ -19,7 +19,7 @@ class Batch {
     Symmetry entry;
   };
 
-  Batch(std::shared_ptr<const fronts::AssemblyTree> tree, int64_t count, int threads);
+  Batch(std::shared_ptr<const fronts::AssemblyTree> tree, int64_t count);
 
   // Ax: (count, nnz) values in the analyzed pattern `A`, both triangles. The first system with entries that differ from their mirror
   // entries by more than `tolerance` times the largest entries of their rows.
@@ -34,6 +34,7 @@ class Batch {
   const std::vector<int32_t>& state() const { return state_; }
   const std::vector<uint8_t>& may_be_singular() const { return may_be_singular_; }       // by their pivots
   int64_t count() const { return static_cast<int64_t>(state_.size()); }
+  int64_t panel_scalars() const { return count() * panel_ptr_.back(); }          // of all systems
   int64_t nbytes() const { return panels_.size() * static_cast<int64_t>(sizeof(T)); }
 
  private:
@@ -43,7 +44,7 @@ class Batch {
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1), the same for each system
-  Buffer<T> panels_;                      // system after system, each as panel.hpp
+  Buffer<T> panels_;                      // system after system, each as panel.hpp; made by the first factor()
   std::vector<int32_t> state_;
   std::vector<uint8_t> may_be_singular_;
 };

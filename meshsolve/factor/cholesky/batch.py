@@ -50,12 +50,11 @@ class CholeskyBatch:
         data = self._checked(values)
         self.shape = len(data), symbolic.n
         tree = assembly_tree(symbolic, threads)
-        single = _core.CholeskyDouble(tree)
+        self._core = CORES[precision](tree, len(data))
         itemsize = 8 if precision == "double" else 4
-        ensure_memory(itemsize * (len(data) * single.panel_scalars + threads * tree.work_scalars(1)),
+        ensure_memory(itemsize * (self._core.panel_scalars + threads * tree.work_scalars(1)),
                       f"the factors of {counted(len(data), 'system')} together")
         self.report = Report(threads=threads, nnz_A=self._pattern.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops, systems=len(data))
-        self._core = CORES[precision](tree, len(data), threads)
         self._factor(data)
 
     @changes

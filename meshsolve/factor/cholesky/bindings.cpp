@@ -88,9 +88,9 @@ void bind_batch(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Batch = cholesky::Batch<T>;
   nb::class_<Batch>(m, name)
-      .def("__init__", [](Batch* self, std::shared_ptr<fronts::AssemblyTree> tree, int64_t count, int threads) {
-        new (self) Batch(std::move(tree), count, threads);
-      }, "tree"_a, "count"_a, "threads"_a)
+      .def("__init__", [](Batch* self, std::shared_ptr<fronts::AssemblyTree> tree, int64_t count) {
+        new (self) Batch(std::move(tree), count);
+      }, "tree"_a, "count"_a)
       .def("asymmetry", [](const Batch& f, In<int64_t> indptr, In<int32_t> indices, In<double> data, double tolerance, int threads) {
         const auto found = released([&] { return f.asymmetry(pattern(indptr, indices), data.data(), tolerance, threads); });
         return nb::make_tuple(found.system, found.entry.row, found.entry.column, found.entry.gap, found.entry.scale);
@@ -105,6 +105,7 @@ void bind_batch(nb::module_& m, const char* name) {
       }, "B"_a, "X"_a, "k"_a, "threads"_a)
       .def("state", [](const Batch& f) { return copied(f.state()); })
       .def("may_be_singular", [](const Batch& f) { return copied(f.may_be_singular()); })
+      .def_prop_ro("panel_scalars", &Batch::panel_scalars)
       .def_prop_ro("nbytes", &Batch::nbytes);
 }
 

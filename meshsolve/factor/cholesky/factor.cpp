@@ -241,9 +241,9 @@ int64_t Factor<T>::nbytes() const {
 // ---- many matrices ------------------------------------------------------------------------------------------------------
 
 template <class T>
-Batch<T>::Batch(std::shared_ptr<const AssemblyTree> tree, int64_t count, int threads)
+Batch<T>::Batch(std::shared_ptr<const AssemblyTree> tree, int64_t count)
     : tree_(std::move(tree)), panel_ptr_(fronts::positions(*tree_, [&](int32_t s) { return panel_shape(*tree_, s).scalars(); })),
-      panels_(fronts::panels<T>(count * panel_ptr_.back(), threads)), state_(count, unknown), may_be_singular_(count) {}
+      state_(count, unknown), may_be_singular_(count) {}
 
 template <class T>
 int64_t Batch<T>::systems_together(int threads) const {
@@ -291,6 +291,7 @@ void Batch<T>::factor(const double* Ax, int64_t nnz, int threads) {
   const AssemblyTree& tree = *tree_;
   const auto plan = fronts::plan_of(tree, 1, fronts::Use::factor);
   std::vector<std::unique_ptr<Worker>> workers(threads);
+  if (!panels_.data()) panels_ = fronts::panels<T>(panel_scalars(), threads);
   std::fill(state_.begin(), state_.end(), unknown);
   interrupt::begin(count());
   const auto one = [&](Worker& w, int64_t i) -> int32_t {
