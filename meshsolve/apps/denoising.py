@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from meshsolve.apps.smoothing import compare, held_vertices
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.boundary import side_directions
 from meshsolve.mesh.measures import area_vectors, unit
 from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.report import Report, warn
@@ -71,7 +72,9 @@ def denoise(mesh: MeshLike, method: Literal["bilateral"] = "bilateral", *, sigma
     mesh, method = checked_mesh(mesh), one_of(method, "method", ("bilateral",))
     sigma, passes = as_number(sigma, "sigma", above=True), as_integer(iterations, "iterations", least=0)
     vertex_passes = as_integer(vertex_iterations, "vertex_iterations", least=0)
-    _require_oriented(mesh)
+    if len(mesh.faces) == 0:
+        raise InvalidInputError("the mesh must have a face, got none")
+    side_directions(mesh, fans_allowed=True)
     report, x, faces = Report(), mesh.vertices.copy(), mesh.faces
     held = held_vertices(mesh, fixed, boundary)
     with report.phase("normals"):
@@ -84,19 +87,6 @@ def denoise(mesh: MeshLike, method: Literal["bilateral"] = "bilateral", *, sigma
         warn(f"{losses}. Use fewer iterations or a smaller sigma", MeshsolveWarning)
     report.facts["largest_move"] = float(np.linalg.norm(x - mesh.vertices, axis=1).max())
     return out, report
-
-
-def _require_oriented(mesh):
-    """Raise where two faces go along an edge in the same direction, or there is no face."""
-    if len(mesh.faces) == 0:
-        raise InvalidInputError("the mesh must have a face, got none")
-    start, end = mesh.faces.ravel(), np.roll(mesh.faces, -1, axis=1).ravel()
-    directed = start.astype(np.int64) * len(mesh.vertices) + end
-    _, first, count = np.unique(directed, return_index=True, return_counts=True)
-    if (count > 1).any():
-        k = first[count > 1][0]
-        raise InvalidInputError(f"faces must be oriented alike, two go along the edge ({start[k]}, {end[k]}) in one direction; "
-                                "orient them first")
 
 
 def _neighbors(mesh):

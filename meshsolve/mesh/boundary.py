@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from meshsolve import _core
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import counted
 
@@ -49,7 +50,44 @@ def loops_of(faces, side_edges, sides):
     return np.split(vertex[corner[order]], np.flatnonzero(is_first[order])[1:])
 
 
-def not_oriented(mesh, edge):
+def side_directions(mesh, angles=None, fans_allowed=False):
+    """Walk around each vertex and add up the corner angles that precede each side. O(vertices + faces).
+
+    Parameters
+    ----------
+    mesh : Mesh
+    angles : (m, 3) float64, optional
+        Of the corners; without them only the mesh is checked.
+    fans_allowed : bool
+        Whether the faces at a vertex may form several fans.
+
+    Returns
+    -------
+    before : (m, 3) float64
+        Sum of the angles at the first corner of each side that precede the side, counterclockwise.
+    total : (n,) float64
+        Sum of the angles at each vertex.
+    first : (n,) int32
+        The side at each vertex with sum 0, a boundary side if there is one; -1 without faces.
+
+    Raises
+    ------
+    InvalidInputError
+        An edge has more than two faces, or two that are not oriented alike (names the edge); the faces at a vertex form several
+        fans (names the vertex).
+    """
+    angles = np.zeros(mesh.faces.size) if angles is None else angles.reshape(-1)
+    before, total, first, edge, vertex = _core.side_directions(
+        len(mesh.vertices), mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges), angles)
+    if edge >= 0:
+        raise _not_oriented(mesh, edge)
+    if vertex >= 0 and not fans_allowed:
+        raise InvalidInputError(f"the mesh must be manifold: the faces at vertex {vertex} form several fans; give each fan its own "
+                                "copy of the vertex")
+    return before.reshape(-1, 3), total, first
+
+
+def _not_oriented(mesh, edge):
     """The error for an edge of more than two faces, or of two faces of opposite orientation."""
     faces, (a, b) = np.flatnonzero((mesh.side_edges == edge).any(axis=1)), mesh.edges[edge]
     if len(faces) > 2:

@@ -51,14 +51,7 @@ def require_surface(mesh):
     if (component != component[0]).any():
         k = int((component != component[0]).argmax())
         raise InvalidInputError(f"the mesh must have one component: faces 0 and {k} are not connected; map each component on its own")
-    side = mesh.side_edges.reshape(-1)
-    count, ascends = np.bincount(side), np.where(mesh.faces < np.roll(mesh.faces, -1, axis=1), 1, -1).reshape(-1)
-    wrong = (count > 2) | ((count == 2) & (np.bincount(side, ascends) != 0))
-    if wrong.any():
-        raise boundary.not_oriented(mesh, wrong.argmax())
-    if not mesh.is_manifold:
-        raise InvalidInputError("the mesh must be manifold: the faces at a vertex form several fans; give each fan its own copy of the "
-                                "vertex")
+    boundary.side_directions(mesh)
 
 
 class _Skeleton:

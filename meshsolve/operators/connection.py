@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.errors import MeshsolveWarning
 from meshsolve.mesh import MeshLike, boundary, checked_mesh, takes_arrays
 from meshsolve.mesh.measures import corner_angles, vertex_normals
 from meshsolve.operators.gradients import frame
@@ -53,21 +53,14 @@ class TangentPlanes:
     ------
     InvalidInputError
         An edge has more than two faces, or two that are not oriented alike (names the edge); the faces at a vertex form several
-        fans.
+        fans (names the vertex).
     """
 
     def __init__(self, mesh):
         self._mesh = mesh
         self.corners = corner_angles(mesh.vertices, mesh.faces)
-        angles, total, self._first, edge, vertex = _core.side_directions(
-            len(mesh.vertices), mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges), self.corners.reshape(-1))
-        if edge >= 0:
-            raise boundary.not_oriented(mesh, edge)
-        if vertex >= 0:
-            raise InvalidInputError(f"the mesh must be manifold: the faces at vertex {vertex} form several fans; give each fan "
-                                    "its own copy of the vertex")
-        self.angles, self.total = angles.reshape(-1, 3), total
-        self.scale = 2 * np.pi / np.where(total > 0, total, 2 * np.pi)
+        self.angles, self.total, self._first = boundary.side_directions(mesh, self.corners)
+        self.scale = 2 * np.pi / np.where(self.total > 0, self.total, 2 * np.pi)
         self.scale[mesh.boundary_vertices] = 1
 
     @functools.cached_property

@@ -435,7 +435,7 @@ def test_what_denoising_refuses():
     flipped = grid(3, 3)
     faces = flipped.faces.copy()
     faces[0] = faces[0, ::-1]
-    for mesh, options, message in ((ms.Mesh(flipped.vertices, faces), {}, "oriented alike"), (flipped, {"sigma": 0}, "sigma"),
+    for mesh, options, message in ((ms.Mesh(flipped.vertices, faces), {}, "the mesh must be oriented: faces 0 and 4"), (flipped, {"sigma": 0}, "sigma"),
                                    (flipped, {"method": "guided"}, "method"), (ms.Mesh(flipped.vertices, faces[:0]), {}, "face")):
         with warnings.catch_warnings(), pytest.raises(ms.InvalidInputError, match=message):
             ms.apps.denoise(mesh, **options)

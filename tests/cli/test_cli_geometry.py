@@ -168,7 +168,7 @@ def test_pictures(run, folder, cap):
     (["geodesics", "ball.obj", "--source", "0", "-o", "x.obj"], "distances are written as"),
     (["param", "ball.obj", "-o", "x.obj"], "ball.obj: the surface must have a boundary"),
     (["param", "ball.obj", "-o", "x.ply"], "written as .obj or .obj.gz"),
-    (["denoise", "twisted.obj", "-o", "x.obj"], "twisted.obj: faces must be oriented alike"),
+    (["denoise", "twisted.obj", "-o", "x.obj"], "twisted.obj: the mesh must be oriented: faces 0 and 1 have opposite orientations at edge (1, 2)"),
     (["denoise", "none.obj", "-o", "x.obj"], "no such file"), (["geodesics", "ball.obj", "--source", "0", "-o", "x.txt", "--render", "x.jpg"], ".png")])
 def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, given, words):
     monkeypatch.chdir(folder)
