@@ -316,26 +316,6 @@ def on_gpu(device, what):
     backend()
 
 
-def _check_known(device):
-    if not isinstance(device, str) or device not in DEVICES:
-        raise InvalidInputError(f"device must be one of {', '.join(map(repr, DEVICES))}, got {device!r}")
-
-
-@functools.cache
-def _is_installed():
-    """Return True if CuPy is installed. So a first call on the CPU does not load the CuPy backend."""
-    return "cupy" in sys.modules or importlib.util.find_spec("cupy") is not None
-
-
-@functools.cache
-def _cupy():
-    """Return the CuPy backend, or the reason why it is missing."""
-    from meshsolve.device.cuda import CuPy, reason_without
-
-    reason = reason_without()
-    return CuPy() if reason is None else reason
-
-
 # ---- errors -----------------------------------------------------------------------------------------------------------
 
 
@@ -371,3 +351,23 @@ def scalar_later(array):
     """Return a function that returns the value of an array of one entry on the GPU. It waits only for work that is queued now."""
     read = backend().to_host_later(array)
     return lambda: read().reshape(-1)[0].item()
+
+
+def _check_known(device):
+    if not isinstance(device, str) or device not in DEVICES:
+        raise InvalidInputError(f"device must be one of {', '.join(map(repr, DEVICES))}, got {device!r}")
+
+
+@functools.cache
+def _is_installed():
+    """Return True if CuPy is installed. So a first call on the CPU does not load the CuPy backend."""
+    return "cupy" in sys.modules or importlib.util.find_spec("cupy") is not None
+
+
+@functools.cache
+def _cupy():
+    """Return the CuPy backend, or the reason why it is missing."""
+    from meshsolve.device.cuda import CuPy, reason_without
+
+    reason = reason_without()
+    return CuPy() if reason is None else reason

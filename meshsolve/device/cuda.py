@@ -67,14 +67,6 @@ class CuPy:
     def multiprocessors(self):
         return self._attributes["MultiProcessorCount"]
 
-    @property
-    def _attributes(self):
-        """Attributes of the current device, read once. CuPy queries the driver for more than a hundred, some over the bus."""
-        current = self.xp.cuda.Device()
-        if current.id not in self._attributes_of:
-            self._attributes_of[current.id] = current.attributes
-        return self._attributes_of[current.id]
-
     def function(self, path, name, scalar=""):
         return _function(path, name, scalar)
 
@@ -114,24 +106,13 @@ class CuPy:
 
         return getattr(blas, op)(*arrays, **options)
 
-
-def _library_errors():
-    """Return the exceptions of the installed ones of cuBLAS and cuSOLVER."""
-    found = []
-    for library, name in (("cublas", "CUBLASError"), ("cusolver", "CUSOLVERError")):
-        try:
-            found.append(getattr(importlib.import_module(f"cupy_backends.cuda.libs.{library}"), name))
-        except ImportError:
-            continue
-    return found
-
-
-@functools.cache
-def _module(path, scalar):
-    import cupy
-
-    # code=, because CuPy takes a path for a compiled file
-    return cupy.RawModule(code=source(path), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}", *scalar_option(scalar)))
+    @property
+    def _attributes(self):
+        """Attributes of the current device, read once. CuPy queries the driver for more than a hundred, some over the bus."""
+        current = self.xp.cuda.Device()
+        if current.id not in self._attributes_of:
+            self._attributes_of[current.id] = current.attributes
+        return self._attributes_of[current.id]
 
 
 def scalar_option(scalar):
@@ -155,6 +136,25 @@ def source(path, package=PACKAGE):
     return f"{text}\n// headers {digest.hexdigest()}\n"
 
 
+def _library_errors():
+    """Return the exceptions of the installed ones of cuBLAS and cuSOLVER."""
+    found = []
+    for library, name in (("cublas", "CUBLASError"), ("cusolver", "CUSOLVERError")):
+        try:
+            found.append(getattr(importlib.import_module(f"cupy_backends.cuda.libs.{library}"), name))
+        except ImportError:
+            continue
+    return found
+
+
 @functools.cache
 def _function(path, name, scalar):
     return _module(path, scalar).get_function(name)
+
+
+@functools.cache
+def _module(path, scalar):
+    import cupy
+
+    # code=, because CuPy takes a path for a compiled file
+    return cupy.RawModule(code=source(path), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}", *scalar_option(scalar)))

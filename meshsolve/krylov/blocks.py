@@ -113,6 +113,44 @@ def blocks_of(b, x0, n, place):
     return Blocks(B, X, shift, form)
 
 
+def unshifted(X, shift):
+    """X in the scale of the caller's b; infinite if that is out of range."""
+    with np.errstate(over="ignore"):
+        return X / where(X).bring(shift)
+
+
+def columns_out_of_range(X):
+    """(k,) bool: columns of an unshifted X that are not finite."""
+    return ~device.to_host(where(X).xp.isfinite(X).all(axis=0))
+
+
+def preconditioner(M, n):
+    """M as a function that maps an (n, k) block on the host to another, C contiguous."""
+    if M is None:
+        return lambda R: R
+    if hasattr(M, "apply_columns"):
+        _check_shape(M, n)
+        return reusing(M.apply_columns)
+    if is_operator(M):
+        _check_shape(M, n)
+        return Operator(M, "M").apply
+    try:
+        operator = spla.aslinearoperator(np.asarray(M) if isinstance(M, (list, tuple)) else M)
+    except (TypeError, ValueError) as e:
+        raise InvalidInputError(f"M must be a factor, a matrix or a LinearOperator, got {type(M).__name__}: for a function f of a "
+                                "vector pass scipy.sparse.linalg.LinearOperator(A.shape, matvec=f)") from e
+    _check_shape(operator, n)
+    if np.dtype(operator.dtype).kind == "c":
+        raise InvalidInputError("M is complex: A is real and symmetric, so its approximate inverse must be as well")
+    return lambda R: np.ascontiguousarray(operator.matmat(R), np.float64)
+
+
+def reusing(apply):
+    """apply(R, out) as a function of R that returns the same block each time."""
+    Z = {}
+    return lambda R: apply(R, Z.setdefault(R.shape, np.empty_like(R)))
+
+
 def _columns(b, n, name):
     """b as a new block in its own memory, and its :class:`Form`."""
     place = where(b)
@@ -157,44 +195,6 @@ def _drop_far_starts(X, B):
         X[:, far] = 0.0
 
 
-def unshifted(X, shift):
-    """X in the scale of the caller's b; infinite if that is out of range."""
-    with np.errstate(over="ignore"):
-        return X / where(X).bring(shift)
-
-
-def columns_out_of_range(X):
-    """(k,) bool: columns of an unshifted X that are not finite."""
-    return ~device.to_host(where(X).xp.isfinite(X).all(axis=0))
-
-
-def preconditioner(M, n):
-    """M as a function that maps an (n, k) block on the host to another, C contiguous."""
-    if M is None:
-        return lambda R: R
-    if hasattr(M, "apply_columns"):
-        _check_shape(M, n)
-        return reusing(M.apply_columns)
-    if is_operator(M):
-        _check_shape(M, n)
-        return Operator(M, "M").apply
-    try:
-        operator = spla.aslinearoperator(np.asarray(M) if isinstance(M, (list, tuple)) else M)
-    except (TypeError, ValueError) as e:
-        raise InvalidInputError(f"M must be a factor, a matrix or a LinearOperator, got {type(M).__name__}: for a function f of a "
-                                "vector pass scipy.sparse.linalg.LinearOperator(A.shape, matvec=f)") from e
-    _check_shape(operator, n)
-    if np.dtype(operator.dtype).kind == "c":
-        raise InvalidInputError("M is complex: A is real and symmetric, so its approximate inverse must be as well")
-    return lambda R: np.ascontiguousarray(operator.matmat(R), np.float64)
-
-
 def _check_shape(M, n):
     if M.shape != (n, n):
         raise InvalidInputError(f"M must be {n} x {n}, got {M.shape[0]} x {M.shape[1]}")
-
-
-def reusing(apply):
-    """apply(R, out) as a function of R that returns the same block each time."""
-    Z = {}
-    return lambda R: apply(R, Z.setdefault(R.shape, np.empty_like(R)))

@@ -39,10 +39,6 @@ class CudaBlocks:
         self._num_parts = parts_of(self.n)
         self._parts = device.xp().empty(self._num_parts * self.k)
 
-    def _dot(self, U, V):
-        """Parts of the dot products of columns."""
-        dot(self.n, self.k, U, V, self._parts)
-
     def norms(self, block):
         """(k,) 2-norms of the columns, on the host."""
         return np.sqrt(self.dots(block, block))
@@ -56,6 +52,10 @@ class CudaBlocks:
         """Copy the columns of a mask."""
         columns = device.to_device(np.flatnonzero(columns))
         to[:, columns] = block[:, columns]
+
+    def _dot(self, U, V):
+        """Parts of the dot products of columns."""
+        dot(self.n, self.k, U, V, self._parts)
 
 
 class CudaVectors(CudaBlocks):
@@ -71,18 +71,6 @@ class CudaVectors(CudaBlocks):
         self._standing, self._fresh, self._counts = xp.zeros(k, xp.int32), xp.ones(k, xp.int32), xp.zeros(k, xp.int32)
         self.iterations = np.zeros(k, np.int64)
         self._prepare()
-
-    def _prepare(self):
-        """Prepare the launches of an iteration, whose arguments stay the same: checking them once saves most of the host's
-        time."""
-        size = (np.int32(self.n), np.int32(self.k))
-        sweep = partial(device.prepared, grid=device.grid_for(self.n * self.k, BLOCK), block=BLOCK, shared=0)
-        self._direction = sweep(K.k_direction, args=(*size, self._scalars))
-        self._step = sweep(K.k_step, args=(*size, self._scalars, self.P, self.Q))
-        self._sums = device.prepared(K.k_dot, dot_grid(self.n, self.k), BLOCK, 0, size)
-        state = self._parts, self._scalars, self._standing, self._fresh, self._counts
-        self._decisions = [device.prepared(K.k_decide, self.k, BLOCK, 0, (
-            np.int32(what), size[1], np.int32(self._num_parts), np.float64(LOST_AT), *state)) for what in range(RESIDUAL + 1)]
 
     def begin(self, size):
         """Compute R := B - A X; return its norms."""
@@ -106,10 +94,6 @@ class CudaVectors(CudaBlocks):
         """X += alpha P, R -= alpha Q."""
         self._step(self.X, self.R)
         self._decide(RESIDUAL, self.R, self.R, i)
-
-    def _decide(self, what, U, V, i):
-        self._sums(U, V, self._parts)
-        self._decisions[what](self._history[i])
 
     def look(self, residuals):
         """Return (arrived, lost, broken) columns; waits for the GPU."""
@@ -155,6 +139,22 @@ class CudaVectors(CudaBlocks):
         self._product(X, out)
         out[...] = self.B - out
         return self.norms(out)
+
+    def _prepare(self):
+        """Prepare the launches of an iteration, whose arguments stay the same: checking them once saves most of the host's
+        time."""
+        size = (np.int32(self.n), np.int32(self.k))
+        sweep = partial(device.prepared, grid=device.grid_for(self.n * self.k, BLOCK), block=BLOCK, shared=0)
+        self._direction = sweep(K.k_direction, args=(*size, self._scalars))
+        self._step = sweep(K.k_step, args=(*size, self._scalars, self.P, self.Q))
+        self._sums = device.prepared(K.k_dot, dot_grid(self.n, self.k), BLOCK, 0, size)
+        state = self._parts, self._scalars, self._standing, self._fresh, self._counts
+        self._decisions = [device.prepared(K.k_decide, self.k, BLOCK, 0, (
+            np.int32(what), size[1], np.int32(self._num_parts), np.float64(LOST_AT), *state)) for what in range(RESIDUAL + 1)]
+
+    def _decide(self, what, U, V, i):
+        self._sums(U, V, self._parts)
+        self._decisions[what](self._history[i])
 
 
 def parts_of(n):

@@ -90,14 +90,6 @@ class Iterations:
                 self.report.add(phase, seconds)
         return is_solved
 
-    def _solves_first(self, rule):
-        """True if the diagonal suffices for the first column."""
-        first = Iterations(self.matrix, self.b[:, 0], self.rtol, self.threads, self.place)
-        is_solved = first.solves_while(rule.gives_up_on_first)
-        self.steps += [f"first column, {step}" for step in first.steps]
-        self.report.merge(first.report)
-        return is_solved
-
     def solves_while(self, gives_up):
         """True if the diagonal suffices before ``gives_up`` ends the iteration; raises as :meth:`solves_before` does."""
         self.try_diagonal(gives_up)
@@ -155,13 +147,16 @@ class Iterations:
             report.facts["steps_taken"] = "; ".join([*self.steps, report.facts.get("steps_taken", then)])
             report.add("trial", sum(self.report.seconds.values()))
 
+    def _solves_first(self, rule):
+        """True if the diagonal suffices for the first column."""
+        first = Iterations(self.matrix, self.b[:, 0], self.rtol, self.threads, self.place)
+        is_solved = first.solves_while(rule.gives_up_on_first)
+        self.steps += [f"first column, {step}" for step in first.steps]
+        self.report.merge(first.report)
+        return is_solved
+
     def _add_step(self):
         self.steps.append(f"diagonal: {counted(np.max(self.info.iterations, initial=0), 'iteration')} to {_worst(self.info):.2g}")
-
-
-def _worst(info):
-    """The largest residual of all columns; 0 without columns."""
-    return float(np.max(info.relative_residual, initial=0.0))
 
 
 class WhileFactorTakesLonger:
@@ -258,3 +253,8 @@ class Diagonal:
 
     def apply_on_device(self, R):
         return self._column * R
+
+
+def _worst(info):
+    """The largest residual of all columns; 0 without columns."""
+    return float(np.max(info.relative_residual, initial=0.0))

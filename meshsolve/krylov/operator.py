@@ -71,6 +71,12 @@ class Operator:
         self.norm = max(self.norm, float(np.max(ratio, initial=0.0, where=np.isfinite(ratio))))
         return Y
 
+    def takes_to_zero(self, constant):
+        """True if A maps the (n,) vector to 0 up to rounding, row by row."""
+        i = np.arange(self.n)
+        irregular = (i * 0.6180339887498949 % 1 - 0.5)[:, None]
+        return bool((abs(self.apply(constant[:, None])) <= CONSTANT * abs(self.apply(irregular))).all())
+
     def _called(self, product, x):
         try:
             return product(x)
@@ -87,12 +93,6 @@ class Operator:
         if y.dtype.kind not in "fiub":
             raise InvalidInputError(f"{self._name} is an operator whose product has the dtype {y.dtype}: real numbers are needed")
         return np.ascontiguousarray(y.reshape(shape), np.float64)
-
-    def takes_to_zero(self, constant):
-        """True if A maps the (n,) vector to 0 up to rounding, row by row."""
-        i = np.arange(self.n)
-        irregular = (i * 0.6180339887498949 % 1 - 0.5)[:, None]
-        return bool((abs(self.apply(constant[:, None])) <= CONSTANT * abs(self.apply(irregular))).all())
 
 
 def multiply_dot(matrix, P, Q, threads):

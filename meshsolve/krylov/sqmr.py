@@ -124,21 +124,6 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
         return _outcome(answers, runs, report, system.form)
 
 
-def _put(answers, columns, shift, X):
-    """``answers`` with these columns of X in the scale of b; a new array if X has all columns."""
-    if X.shape == answers.shape:
-        return unshifted(X, shift)
-    answers[:, columns] = unshifted(X, shift[columns])
-    return answers
-
-
-def _outcome(X, runs, report, form):
-    """(x, info) for columns X in the scale of b."""
-    for c in np.flatnonzero(columns_out_of_range(X)):
-        runs[c].reason, runs[c].norm = TOO_LARGE, np.inf
-    return form.deliver(X), _info(runs, report, scalar=form.is_vector and len(runs) == 1)
-
-
 def worst(info):
     """Describe the column that is farthest from its tolerance."""
     reason, relative, iterations = (np.atleast_1d(v) for v in (info.reason, info.relative_residual, info.iterations))
@@ -146,17 +131,6 @@ def worst(info):
     c = failed[np.argmax(np.nan_to_num(relative[failed], nan=np.inf))]
     which = f"column {c} " if len(reason) > 1 else ""
     return f"{which}{reason[c]} (relative residual {relative[c]:.3g} after {counted(iterations[c], 'iteration')})"
-
-
-def _info(runs, report, scalar):
-    if scalar:
-        run = runs[0]
-        return Info("sqmr", run.reason == CONVERGED, run.iterations, run.norm / run.scale, run.residuals, run.reason, report)
-    longest = max((len(run.residuals) for run in runs), default=0)
-    padded = [run.residuals + run.residuals[-1:] * (longest - len(run.residuals)) for run in runs]
-    return Info("sqmr", all(run.reason == CONVERGED for run in runs), np.array([run.iterations for run in runs], np.int64),
-                np.array([run.norm / run.scale for run in runs]), [np.array(step) for step in zip(*padded, strict=True)],
-                np.array([run.reason for run in runs], str), report)
 
 
 class Column:
@@ -292,3 +266,29 @@ class Iteration:
         norms = self.vectors.keep_best(X, columns, [run.norm for run in self.columns])
         for c in columns:
             self.columns[c].norm = norms[c]
+
+
+def _put(answers, columns, shift, X):
+    """``answers`` with these columns of X in the scale of b; a new array if X has all columns."""
+    if X.shape == answers.shape:
+        return unshifted(X, shift)
+    answers[:, columns] = unshifted(X, shift[columns])
+    return answers
+
+
+def _outcome(X, runs, report, form):
+    """(x, info) for columns X in the scale of b."""
+    for c in np.flatnonzero(columns_out_of_range(X)):
+        runs[c].reason, runs[c].norm = TOO_LARGE, np.inf
+    return form.deliver(X), _info(runs, report, scalar=form.is_vector and len(runs) == 1)
+
+
+def _info(runs, report, scalar):
+    if scalar:
+        run = runs[0]
+        return Info("sqmr", run.reason == CONVERGED, run.iterations, run.norm / run.scale, run.residuals, run.reason, report)
+    longest = max((len(run.residuals) for run in runs), default=0)
+    padded = [run.residuals + run.residuals[-1:] * (longest - len(run.residuals)) for run in runs]
+    return Info("sqmr", all(run.reason == CONVERGED for run in runs), np.array([run.iterations for run in runs], np.int64),
+                np.array([run.norm / run.scale for run in runs]), [np.array(step) for step in zip(*padded, strict=True)],
+                np.array([run.reason for run in runs], str), report)

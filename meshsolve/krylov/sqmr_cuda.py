@@ -99,16 +99,6 @@ class CudaVectors(CudaBlocks):
         """Compute d := old d + fresh q, x := x + d."""
         self._sweep(K.k_quasi_smooth, self._q, self._d, self.work)
 
-    def _sweep(self, kernel, *blocks):
-        device.launch(kernel, device.grid_for(self.n * self.k, BLOCK), BLOCK, 0,
-                      (np.int32(self.n), np.int32(self.k), self._scalars, self._moves, *blocks))
-
-    def _decide(self, what, U, V, i):
-        self._dot(U, V)
-        device.launch(K.k_quasi_decide, self.k, BLOCK, 0,
-                      (np.int32(what), np.int32(self.k), np.int32(self._num_parts), self._most, self._parts, self._scalars,
-                       self._standing, self._starts, self._moves, self._counts, self._history[i]))
-
     def record(self, columns):
         """Read the state, and add the iterations since the last call to the columns; True if there are any."""
         self.check()
@@ -138,6 +128,16 @@ class CudaVectors(CudaBlocks):
     def norms(self, block=None):
         """(k,) 2-norms of the columns of B or of another block, on the host."""
         return super().norms(self.B if block is None else block).tolist()
+
+    def _sweep(self, kernel, *blocks):
+        device.launch(kernel, device.grid_for(self.n * self.k, BLOCK), BLOCK, 0,
+                      (np.int32(self.n), np.int32(self.k), self._scalars, self._moves, *blocks))
+
+    def _decide(self, what, U, V, i):
+        self._dot(U, V)
+        device.launch(K.k_quasi_decide, self.k, BLOCK, 0,
+                      (np.int32(what), np.int32(self.k), np.int32(self._num_parts), self._most, self._parts, self._scalars,
+                       self._standing, self._starts, self._moves, self._counts, self._history[i]))
 
     def _residual(self, X, norms=True):
         """B - A X, with the norms of its columns."""

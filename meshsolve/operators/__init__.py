@@ -205,12 +205,6 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
     return _diagonal(np.bincount(mesh.faces.reshape(-1), _mixed_areas(mesh).reshape(-1), minlength=n), HOST)
 
 
-def _diagonal(values, place):
-    """Make a diagonal sparse matrix of values in the memory of ``place``."""
-    n, xp = len(values), place.xp
-    return place.csr(values, xp.arange(n, dtype=np.int32), xp.arange(n + 1, dtype=np.int32), (n, n))
-
-
 @takes_arrays
 def gradient(mesh: MeshLike) -> Sparse:
     """Assemble the gradient of piecewise linear functions given at the vertices: one vector per face, in its plane.
@@ -296,6 +290,12 @@ def divergence(mesh: MeshLike) -> Sparse:
     mesh = checked_mesh(mesh)
     hats = gradients.of_hats(mesh.vertices, mesh.faces, mesh.face_areas, FLATTEST, integrated=True)
     return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices)).T.tocsr()
+
+
+def _diagonal(values, place):
+    """Make a diagonal sparse matrix of values in the memory of ``place``."""
+    n, xp = len(values), place.xp
+    return place.csr(values, xp.arange(n, dtype=np.int32), xp.arange(n + 1, dtype=np.int32), (n, n))
 
 
 def _consistent_mass(mesh):

@@ -210,6 +210,10 @@ class NormalEquations:
         data = _core.weigh_normal(*self._plan, values, weights, self._threads)
         return _csr(data, self._indices, self._indptr, self.shape)
 
+    def __repr__(self) -> str:
+        return (f"NormalEquations(J of {self._rows:,} x {self.shape[1]:,}, {counted(len(self._plan[1]), 'entry')}; "
+                f"product with {self.nnz:,})")
+
     def _values(self, J):
         shape, (indptr, indices) = (self._rows, self.shape[1]), self._plan[:2]
         if J.shape != shape:
@@ -234,10 +238,6 @@ class NormalEquations:
         if given.shape != (self._rows,) or given.dtype.kind not in "fiub":
             raise InvalidInputError(f"weights must be ({self._rows},) real numbers, got {given.shape} of {given.dtype}")
         return np.ascontiguousarray(given, np.float64)
-
-    def __repr__(self) -> str:
-        return (f"NormalEquations(J of {self._rows:,} x {self.shape[1]:,}, {counted(len(self._plan[1]), 'entry')}; "
-                f"product with {self.nnz:,})")
 
 
 def _shape(shape: Any) -> tuple[int, int]:

@@ -169,18 +169,6 @@ class Connection:
         return cls(planes, *_joined(planes, corners.reshape(-1, 3), sides, angles), weights, masses)
 
 
-def _joined(planes, corners, sides, angles):
-    """(tails, heads, directions) of the edges, from the edge and the direction of each side."""
-    order = np.argsort(sides, kind="stable")
-    is_first = np.diff(sides[order], prepend=-1) > 0
-    first, second = order[is_first], np.full(np.count_nonzero(is_first), -1)
-    second[np.cumsum(is_first)[~is_first] - 1] = order[~is_first]
-    tails, heads = corners.reshape(-1)[first], np.roll(corners, -1, axis=1).reshape(-1)[first]
-    # boundary edges are the last ones at their heads
-    at_head = np.where(second >= 0, planes.scale[heads] * angles[second], planes.total[heads])
-    return tails, heads, np.stack([planes.scale[tails] * angles[first], at_head])
-
-
 @takes_arrays
 def connection_laplacian(mesh: MeshLike, power: int = 1, intrinsic_delaunay: bool = False) -> Sparse:
     """Assemble the Laplacian of tangent vector fields, or of their powers (direction fields), as a Hermitian matrix.
@@ -232,6 +220,18 @@ def real_form(H):
     """Return the real symmetric (2 n, 2 n) csr_array of a Hermitian H: rows 2 i and 2 i + 1 have real and imaginary parts."""
     blocks = np.stack([H.data.real, -H.data.imag, H.data.imag, H.data.real], axis=1).reshape(-1, 2, 2)
     return sp.bsr_array((blocks, H.indices, H.indptr), shape=(2 * H.shape[0], 2 * H.shape[1])).tocsr()
+
+
+def _joined(planes, corners, sides, angles):
+    """(tails, heads, directions) of the edges, from the edge and the direction of each side."""
+    order = np.argsort(sides, kind="stable")
+    is_first = np.diff(sides[order], prepend=-1) > 0
+    first, second = order[is_first], np.full(np.count_nonzero(is_first), -1)
+    second[np.cumsum(is_first)[~is_first] - 1] = order[~is_first]
+    tails, heads = corners.reshape(-1)[first], np.roll(corners, -1, axis=1).reshape(-1)[first]
+    # boundary edges are the last ones at their heads
+    at_head = np.where(second >= 0, planes.scale[heads] * angles[second], planes.total[heads])
+    return tails, heads, np.stack([planes.scale[tails] * angles[first], at_head])
 
 
 def _relative(vectors):

@@ -56,35 +56,6 @@ class DeviceAssembler:
         self._lay_out_memory()
         self._heavy_faces = (*faces, self.patches.query("FV")[1]) if len(self._tables.heavy_vertices) else None
 
-    def _lay_out_pattern(self, ptr, neighbors):
-        xp = device.xp()
-        self.indptr = ptr + xp.arange(self.n + 1, dtype=np.int64)
-        self.indices, self.diagonal = xp.empty(len(neighbors) + self.n, np.int32), xp.empty(self.n, np.int64)
-        launch_1d(K.k_insert_diagonal, self.n, np.int32(self.n), ptr, neighbors, self.indptr, self.indices, self.diagonal)
-        self._indptr = self.indptr.astype(np.int32)
-
-    def _lay_out_rows(self, face_ptr, faces):
-        """Compute the row positions to which the faces at each vertex add, patch by patch, without heavy vertices."""
-        xp, T = device.xp(), self._tables
-        owned = xp.argsort(self.patches.vertex_patch, kind="stable")
-        light = xp.ones(self.n, np.int64)
-        light[T.heavy_vertices] = 0
-        self._start, self._incident_ptr = (exclusive_scan((xp.diff(ptr) * light)[owned]) for ptr in (self.indptr, face_ptr))
-        self._incident = xp.empty(total(self._incident_ptr), np.uint64)
-        device.launch(K.k_lay_out, T.count, BLOCK, 0, (
-            *T.sources("V"), T.edge_ptr, *T.sources("F"), T.ev, T.fe, face_ptr, faces, self.indptr, self.indices,
-            self._incident_ptr, self._incident))
-
-    def _lay_out_memory(self):
-        """Compute the shared memory of a launch, and scratch in global memory for patches that need more than CAPACITY."""
-        xp, T = device.xp(), self._tables
-        rows = xp.diff(self._start[T.vertex_owned])
-        need = xp.maximum(3 * xp.diff(T.vertex_ptr), rows) + 4 * xp.diff(T.face_ptr)
-        fits = need <= CAPACITY
-        self._scratch_ptr = exclusive_scan(xp.where(fits, 0, need))
-        self._scratch = xp.empty(total(self._scratch_ptr))
-        self._shared = 8 * int(device.scalar(xp.where(fits, need, 0).max().reshape(1)))
-
     def values(self, x):
         """Compute the values of the Laplacian (nnz,) and the lumped masses (n,) at ``x`` (n, 3) float64."""
         xp, T = device.xp(), self._tables
@@ -102,10 +73,6 @@ class DeviceAssembler:
     def lumped_mass(cls, mesh):
         """Compute the lumped masses (n,) of a mesh."""
         return cls(mesh, FLATTEST).values(device.to_device(mesh.vertices))[1]
-
-    @functools.cached_property
-    def _ends(self):
-        return self.patches.query("EV")[1].reshape(-1, 2)
 
     @property
     def shape(self):
@@ -143,3 +110,36 @@ class DeviceAssembler:
         values = xp.empty(len(keys))
         launch_1d(K.k_square, len(keys), np.int64(len(keys)), keys, self.indptr, self.indices, data, mass, values)
         return (*compressed(self.n, keys), values, xp.flatnonzero(keys == transposed(keys)))
+
+    def _lay_out_pattern(self, ptr, neighbors):
+        xp = device.xp()
+        self.indptr = ptr + xp.arange(self.n + 1, dtype=np.int64)
+        self.indices, self.diagonal = xp.empty(len(neighbors) + self.n, np.int32), xp.empty(self.n, np.int64)
+        launch_1d(K.k_insert_diagonal, self.n, np.int32(self.n), ptr, neighbors, self.indptr, self.indices, self.diagonal)
+        self._indptr = self.indptr.astype(np.int32)
+
+    def _lay_out_rows(self, face_ptr, faces):
+        """Compute the row positions to which the faces at each vertex add, patch by patch, without heavy vertices."""
+        xp, T = device.xp(), self._tables
+        owned = xp.argsort(self.patches.vertex_patch, kind="stable")
+        light = xp.ones(self.n, np.int64)
+        light[T.heavy_vertices] = 0
+        self._start, self._incident_ptr = (exclusive_scan((xp.diff(ptr) * light)[owned]) for ptr in (self.indptr, face_ptr))
+        self._incident = xp.empty(total(self._incident_ptr), np.uint64)
+        device.launch(K.k_lay_out, T.count, BLOCK, 0, (
+            *T.sources("V"), T.edge_ptr, *T.sources("F"), T.ev, T.fe, face_ptr, faces, self.indptr, self.indices,
+            self._incident_ptr, self._incident))
+
+    def _lay_out_memory(self):
+        """Compute the shared memory of a launch, and scratch in global memory for patches that need more than CAPACITY."""
+        xp, T = device.xp(), self._tables
+        rows = xp.diff(self._start[T.vertex_owned])
+        need = xp.maximum(3 * xp.diff(T.vertex_ptr), rows) + 4 * xp.diff(T.face_ptr)
+        fits = need <= CAPACITY
+        self._scratch_ptr = exclusive_scan(xp.where(fits, 0, need))
+        self._scratch = xp.empty(total(self._scratch_ptr))
+        self._shared = 8 * int(device.scalar(xp.where(fits, need, 0).max().reshape(1)))
+
+    @functools.cached_property
+    def _ends(self):
+        return self.patches.query("EV")[1].reshape(-1, 2)

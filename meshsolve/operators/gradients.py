@@ -48,6 +48,27 @@ def corners_of(faces):
     return np.stack([np.minimum(low, c), np.minimum(high, np.maximum(low, c)), np.maximum(high, c)])
 
 
+def frame(along, other):
+    """Return ``along`` (m, 3), of length 1 or 0, and the unit direction of the component of ``other`` orthogonal to it."""
+    across = other - _dot(other, along)[:, None] * along
+    across -= _dot(across, along)[:, None] * along          # second step: orthogonal despite cancellation in the first
+    height = np.sqrt(_dot(across, across))
+    flat = np.flatnonzero(height <= FLAT)
+    t = along[flat]
+    across[flat] = np.eye(3)[np.abs(t).argmin(axis=1)]
+    across[flat] -= _dot(across[flat], t)[:, None] * t
+    height[flat] = np.sqrt(_dot(across[flat], across[flat]))
+    return along, across / height[:, None]
+
+
+def matrix_of(faces, hats, n):
+    """Make the (3 m, n) csr_array of gradients (3, m, 3), which it shares: m rows each for x, y and z, columns ascending."""
+    columns = np.empty(hats.shape, np.int32)
+    columns[:] = corners_of(faces).T
+    ends = np.arange(0, hats.size + 1, 3, dtype=np.int32 if hats.size <= np.iinfo(np.int32).max else np.int64)
+    return sp.csr_array((hats.reshape(-1), columns.reshape(-1), ends), shape=(3 * len(faces), n))
+
+
 def _rotated_about_normals(x, corners, area, integrated, hats, work):
     """Write the gradients (3, b, 3) of a batch and return a mask (b,) of thin faces, whose gradients are undefined.
 
@@ -99,26 +120,5 @@ def _rotated_in_frames(vertices, corners, area, flattest, integrated):
     return (rotated * (-0.5 * length if integrated else length / np.where(has_extent, double, 1))[:, None]).transpose(2, 1, 0)
 
 
-def frame(along, other):
-    """Return ``along`` (m, 3), of length 1 or 0, and the unit direction of the component of ``other`` orthogonal to it."""
-    across = other - _dot(other, along)[:, None] * along
-    across -= _dot(across, along)[:, None] * along          # second step: orthogonal despite cancellation in the first
-    height = np.sqrt(_dot(across, across))
-    flat = np.flatnonzero(height <= FLAT)
-    t = along[flat]
-    across[flat] = np.eye(3)[np.abs(t).argmin(axis=1)]
-    across[flat] -= _dot(across[flat], t)[:, None] * t
-    height[flat] = np.sqrt(_dot(across[flat], across[flat]))
-    return along, across / height[:, None]
-
-
 def _dot(a, b):
     return np.einsum("fk,fk->f", a, b)
-
-
-def matrix_of(faces, hats, n):
-    """Make the (3 m, n) csr_array of gradients (3, m, 3), which it shares: m rows each for x, y and z, columns ascending."""
-    columns = np.empty(hats.shape, np.int32)
-    columns[:] = corners_of(faces).T
-    ends = np.arange(0, hats.size + 1, 3, dtype=np.int32 if hats.size <= np.iinfo(np.int32).max else np.int64)
-    return sp.csr_array((hats.reshape(-1), columns.reshape(-1), ends), shape=(3 * len(faces), n))

@@ -82,20 +82,6 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Weights = "unit
     return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
 
 
-def _edges_and_weights(graph, weights):
-    """Return n, edges (e, 2) with the lower vertex first, and weights (e,) of a graph in any form."""
-    if isinstance(weights, str):
-        one_of(weights, "weights", ("unit", "values", "auto"))
-    if is_auto(weights):
-        weights = "unit" if is_mesh(graph) else "values"
-    if not is_mesh(graph) and is_graph(graph):
-        graph = weights_of(graph)
-    if isinstance(weights, str) and weights == "values":
-        return _weighted_edges(graph)
-    n, ends = _edges_of(graph)
-    return n, ends, np.ones(len(ends)) if isinstance(weights, str) else _weights_of_edges(weights, graph, ends)
-
-
 def normalized_laplacian(graph: MeshLike | Matrix, weights: Weights = "auto") -> Sparse:
     """Assemble the normalized Laplacian I - D^-1/2 W D^-1/2 of a graph, with eigenvalues between 0 and 2.
 
@@ -137,6 +123,20 @@ def on_edges(n, ends, weight):
     """Return (indptr, indices, data) of a Laplacian. ``ends`` is the flat list of edges in lexicographic order."""
     indptr, indices, edge = _core.mesh_adjacency(n, ends, True, thread_count())
     return indptr, indices, _core.laplacian_values(indptr, indices, edge, weight, thread_count())
+
+
+def _edges_and_weights(graph, weights):
+    """Return n, edges (e, 2) with the lower vertex first, and weights (e,) of a graph in any form."""
+    if isinstance(weights, str):
+        one_of(weights, "weights", ("unit", "values", "auto"))
+    if is_auto(weights):
+        weights = "unit" if is_mesh(graph) else "values"
+    if not is_mesh(graph) and is_graph(graph):
+        graph = weights_of(graph)
+    if isinstance(weights, str) and weights == "values":
+        return _weighted_edges(graph)
+    n, ends = _edges_of(graph)
+    return n, ends, np.ones(len(ends)) if isinstance(weights, str) else _weights_of_edges(weights, graph, ends)
 
 
 def _weighted_edges(W):

@@ -47,13 +47,6 @@ class VertexRotations:
                        self._rest(mesh).reshape(-1))
         self.turns = self._unturned(mesh)
 
-    def _rest(self, mesh):
-        a, b, c = (mesh.vertices.take(corner, axis=0) for corner in mesh.faces.T)
-        return np.stack([b - a, c - b], axis=1)
-
-    def _unturned(self, mesh):
-        return np.tile([1.0, 0, 0, 0], (len(mesh.vertices), 1))
-
     def fit(self, x):
         """Fit the rotations to positions x (n, d); return the energy, a float."""
         energy = np.empty(len(self.turns))
@@ -64,6 +57,13 @@ class VertexRotations:
         """Return the right-hand side (n, d) of the solve for the positions."""
         b = self._kernels[1](*self._shape, self.turns.reshape(-1), self._threads)
         return b.reshape(-1, len(self._shape[2]) - 1).T
+
+    def _rest(self, mesh):
+        a, b, c = (mesh.vertices.take(corner, axis=0) for corner in mesh.faces.T)
+        return np.stack([b - a, c - b], axis=1)
+
+    def _unturned(self, mesh):
+        return np.tile([1.0, 0, 0, 0], (len(mesh.vertices), 1))
 
 
 class FaceRotations(VertexRotations):

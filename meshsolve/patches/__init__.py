@@ -69,26 +69,6 @@ class Patch:
         return "Patch(" + ", ".join(f"{owned} + {len(ltog) - owned} {name}" for owned, ltog, name in held) + ": owned + ribbon)"
 
 
-@dataclass(frozen=True, eq=False)
-class _Elements:
-    """The vertices, edges or faces of all patches: `Elements` in patches.hpp."""
-
-    patch: np.ndarray               # (elements,) int32 owner
-    ptr: np.ndarray                 # (patches + 1,) int64 into ltog
-    owned_ptr: np.ndarray           # (patches + 1,) int64 prefix sums of the owned elements
-    ltog: np.ndarray                # int32
-    owner_patch: np.ndarray         # int32, of ribbon elements only
-    owner_local: np.ndarray         # uint16, of ribbon elements only
-
-    def num_owned(self, p):
-        return int(self.owned_ptr[p + 1] - self.owned_ptr[p])
-
-    def of(self, p):
-        """Return (ltog, owner_patch, owner_local) of patch p."""
-        ribbon = slice(self.ptr[p] - self.owned_ptr[p], self.ptr[p + 1] - self.owned_ptr[p + 1])
-        return self.ltog[self.ptr[p]:self.ptr[p + 1]], self.owner_patch[ribbon], self.owner_local[ribbon]
-
-
 class PatchMesh:
     """A triangle mesh, or the graph of a symmetric matrix, divided into patches.
 
@@ -286,19 +266,6 @@ class PatchMesh:
         self._check_query(name, oriented, rings)
         return self.tables(device).rows(name, bool(oriented), rings)
 
-    def _check_query(self, name, oriented, rings):
-        """Raise if there is no such query."""
-        if not isinstance(name, str) or name not in QUERIES:
-            raise InvalidInputError(f"name must be one of {', '.join(QUERIES)}, got {name!r}")
-        if not self._has_faces and (name not in OF_PATTERN or as_flag(oriented, "oriented")):
-            what = f"query {name!r}" if name not in OF_PATTERN else "oriented=True"
-            raise InvalidInputError(f"{what} needs faces, which a pattern does not have: use VV, VE, EV or EE")
-        if as_flag(oriented, "oriented") and name not in ("VV", "VE"):
-            raise InvalidInputError(f"oriented=True is for the queries VV and VE, got {name!r}")
-        if as_integer(rings, "rings") > 1 and (name != "VV" or oriented):
-            raise InvalidInputError(f"rings={rings} is for the query VV without oriented=True, got {name!r}"
-                                    + (" with oriented=True" if oriented else ""))
-
     def reduce(self, query: str, values: ArrayLike, op: Literal["sum", "mean", "min", "max"] = "sum", *, rings: int = 1,
                empty: float | None = None, device: Device | None = None) -> Array:
         """Return the sum, mean, minimum or maximum of the neighbors' values, for every element.
@@ -417,11 +384,6 @@ class PatchMesh:
             self._tables[chosen] = BACKENDS[chosen].Tables.of(self._view(), self._vertices, self._threads)
         return self._tables[chosen]
 
-    def _view(self):
-        """Return the arrays that queries read, in the order of `View` in patches.hpp."""
-        spans = [array for kind in (self._vertices, self._edges, self._faces) for array in (kind.ptr, kind.owned_ptr, kind.ltog)]
-        return [*spans, self._ev.reshape(-1), self._fe.reshape(-1), self._heavy_vertices, self._heavy_edges]
-
     def quotient_graph(self, device: Device | None = None) -> Sparse:
         """Return the quotient graph of the patches: entry (p, q) is the number of edges between vertices of p and vertices of q.
 
@@ -456,6 +418,44 @@ class PatchMesh:
         [1, 2, 2, 2, 2, 1]
         """
         return self.tables(device).quotient_graph()
+
+    def _check_query(self, name, oriented, rings):
+        """Raise if there is no such query."""
+        if not isinstance(name, str) or name not in QUERIES:
+            raise InvalidInputError(f"name must be one of {', '.join(QUERIES)}, got {name!r}")
+        if not self._has_faces and (name not in OF_PATTERN or as_flag(oriented, "oriented")):
+            what = f"query {name!r}" if name not in OF_PATTERN else "oriented=True"
+            raise InvalidInputError(f"{what} needs faces, which a pattern does not have: use VV, VE, EV or EE")
+        if as_flag(oriented, "oriented") and name not in ("VV", "VE"):
+            raise InvalidInputError(f"oriented=True is for the queries VV and VE, got {name!r}")
+        if as_integer(rings, "rings") > 1 and (name != "VV" or oriented):
+            raise InvalidInputError(f"rings={rings} is for the query VV without oriented=True, got {name!r}"
+                                    + (" with oriented=True" if oriented else ""))
+
+    def _view(self):
+        """Return the arrays that queries read, in the order of `View` in patches.hpp."""
+        spans = [array for kind in (self._vertices, self._edges, self._faces) for array in (kind.ptr, kind.owned_ptr, kind.ltog)]
+        return [*spans, self._ev.reshape(-1), self._fe.reshape(-1), self._heavy_vertices, self._heavy_edges]
+
+
+@dataclass(frozen=True, eq=False)
+class _Elements:
+    """The vertices, edges or faces of all patches: `Elements` in patches.hpp."""
+
+    patch: np.ndarray               # (elements,) int32 owner
+    ptr: np.ndarray                 # (patches + 1,) int64 into ltog
+    owned_ptr: np.ndarray           # (patches + 1,) int64 prefix sums of the owned elements
+    ltog: np.ndarray                # int32
+    owner_patch: np.ndarray         # int32, of ribbon elements only
+    owner_local: np.ndarray         # uint16, of ribbon elements only
+
+    def num_owned(self, p):
+        return int(self.owned_ptr[p + 1] - self.owned_ptr[p])
+
+    def of(self, p):
+        """Return (ltog, owner_patch, owner_local) of patch p."""
+        ribbon = slice(self.ptr[p] - self.owned_ptr[p], self.ptr[p + 1] - self.owned_ptr[p + 1])
+        return self.ltog[self.ptr[p]:self.ptr[p + 1]], self.owner_patch[ribbon], self.owner_local[ribbon]
 
 
 def _countable(G):

@@ -145,12 +145,6 @@ def _shared_bytes(T, rows, per_element):
     return most
 
 
-@functools.cache
-def _folder():
-    """The folder of the sources of this process, removed at its end."""
-    return tempfile.TemporaryDirectory(prefix="meshsolve-")
-
-
 def _compiled(text, name):
     """Return the kernel ``name`` of a source text, compiled. The same text is compiled once."""
     file = pathlib.Path(_folder().name, f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.cu")
@@ -160,3 +154,9 @@ def _compiled(text, name):
     kernel = device.Kernel(str(file), name)
     device.compile_now(kernel)
     return kernel
+
+
+@functools.cache
+def _folder():
+    """The folder of the sources of this process, removed at its end."""
+    return tempfile.TemporaryDirectory(prefix="meshsolve-")

@@ -33,6 +33,14 @@ def halve(graph, part, count, marked):
     return _number(graph, *_cut(graph, part, xp.where(marked, half, len(part))), largest)
 
 
+def members(of, count):
+    """Return the transpose of a map: (members of each value, ascending, int32; pointers int64)."""
+    xp = device.xp()
+    order = xp.argsort(of, kind="stable")
+    ptr = xp.searchsorted(of[order], xp.arange(count + 1, dtype=of.dtype), side="left").astype(xp.int64)
+    return order.astype(xp.int32), ptr
+
+
 def _cell_size(limit):
     return max(1, int(AIMED_FILL * limit))
 
@@ -98,9 +106,6 @@ def _seed_components(graph, key, root, lowest, found, seeds, label):
     _spread(graph, key, new_seeds, int(device.scalar(seeds.sum().reshape(1))))
 
 
-# ---- cells and pieces -------------------------------------------------------------------------------------------------
-
-
 def _lloyd(graph, region, count, limit, seed):
     """Return the cell of each vertex, numbered region by region; some numbers may not occur."""
     xp, n, size = device.xp(), len(region), _cell_size(limit)
@@ -153,14 +158,6 @@ def _number(graph, order, start, limit):
     first[lowest] = 1                                       # pieces that joined others have lowest = n
     number = xp.cumsum(first, dtype=xp.int32) - 1
     return number[lowest[root]], int(device.scalar(number[-2:-1])) + 1
-
-
-def members(of, count):
-    """Return the transpose of a map: (members of each value, ascending, int32; pointers int64)."""
-    xp = device.xp()
-    order = xp.argsort(of, kind="stable")
-    ptr = xp.searchsorted(of[order], xp.arange(count + 1, dtype=of.dtype), side="left").astype(xp.int64)
-    return order.astype(xp.int32), ptr
 
 
 def _size(graph):

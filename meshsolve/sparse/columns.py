@@ -149,13 +149,6 @@ def begin_rhs_cuda(b, n, name="b"):
     return columns, b.shape, check_finite_later(columns, f"{name}: row {{}} holds a value that is not finite")
 
 
-def _columns_of(b, n, name):
-    """Return b as an array with two dimensions."""
-    if b.ndim not in (1, 2) or b.shape[0] != n:
-        raise InvalidInputError(f"{name} must be ({n},) or ({n}, k), got {tuple(b.shape)}")
-    return b if b.ndim == 2 else b[:, None]
-
-
 def checked_already():
     """Check nothing: the values were checked before."""
 
@@ -226,3 +219,10 @@ def lengths(x):
         return scale * np.linalg.norm(x / scale, axis=0)
     x = x / device.to_device(scale)
     return scale * np.sqrt(device.to_host(sum_of_columns(x * x)))
+
+
+def _columns_of(b, n, name):
+    """Return b as an array with two dimensions."""
+    if b.ndim not in (1, 2) or b.shape[0] != n:
+        raise InvalidInputError(f"{name} must be ({n},) or ({n}, k), got {tuple(b.shape)}")
+    return b if b.ndim == 2 else b[:, None]

@@ -25,7 +25,6 @@ SAMPLE = 64             # rows of b whose largest entry is compared before the l
 ROW_SUM = 1e-6          # sum of a row relative to the sum of its absolute values, up to which it is 0 in rounding, of float32 values too
 
 
-
 class Constraint:
     """A matrix whose rows are split into fixed rows and free rows, which are solved for.
 
@@ -268,29 +267,11 @@ def warn_of_range(outside, length):
         warn("b is not in the range of the singular matrix: its means on the components were removed", MeshsolveWarning)
 
 
-def _is_far_inside(outside, columns):
-    """Return True if no warning is needed, judging from a sample of rows: no entry is larger than the length of its column."""
-    return not (outside > OUTSIDE * np.maximum.reduce(abs(columns[::1 + len(columns) // SAMPLE]))).any()
-
-
 def not_singular(row, total, line="row"):
     """Return the error of ``pin=True`` for a matrix with a row, or column, that does not sum to 0."""
     return NotLaplacianError(
         f"{line} {row} of A sums to {total:.3g}, not to 0: pin=True is for Laplacians and other matrices that take constants to 0"
         + (". " if line == "row" else ", as their transposes do. ") + "Leave it out if A is regular", int(row))
-
-
-def _parts(columns):
-    """Return complex columns as real ones, C contiguous, each imaginary part next to its real part."""
-    return np.ascontiguousarray(columns).view(np.float64)
-
-
-def _sums(M, symmetric, threads):
-    """Return [(sums, sums of absolute values)] of the rows of a Csr; those of the columns follow if it is not symmetric."""
-    if symmetric:
-        return [M.row_sums(threads)]
-    A, one = M.to_scipy(), np.ones(M.n)
-    return [(B @ one, abs(B) @ one) for B in (A, A.T)]
 
 
 # ---- the constraints of a call ----------------------------------------------------------------------------------------
@@ -371,3 +352,24 @@ def in_callers_numbers(free):
             if getattr(e, name, -1) >= 0:
                 setattr(e, name, int(free[getattr(e, name)]))
         raise
+
+
+# ---- helpers ------------------------------------------------------------------------------------------------------------
+
+
+def _is_far_inside(outside, columns):
+    """Return True if no warning is needed, judging from a sample of rows: no entry is larger than the length of its column."""
+    return not (outside > OUTSIDE * np.maximum.reduce(abs(columns[::1 + len(columns) // SAMPLE]))).any()
+
+
+def _parts(columns):
+    """Return complex columns as real ones, C contiguous, each imaginary part next to its real part."""
+    return np.ascontiguousarray(columns).view(np.float64)
+
+
+def _sums(M, symmetric, threads):
+    """Return [(sums, sums of absolute values)] of the rows of a Csr; those of the columns follow if it is not symmetric."""
+    if symmetric:
+        return [M.row_sums(threads)]
+    A, one = M.to_scipy(), np.ones(M.n)
+    return [(B @ one, abs(B) @ one) for B in (A, A.T)]

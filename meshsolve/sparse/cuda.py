@@ -43,21 +43,6 @@ def as_csr_cuda(A, name="A"):
     return M
 
 
-def _dense_parts(A):
-    xp = device.xp()
-    rows, columns = xp.nonzero(A)
-    return xp.searchsorted(rows, xp.arange(A.shape[0] + 1)), columns, A[rows, columns]      # rows ascend
-
-
-def _sparse_parts(A):
-    A = A.tocsr()
-    if not A.has_canonical_format:
-        A = A.copy()
-        A.sum_duplicates()
-    used = int(A.indptr[-1])
-    return A.indptr, A.indices[:used], A.data[:used]
-
-
 def without_diagonal(pattern):
     """Return a pattern on the GPU without its diagonal entries."""
     keys = keys_of(pattern.indptr, pattern.indices)
@@ -135,21 +120,6 @@ class Gather:
             self._within = pattern, self if pattern.same_as(self.pattern) else self._moved(pattern, constraint)
         return self._within[1]
 
-    def _moved(self, pattern, constraint):
-        xp, own, keys = device.xp(), self.keys, keys_of(pattern.indptr, pattern.indices)
-        outside = find(keys, own) < 0
-        if is_any(outside):
-            row, column = _entry(own[xp.argmax(outside)])
-            if constraint is not None:
-                row, column = int(constraint.free[row]), int(constraint.free[column])
-            raise PatternMismatchError.at(row, column)
-        return Gather(self.given, pattern, self._found(own, keys))
-
-    def _found(self, own, keys):
-        """Return ``take`` for each key; 0 for keys that are not in ``own``."""
-        xp, position = device.xp(), find(own, keys)
-        return xp.where(position >= 0, self.take_of(xp.maximum(position, 0)), 0) if len(own) else xp.zeros(len(keys), np.int64)
-
     def split(self, rows):
         """Return ``rows.split_pattern(self)``; the last is kept."""
         if self._split[0] is not rows:
@@ -172,6 +142,21 @@ class Gather:
         if is_any(excess > 0):
             p = int(xp.argmax(excess / xp.maximum(scale, np.finfo(np.float64).tiny)))
             raise not_symmetric(name, *_entry(keys[p]), float(gap[p]), float(scale[p]))
+
+    def _moved(self, pattern, constraint):
+        xp, own, keys = device.xp(), self.keys, keys_of(pattern.indptr, pattern.indices)
+        outside = find(keys, own) < 0
+        if is_any(outside):
+            row, column = _entry(own[xp.argmax(outside)])
+            if constraint is not None:
+                row, column = int(constraint.free[row]), int(constraint.free[column])
+            raise PatternMismatchError.at(row, column)
+        return Gather(self.given, pattern, self._found(own, keys))
+
+    def _found(self, own, keys):
+        """Return ``take`` for each key; 0 for keys that are not in ``own``."""
+        xp, position = device.xp(), find(own, keys)
+        return xp.where(position >= 0, self.take_of(xp.maximum(position, 0)), 0) if len(own) else xp.zeros(len(keys), np.int64)
 
 
 class GatheredMatrix:
@@ -217,6 +202,21 @@ class GatheredMatrix:
         """Return (block of the free rows, their coupling to the fixed rows as (indptr, indices, data)); ``rows``: RowSplitCuda."""
         inside, indptr, indices, across = self.gather.split(rows)
         return GatheredMatrix(inside, self._source), (indptr, indices, _after_zero(self._source.data)[across])
+
+
+def _dense_parts(A):
+    xp = device.xp()
+    rows, columns = xp.nonzero(A)
+    return xp.searchsorted(rows, xp.arange(A.shape[0] + 1)), columns, A[rows, columns]      # rows ascend
+
+
+def _sparse_parts(A):
+    A = A.tocsr()
+    if not A.has_canonical_format:
+        A = A.copy()
+        A.sum_duplicates()
+    used = int(A.indptr[-1])
+    return A.indptr, A.indices[:used], A.data[:used]
 
 
 def _entry(key):

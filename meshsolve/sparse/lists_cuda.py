@@ -49,13 +49,6 @@ def distinct(keys):
     return keys[_differs(keys)]
 
 
-def _differs(keys):
-    """Mask of the ascending keys that differ from the key before."""
-    differs = device.xp().ones(len(keys), bool)
-    differs[1:] = keys[1:] != keys[:-1]
-    return differs
-
-
 def find(keys, wanted):
     """Return the position of each wanted key among ascending distinct keys, int64; -1 if it is absent."""
     xp = device.xp()
@@ -89,3 +82,13 @@ def compressed(n, keys):
     xp = device.xp()
     indptr = xp.searchsorted(keys, xp.arange(n + 1, dtype=xp.int64) << 32).astype(xp.int64)
     return indptr, (keys & MASK).astype(xp.int32)
+
+
+# ---- helpers ------------------------------------------------------------------------------------------------------------
+
+
+def _differs(keys):
+    """Mask of the ascending keys that differ from the key before."""
+    differs = device.xp().ones(len(keys), bool)
+    differs[1:] = keys[1:] != keys[:-1]
+    return differs

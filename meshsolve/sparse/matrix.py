@@ -226,22 +226,6 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
     return _with_mirror_entries(M) if state == "pattern" else M
 
 
-def _with_mirror_entries(M):
-    """Return (M + M^T) / 2, where negligible entries lack their mirror entries.
-
-    It is not formed as a sum of two matrices, which would lose zeros stored on purpose, and could overflow.
-    """
-    A = M.to_scipy().tocoo()
-    both = sp.coo_array((np.tile(0.5 * A.data, 2), (np.append(A.row, A.col), np.append(A.col, A.row))), shape=A.shape).tocsr()
-    return as_csr(both)
-
-
-def _require_lower(M, whole, name):
-    """Raise if ``whole``, made from the lower triangle of M, is diagonal: M is an upper triangle."""
-    if (whole.indices == np.repeat(np.arange(M.n), np.diff(whole.indptr))).all():
-        raise only_upper(name)
-
-
 def only_upper(name):
     """Return the error for ``lower=True`` with an upper triangle."""
     return InvalidInputError(f"lower=True reads the lower triangle of {name}, but {name} has entries above its diagonal only. Give "
@@ -273,6 +257,41 @@ def pattern_with_diagonal(A, per_row=0):
 def narrow_ptr(indptr):
     """Return row or column pointers as int32 if they fit. scipy would widen int32 indices to the type of int64 pointers."""
     return indptr if indptr[-1] > INT32_MAX else indptr.astype(np.int32)
+
+
+def check_before_conversion(A, name):
+    """Raise if an index of a scipy sparse array is out of range: the conversion by scipy would write outside its arrays."""
+    try:
+        if A.format == "coo":
+            type(A)((A.data, A.coords), shape=A.shape)
+        elif A.format == "csr":
+            _check_compressed(A.indptr, A.indices, A.data, 1, A.shape)
+        elif A.format == "csc":
+            _check_compressed(A.indptr, A.indices, A.data, 1, A.shape[::-1])
+        elif A.format == "bsr":
+            _check_compressed(A.indptr, A.indices, A.data, 3, np.divide(A.shape, A.data.shape[1:]))
+        elif A.format == "dia":
+            type(A)((A.data, A.offsets), shape=A.shape)
+        elif A.format == "lil" and [*map(len, A.rows)] != [*map(len, A.data)]:
+            raise ValueError("a row has not as many column indices as values")
+    except (ValueError, TypeError) as e:
+        raise InvalidInputError(f"{name}: {e}") from e
+
+
+def _with_mirror_entries(M):
+    """Return (M + M^T) / 2, where negligible entries lack their mirror entries.
+
+    It is not formed as a sum of two matrices, which would lose zeros stored on purpose, and could overflow.
+    """
+    A = M.to_scipy().tocoo()
+    both = sp.coo_array((np.tile(0.5 * A.data, 2), (np.append(A.row, A.col), np.append(A.col, A.row))), shape=A.shape).tocsr()
+    return as_csr(both)
+
+
+def _require_lower(M, whole, name):
+    """Raise if ``whole``, made from the lower triangle of M, is diagonal: M is an upper triangle."""
+    if (whole.indices == np.repeat(np.arange(M.n), np.diff(whole.indptr))).all():
+        raise only_upper(name)
 
 
 def _as_scipy_csr(A, name, per_row):
@@ -319,25 +338,6 @@ def _is_array_like(A):
     """Return True for a list of rows, or if A has an array interface. numpy would also convert the vertices of a graph."""
     return isinstance(A, (list, tuple, memoryview)) or any(hasattr(A, f"__{name}__") for name in (
         "array", "array_interface", "cuda_array_interface", "dlpack"))
-
-
-def check_before_conversion(A, name):
-    """Raise if an index of a scipy sparse array is out of range: the conversion by scipy would write outside its arrays."""
-    try:
-        if A.format == "coo":
-            type(A)((A.data, A.coords), shape=A.shape)
-        elif A.format == "csr":
-            _check_compressed(A.indptr, A.indices, A.data, 1, A.shape)
-        elif A.format == "csc":
-            _check_compressed(A.indptr, A.indices, A.data, 1, A.shape[::-1])
-        elif A.format == "bsr":
-            _check_compressed(A.indptr, A.indices, A.data, 3, np.divide(A.shape, A.data.shape[1:]))
-        elif A.format == "dia":
-            type(A)((A.data, A.offsets), shape=A.shape)
-        elif A.format == "lil" and [*map(len, A.rows)] != [*map(len, A.data)]:
-            raise ValueError("a row has not as many column indices as values")
-    except (ValueError, TypeError) as e:
-        raise InvalidInputError(f"{name}: {e}") from e
 
 
 def _check_compressed(indptr, indices, data, ndim, shape):

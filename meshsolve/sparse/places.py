@@ -147,10 +147,6 @@ HOST, CUDA = Host(), Cuda()
 PLACES: dict[str, Host] = {place.name: place for place in (HOST, CUDA)}
 
 
-def _place(name):
-    return PLACES[name]
-
-
 def where(x):
     """Return the place of an array."""
     return CUDA if device.holds(x) else HOST
@@ -195,6 +191,10 @@ def place_of_factor(name, A, *rhs, size=None, lower=False):
 def device_of_block(name, A, size):
     """Return the argument ``device`` for a block on the host of a matrix A of ``size`` rows; A decides if it lies on the GPU."""
     return place_for(name, A, size=size) if on_device(A) else name
+
+
+def _place(name):
+    return PLACES[name]
 
 
 def _is_near_tree(A, lower):

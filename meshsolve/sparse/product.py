@@ -32,15 +32,6 @@ def residual(indptr, indices, data, X, B, magnitudes=False, threads=1):
     return R
 
 
-def _residual_cuda(indptr, indices, data, X, B, magnitudes):
-    xp, (n, k) = device.xp(), B.shape
-    X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64)
-    lanes = lanes_for(len(indices), n)
-    device.launch(K.k_residual, device.grid_for(n * k * lanes, BLOCK), BLOCK, 0,
-                  (np.int32(n), np.int32(k), np.int32(lanes), np.int32(magnitudes), indptr, indices, data, X, B, R))
-    return R
-
-
 def measured_residual(A, transposed, x, b):
     """Return b - A x, or b - A^T x, and its backward error, on the host.
 
@@ -96,11 +87,6 @@ def row_sums(indptr, indices, data, threads=1):
     return tuple(_row_sums_cuda(indptr, indices, data, magnitudes) for magnitudes in (False, True))
 
 
-def _row_sums_cuda(indptr, indices, data, magnitudes):
-    xp, n = device.xp(), len(indptr) - 1
-    return -_residual_cuda(indptr, indices, data, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes)[:, 0]
-
-
 def norm1(indptr, indices, data):
     """Return the largest row sum of absolute values of a matrix on the GPU."""
     return device.scalar(max_of_columns(_row_sums_cuda(indptr, indices, data, True)[:, None]))
@@ -114,3 +100,20 @@ def matrix_diagonal(indptr, indices, data, threads=1):
     out = device.xp().empty(n, np.float64)
     device.launch(K.k_matrix_diagonal, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), indptr, indices, data, out))
     return out
+
+
+# ---- helpers ------------------------------------------------------------------------------------------------------------
+
+
+def _residual_cuda(indptr, indices, data, X, B, magnitudes):
+    xp, (n, k) = device.xp(), B.shape
+    X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64)
+    lanes = lanes_for(len(indices), n)
+    device.launch(K.k_residual, device.grid_for(n * k * lanes, BLOCK), BLOCK, 0,
+                  (np.int32(n), np.int32(k), np.int32(lanes), np.int32(magnitudes), indptr, indices, data, X, B, R))
+    return R
+
+
+def _row_sums_cuda(indptr, indices, data, magnitudes):
+    xp, n = device.xp(), len(indptr) - 1
+    return -_residual_cuda(indptr, indices, data, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes)[:, 0]

@@ -62,13 +62,6 @@ class RowSplit:
         across = sp.csr_array(M.to_scipy()[self.fixed][:, self.free].T) if both else None
         return Csr(len(self.free), *block), coupling, across
 
-    def _parts(self, M, threads):
-        """Return (indptr, indices, data) of the free block and of its coupling, real or complex."""
-        if M.data.dtype.kind == "c":
-            parts = [self._parts(Csr(M.n, M.indptr, M.indices, np.ascontiguousarray(part)), threads) for part in (M.data.real, M.data.imag)]
-            return [(*real[:2], as_complex(real[2], imaginary[2])) for real, imaginary in zip(*parts, strict=True)]
-        return _core.split(M.indptr, M.indices, M.data, self.free, self.position, threads)
-
     def values(self, fixed_values, k, dtype=np.float64):
         """Return prescribed values as a (len(fixed), k) array of ``dtype``, float64 or complex128, and a function that checks them.
 
@@ -123,6 +116,13 @@ class RowSplit:
             free.T.take(self._source, axis=1, out=x.T, mode="clip")
         x[self.fixed] = fixed
         return x
+
+    def _parts(self, M, threads):
+        """Return (indptr, indices, data) of the free block and of its coupling, real or complex."""
+        if M.data.dtype.kind == "c":
+            parts = [self._parts(Csr(M.n, M.indptr, M.indices, np.ascontiguousarray(part)), threads) for part in (M.data.real, M.data.imag)]
+            return [(*real[:2], as_complex(real[2], imaginary[2])) for real, imaginary in zip(*parts, strict=True)]
+        return _core.split(M.indptr, M.indices, M.data, self.free, self.position, threads)
 
 
 def check_shape_of_values(given, fixed, n, k, dtype=np.float64):
@@ -221,14 +221,6 @@ class Components:
         return block
 
 
-def _undirected(M):
-    """Return a symmetric Csr with a nonzero entry for each nonzero entry of M and its mirror entry."""
-    S = abs(M.to_scipy())
-    S = sp.csr_array(S + S.T)
-    S.sort_indices()
-    return Csr(M.n, S.indptr.astype(np.int64), S.indices.astype(np.int32), S.data)
-
-
 def sums_of_columns(x):
     """Return the (k,) sums of the columns of a C or F contiguous (n, k) float64 array. A column has the same bits in any block.
 
@@ -277,3 +269,11 @@ def lengths_of_means(means, size):
     if len(size) == 1:
         return abs(means[0]) * math.sqrt(size[0])
     return lengths(means * np.sqrt(size)[:, None])
+
+
+def _undirected(M):
+    """Return a symmetric Csr with a nonzero entry for each nonzero entry of M and its mirror entry."""
+    S = abs(M.to_scipy())
+    S = sp.csr_array(S + S.T)
+    S.sort_indices()
+    return Csr(M.n, S.indptr.astype(np.int64), S.indices.astype(np.int32), S.data)

@@ -45,10 +45,6 @@ class RowSplitCuda:
         """The free rows, on the host."""
         return device.to_host(self._free)
 
-    @cached_property
-    def _host(self):
-        return RowSplit(self.n, device.to_host(self._fixed_given))
-
     @property
     def fixed(self):
         return self._host.fixed
@@ -115,6 +111,10 @@ class RowSplitCuda:
         x[self._fixed] = fixed
         x[self._free] = free
         return x
+
+    @cached_property
+    def _host(self):
+        return RowSplit(self.n, device.to_host(self._fixed_given))
 
 
 class ComponentsCuda:
