@@ -195,7 +195,7 @@ def test_distances_do_not_depend_on_the_unit_or_on_earlier_sources():
 
 
 def test_heat_that_reaches_nowhere_is_refused(monkeypatch):
-    monkeypatch.setattr("meshsolve.apps.geodesics.LEVELS", 1)
+    monkeypatch.setattr("meshsolve.apps.geodesics.heat.LEVELS", 1)
     with pytest.raises(ms.MeshsolveError, match="heat does not reach every vertex"):
         ms.apps.Geodesics(grid(1500, 2, (1499, 1))).distance(0)
 

@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api import cholesky
-from meshsolve.apps.geodesics.vector_heat import unit, with_units
+from meshsolve.apps.geodesics.heat import with_units
+from meshsolve.apps.geodesics.vector_heat import unit
 from meshsolve.device import to_host
 from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError

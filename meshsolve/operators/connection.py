@@ -116,6 +116,7 @@ class Connection:
         Vertices of each edge. Several edges may join two vertices.
     directions : (2, e) float64
         Direction of each edge at its tail, and of the reversed edge at its head.
+    lengths : (e,) float64
     weights : (e,) float64
         Sum of half the cotangents of the angles opposite each edge.
     masses : (n,) float64
@@ -126,6 +127,7 @@ class Connection:
     tails: Array
     heads: Array
     directions: Array
+    lengths: Array
     weights: Array
     masses: Array
 
@@ -133,6 +135,11 @@ class Connection:
     def turns(self):
         """(e,) unit complex numbers that take vectors from the tail of each edge to its head."""
         return np.exp(1j * (self.directions[1] + np.pi - self.directions[0]))
+
+    @functools.cached_property
+    def vectors(self):
+        """(2, e) complex numbers: each edge in the frame of its tail, and the reversed edge in the frame of its head."""
+        return self.lengths * np.exp(1j * self.directions)
 
     def laplacian(self, power=1):
         """Assemble the (n, n) complex csr_array of the sum over edges of w |u_head - turn^power u_tail|^2."""
@@ -150,7 +157,7 @@ class Connection:
         faces, sides = mesh.faces.reshape(-1), mesh.side_edges.reshape(-1)
         weights, areas = _core.cotan_weights(mesh.vertices.reshape(-1), faces, sides, len(mesh.edges), FLATTEST, threads)
         masses = _core.vertex_areas(faces, areas, len(mesh.vertices), threads)
-        return cls(planes, *_joined(planes, mesh.faces, sides, planes.angles.reshape(-1)), weights, masses)
+        return cls(planes, *_joined(planes, mesh.faces, sides, planes.angles.reshape(-1), mesh.edge_lengths[sides]), weights, masses)
 
     @classmethod
     def intrinsic(cls, mesh):
@@ -166,7 +173,7 @@ class Connection:
         areas = longest**2 * areas_of(lengths.reshape(-1, 3))
         weights = np.maximum(np.bincount(sides, halves, minlength=len(mesh.edges)), 0)
         masses = _core.vertex_areas(corners, areas, len(mesh.vertices), thread_count())
-        return cls(planes, *_joined(planes, corners.reshape(-1, 3), sides, angles), weights, masses)
+        return cls(planes, *_joined(planes, corners.reshape(-1, 3), sides, angles, longest * lengths), weights, masses)
 
 
 @takes_arrays
@@ -222,8 +229,8 @@ def real_form(H):
     return sp.bsr_array((blocks, H.indices, H.indptr), shape=(2 * H.shape[0], 2 * H.shape[1])).tocsr()
 
 
-def _joined(planes, corners, sides, angles):
-    """(tails, heads, directions) of the edges, from the edge and the direction of each side."""
+def _joined(planes, corners, sides, angles, lengths):
+    """(tails, heads, directions, lengths) of the edges, from the edge, the direction and the length of each side."""
     order = np.argsort(sides, kind="stable")
     is_first = np.diff(sides[order], prepend=-1) > 0
     first, second = order[is_first], np.full(np.count_nonzero(is_first), -1)
@@ -231,7 +238,7 @@ def _joined(planes, corners, sides, angles):
     tails, heads = corners.reshape(-1)[first], np.roll(corners, -1, axis=1).reshape(-1)[first]
     # boundary edges are the last ones at their heads
     at_head = np.where(second >= 0, planes.scale[heads] * angles[second], planes.total[heads])
-    return tails, heads, np.stack([planes.scale[tails] * angles[first], at_head])
+    return tails, heads, np.stack([planes.scale[tails] * angles[first], at_head]), lengths[first]
 
 
 def _relative(vectors):

@@ -14,7 +14,7 @@ def test_the_results_of_the_host(gpu):
     host, cuda = (ms.apps.Geodesics(mesh, device=device) for device in ("cpu", "cuda"))
     point, edge = ([3], [[0.2, 0.3, 0.5]]), SPHERE.edges[5]
     for call in (lambda G: G.distance([0, 4]), lambda G: G.each(np.arange(18) * 2), lambda G: G.distance(point), lambda G: G.extend([0, 4], [1, 2]),
-                 lambda G: G.transport(point, [[1, 2, 3]]), lambda G: G.log_map(7), lambda G: G.signed_distance(edge),
+                 lambda G: G.transport(point, [[1, 2, 3]]), lambda G: G.log_map(7), lambda G: G.log_map(7, "affine"), lambda G: G.signed_distance(edge),
                  lambda G: G.signed_distance(([3, 4, 9], [[0.2, 0.3, 0.5]] * 3), "each")):
         expected, found = call(host), call(cuda)
         finite = np.isfinite(expected)

@@ -81,6 +81,21 @@ def test_the_logarithmic_map_of_the_plane(source):
         at, frame = FLAT.vertices[source], PLANE.frames[source]
     error = np.linalg.norm(PLANE.log_map(source) - (FLAT.vertices - at) @ frame.T, axis=1)
     assert error.mean() < 1.2                                               # sides are 1 and 1.4
+    assert np.linalg.norm(PLANE.log_map(source, "affine") - (FLAT.vertices - at) @ frame.T, axis=1).max() < 1e-12
+
+
+@pytest.mark.parametrize("source", [0, 77, (100, [0.2, 0.3, 0.5])], ids=str)
+def test_affine_heat_has_accurate_directions(source):
+    """On the sphere, compared with the map by the gradient of the distance; lengths are accurate near the source only."""
+    p = source[1] @ SPHERE.vertices[SPHERE.faces[source[0]]] if isinstance(source, tuple) else SPHERE.vertices[source]
+    p = p / np.linalg.norm(p)
+    x, (axis, _) = SPHERE.vertices, G._vectors.planes.face_frames[source[0]] if isinstance(source, tuple) else G.frames[source]
+    axis = (axis - axis @ p * p) / np.linalg.norm(axis - axis @ p * p)
+    d, tangent = np.arccos(np.clip(x @ p, -1, 1)), (x - np.outer(x @ p, p)) @ np.stack([axis, np.cross(p, axis)], axis=1) @ [1, 1j]
+    affine, vector = (G.log_map(source, method) @ [1, 1j] for method in ("affine", "vector"))
+    inner, near = (d > 0.1) & (d < 3), d < 1
+    error, other = (abs(np.angle(z * tangent.conj()))[inner].mean() for z in (affine, vector))
+    assert error < 0.002 and error < 0.5 * other and abs(abs(affine) - d)[near].mean() < 0.003 and abs(abs(affine) - d)[d < 3].mean() < 0.03
 
 
 def test_finer_meshes_have_smaller_errors():
@@ -98,7 +113,7 @@ def test_other_components_are_nan():
     far = SPHERE.vertices[:12] + 9
     mesh = ms.Mesh(np.vstack([SPHERE.vertices, far]), np.vstack([SPHERE.faces, np.arange(9).reshape(3, 3) + len(SPHERE.vertices)]))
     H, n = ms.apps.Geodesics(mesh), len(SPHERE.vertices)
-    for out in (H.transport(5, [1, 0, 0]), H.extend([5], [1]), H.log_map(5)):
+    for out in (H.transport(5, [1, 0, 0]), H.extend([5], [1]), H.log_map(5), H.log_map(5, "affine")):
         assert np.isnan(out[n:]).all() and np.isfinite(out[:n]).all()
 
 
@@ -106,11 +121,12 @@ def test_long_meshes_do_not_underflow():
     long = grid(900, 2)
     H = ms.apps.Geodesics(long)
     assert abs(H.transport(0, [1, 2, 0]) - [1, 2, 0]).max() < 1e-6 and H.level > 0
+    assert abs(H.log_map(0, "affine") - long.vertices @ H.frames[0].T).max() < 1e-6
 
 
 def test_the_same_bits_on_any_number_of_threads():
     one, two = (ms.apps.Geodesics(FLAT, threads=t) for t in (1, 2))
-    assert np.array_equal(one.log_map(8), two.log_map(8))
+    assert np.array_equal(one.log_map(8), two.log_map(8)) and np.array_equal(one.log_map(8, "affine"), two.log_map(8, "affine"))
     assert np.array_equal(one.transport([0, 5], np.eye(3)[:2]), two.transport([0, 5], np.eye(3)[:2]))
 
 
@@ -120,7 +136,8 @@ def test_the_same_bits_on_any_number_of_threads():
     (lambda: G.transport([10**9], [[1, 0, 0]]), r"sources\[0\] must be"), (lambda: G.extend([0, 1], [1.0]), r"values must be \(2,\)"),
     (lambda: G.extend([0, 1], [1.0, np.inf]), r"values\[1\] must be finite"), (lambda: G.extend([0], 3.0), "values must be"),
     (lambda: G.log_map([0, 1]), "must be one point, got 2"), (lambda: G.log_map((0, [0.5, 0.6, 0])), "point 0 of source must lie"),
-    (lambda: G.log_map((0, [1, 0, 0], 3)), "a tuple of 3"), (lambda: G.log_map(0.5), "vertex numbers")])
+    (lambda: G.log_map((0, [1, 0, 0], 3)), "a tuple of 3"), (lambda: G.log_map(0.5), "vertex numbers"),
+    (lambda: G.log_map(0, "polar"), "method must be")])
 def test_bad_input(call, message):
     with pytest.raises(ms.InvalidInputError, match=message):
         call()

@@ -5,7 +5,8 @@ those directions, in the least-squares sense, is the distance. The triangles are
 heat is positive everywhere, on slivers as well.
 
 Sources: Crane, Weischedel, Wardetzky 2013 (algorithm 1); Sharp, Crane 2020 (intrinsic Delaunay triangles); Sharp, Soliman, Crane
-2019 (:mod:`meshsolve.apps.geodesics.vector_heat`); Feng, Crane 2024 (:mod:`meshsolve.apps.geodesics.signed_heat`).
+2019 and Soliman, Sharp 2025 (:mod:`meshsolve.apps.geodesics.vector_heat`); Feng, Crane 2024
+(:mod:`meshsolve.apps.geodesics.signed_heat`).
 Cost: two Cholesky factors, then two solves and O(faces) operations for each column of distances.
 """
 
@@ -15,27 +16,26 @@ import functools
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.api import cholesky
 from meshsolve.apps.geodesics.curves import segments_of
+from meshsolve.apps.geodesics.heat import LEVELS, ScalarHeat
 from meshsolve.apps.geodesics.signed_heat import LEVEL_SETS, SignedHeat
 from meshsolve.apps.geodesics.slopes import SLOPES
 from meshsolve.apps.geodesics.sources import points_of
-from meshsolve.apps.geodesics.vector_heat import VectorHeat, with_units
+from meshsolve.apps.geodesics.vector_heat import VectorHeat
 from meshsolve.device import to_host
-from meshsolve.errors import InvalidInputError, MeshsolveError
+from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators.intrinsic import intrinsic_delaunay
 from meshsolve.options import as_number, is_auto, one_of, thread_count
 from meshsolve.report import Report
-from meshsolve.sparse.places import PLACES, place_for
+from meshsolve.sparse.places import place_for
 from meshsolve.types import Array, ArrayLike, Auto, Device
 
-LEAST_HEAT = 1e-290     # less is near the smallest double, about 1e-308: directions would be rounding errors, then 0 / 0
-LEVELS = 12             # of t, each 4 times the one before: for meshes up to a million edges across
 WIDTH = 16              # columns of distances that are solved for together
+LOG_MAPS = ("vector", "affine")
 
 
 class Geodesics:
@@ -57,9 +57,6 @@ class Geodesics:
 
     Attributes
     ----------
-    level : int
-        Heat decays by a factor of about e for each edge and underflows 700 edges from its source. Sources for which it does are
-        solved again with 4 t, 16 t, ...: ``level`` is the power of 4 that was needed last.
     report : Report
 
     Raises
@@ -85,18 +82,26 @@ class Geodesics:
 
     def __init__(self, mesh: MeshLike, t: Auto | float = "auto", device: Device = "auto", threads: int | None = None) -> None:
         self._mesh = mesh = _checked(mesh)
-        self.level, self.report = 0, Report(threads=thread_count(threads))
+        self.report = Report(threads=thread_count(threads))
         self._options: dict[str, Any] = {"device": place_for(device, size=len(mesh.vertices)), "threads": threads}
         with self.report.phase("operators"):
             triangles = intrinsic_delaunay(mesh)
-            self._laplacian = triangles.laplacian()
+            laplacian = triangles.laplacian()
             self._slopes = SLOPES[self._options["device"]](triangles, thread_count(threads))
             self._time = _squared_mean_edges(mesh) if is_auto(t) else np.full(len(mesh.vertices), as_number(t, "t", above=True))
-            self._mass = triangles.mass().diagonal() / self._time
+            self._heat = ScalarHeat(laplacian, triangles.mass().diagonal() / self._time, self._options, self.report)
         self._components, self._count = mesh.components, int(mesh.components.max()) + 1
         with self.report.phase("factor"):
-            self._poisson = cholesky(self._laplacian, pin=True, **self._options)
-        self._heat_factors: list[Any] = []
+            self._poisson = cholesky(laplacian, pin=True, **self._options)
+
+    @property
+    def level(self) -> int:
+        """The power of 4 that multiplied t for the last sources.
+
+        Heat decays by a factor of about e for each edge and underflows 700 edges from its source. Sources for which it does are
+        solved again with 4 t, 16 t, ...
+        """
+        return self._heat.level
 
     @property
     def frames(self) -> Array:
@@ -132,16 +137,16 @@ class Geodesics:
             No source, a source outside the mesh, coordinates that are negative or do not sum to 1.
         """
         points = points_of(self._mesh, sources)
-        load = points.load(len(self._mass))[:, None]
+        load = points.load(len(self._time))[:, None]
         return self._distances(load, points, np.zeros(len(points), int))[:, 0]
 
     def each(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Array:
         """Distances to each source alone: (n, s), a column for each; as :meth:`distance` otherwise."""
         points = points_of(self._mesh, sources)
-        out, work = np.empty((len(self._mass), len(points))), self._slopes.workspace(min(WIDTH, len(points)))
+        out, work = np.empty((len(self._time), len(points))), self._slopes.workspace(min(WIDTH, len(points)))
         for begin in range(0, len(points), WIDTH):
             part = points[begin:begin + WIDTH]
-            out[:, begin:begin + WIDTH] = self._distances(part.loads(len(self._mass)), part, np.arange(len(part)), work)
+            out[:, begin:begin + WIDTH] = self._distances(part.loads(len(self._time)), part, np.arange(len(part)), work)
         return out
 
     def signed_distance(self, curve: Any, level_set: Literal["zero", "each"] | None = "zero") -> Array:
@@ -271,13 +276,16 @@ class Geodesics:
         out = self._shares(points, given.reshape(len(points), -1))
         return out.reshape(-1, *given.shape[1:])
 
-    def log_map(self, source: int | tuple[ArrayLike, ArrayLike]) -> Array:
+    def log_map(self, source: int | tuple[ArrayLike, ArrayLike], method: Literal["vector", "affine"] = "vector") -> Array:
         """Compute the logarithmic map: coordinates in the tangent plane of a source, by length and direction of shortest paths.
 
         Parameters
         ----------
         source : integer, or (face, barycentric (3,))
             A vertex, or a point in a face or on an edge.
+        method : {"vector", "affine"}
+            ``"vector"``: the distance, in the direction of its gradient. ``"affine"``: exact in a plane, and directions are several
+            times more accurate; lengths are shorter than the distances far from the source.
 
         Returns
         -------
@@ -288,13 +296,14 @@ class Geodesics:
         Raises
         ------
         InvalidInputError
-            As :meth:`distance`; more than one source; a mesh that is not manifold and oriented (names the edge).
+            As :meth:`distance`; more than one source; another method; a mesh that is not manifold and oriented (names the edge).
 
         Notes
         -----
-        The distance, and a solve with a factor of 2 n rows, made at the first call. Undefined where several shortest paths end.
-        Source: Sharp, Soliman, Crane 2019, "The vector heat method", section 8.2, with the gradient of the distance as radial
-        field.
+        ``"vector"``: the distance, and a solve with a factor of 2 n rows, made at the first call. ``"affine"``: two solves with that
+        factor, one with a heat factor of n rows. Undefined where several shortest paths end.
+        Sources: Sharp, Soliman, Crane 2019, "The vector heat method", section 8.2, with the gradient of the distance as radial
+        field; Soliman, Sharp 2025, "The affine heat method" (the variant on kept factors).
 
         Examples
         --------
@@ -306,6 +315,9 @@ class Geodesics:
         points = points_of(self._mesh, source, "source")
         if len(points) != 1:
             raise InvalidInputError(f"source must be one point, got {len(points)}")
+        if one_of(method, "method", LOG_MAPS) == "affine":
+            reached = self._reached(points, np.zeros(1, int))[:, 0]
+            return np.where(reached[:, None], self._vectors.affine_log_map(points, reached), np.nan)
         distance = self.distance(source)
         out = self._vectors.log_map(points, np.where(np.isinf(distance), 0, distance), self.level)
         out[np.isinf(distance)] = np.nan
@@ -313,8 +325,8 @@ class Geodesics:
 
     def _shares(self, points, values):
         """(n, k) mean values (s, k) of the sources, weighted by the heat that comes from each; NaN where none comes."""
-        reached, n = self._reached(points, np.zeros(len(points), int)), len(self._mass)
-        factor, heat = self._heat(points.load(n)[:, None], reached)
+        reached, n = self._reached(points, np.zeros(len(points), int)), len(self._time)
+        factor, heat = self._heat.flow(points.load(n)[:, None], reached)
         if len(points) == 1:
             return np.where(reached, values, np.nan)
         with self.report.phase("solve"):
@@ -325,7 +337,7 @@ class Geodesics:
     def _distances(self, load, points, columns, work=None):
         """(n, k) distances for k columns of sources; ``columns`` (s,) has the column of each point."""
         reached = self._reached(points, columns)
-        _, heat = self._heat(load, reached)
+        _, heat = self._heat.flow(load, reached)
         with self.report.phase("solve"):
             phi = to_host(self._poisson.solve(self._slopes(heat, work)))
         shift = self._at_sources(phi, points, columns)
@@ -346,22 +358,6 @@ class Geodesics:
         has = np.zeros((self._count, max(columns) + 1), bool)
         has[self._components[points.vertices[:, 0]], columns] = True
         return has[self._components]
-
-    def _heat(self, load, reached):
-        """(factor, heat at the vertices where the factor lies) after a time at which heat is positive wherever it can flow."""
-        place = PLACES[self._options["device"]]
-        load, elsewhere = place.bring(load), None if reached.all() else place.bring(~reached)
-        for self.level in range(LEVELS):
-            if self.level == len(self._heat_factors):
-                with self.report.phase("factor"):
-                    A = self._laplacian + sp.diags_array(self._mass / 4**self.level)
-                    self._heat_factors.append(cholesky(with_units(A), **self._options))
-            with self.report.phase("solve"):
-                heat = self._heat_factors[self.level].solve(load)
-            if (heat if elsewhere is None else place.xp.where(elsewhere, 1.0, heat)).min() > LEAST_HEAT:
-                return self._heat_factors[self.level], heat
-        raise MeshsolveError(f"heat does not reach every vertex in {4**self.level} squared mean edge lengths of time: the mesh "
-                             "has more than a million edges from one end to the other; give a larger t")
 
     def _at_sources(self, phi, points, columns):
         """(parts, k) for each component, the mean potential of its sources, less their way to the corners; -infinity on

@@ -18,7 +18,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from meshsolve.api import cholesky
-from meshsolve.apps.geodesics.vector_heat import unit, with_units
+from meshsolve.apps.geodesics.heat import with_units
+from meshsolve.apps.geodesics.vector_heat import unit
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.operators import cotan_laplacian, divergence
 from meshsolve.operators.connection import TangentPlanes, real_form

@@ -3,7 +3,12 @@
 Vectors diffuse as heat does, and are transported in parallel on their way. After a short time the direction at a point is that of
 the vector transported along the shortest path. The triangles are intrinsic Delaunay ones, so that M + t L is positive definite.
 
-Source: Sharp, Soliman, Crane 2019, "The vector heat method", algorithm 1 and section 8.2.
+Affine heat also translates: it carries the position of the source, as seen from each vertex. In homogeneous coordinates an edge from i
+to j takes (z, h) to (r z - e h, h), where r is the turn and e the edge. The last coordinate is heat and does not depend on z. So the
+system of 3 n rows is block triangular, and its blocks are the factors of heat and of vectors.
+
+Sources: Sharp, Soliman, Crane 2019, "The vector heat method", algorithm 1 and section 8.2; Soliman, Sharp 2025, "The affine heat
+method".
 Cost: a Cholesky factor of 2 n rows, and a solve and O(n + m) operations for each field.
 """
 
@@ -16,7 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api import cholesky
+from meshsolve.apps.geodesics.heat import ScalarHeat, with_units
 from meshsolve.apps.geodesics.sources import Points
+from meshsolve.device import to_host
 from meshsolve.operators import gradient
 from meshsolve.operators.connection import Connection, real_form
 
@@ -53,12 +60,16 @@ class VectorHeat:
 
     def field(self, load, level):
         """(n,) or (n, k) unit vectors after 4^level times the time, 0 where no heat comes; ``load`` has the heat at the start."""
+        return unit(self._flow(load, level))
+
+    def _flow(self, load, level):
+        """(n,) or (n, k) vectors after 4^level times the time."""
         columns = load.reshape(len(load), -1)
         parts = np.stack([columns.real, columns.imag], axis=1).reshape(2 * len(load), -1)
         factor = self._factor(level)
         with self._report.phase("solve"):
             parts = factor.solve(np.ascontiguousarray(parts)).reshape(len(load), 2, -1)
-        return unit(parts[:, 0] + 1j * parts[:, 1]).reshape(load.shape)
+        return (parts[:, 0] + 1j * parts[:, 1]).reshape(load.shape)
 
     def log_map(self, points, distance, level):
         """(n, 2) coordinates in the tangent plane of the only point, at finite distances (n,) from it.
@@ -68,14 +79,47 @@ class VectorHeat:
         irregular vertices: on icospheres by 0.012 radians, against 0.005.
         """
         mesh = self._mesh
-        turns = np.ones((1, 1)) if points.faces is None else self.planes.corner_turns[points.faces]
-        axis = self.field(points.load(len(distance), turns + 0j), level)
+        axis = self.field(points.load(len(distance), self._turns(points)), level)
         x, y = np.einsum("cf,fkc->kf", (self._gradient @ distance).reshape(3, -1), self.planes.face_frames)
         at_corners = unit(x + 1j * y)[:, None] * self.planes.corner_turns
         away = Points(mesh.faces, self._areas).load(len(distance), at_corners)
         direction = unit(unit(away) * axis.conj())
         direction[direction == 0] = 1
         return distance[:, None] * np.stack([direction.real, direction.imag], axis=1)
+
+    def affine_log_map(self, points, reached):
+        """(n, 2) coordinates in the tangent plane of the only point, where ``reached`` (n,) is True, by affine heat.
+
+        Each vertex gets the mean position of the source over all paths of heat, and the first axis of the source. Minus the
+        position, relative to the axis, is the position of the vertex as seen from the source.
+        """
+        n, edges = len(reached), self._connection
+        _, heat = self._heat.flow(points.load(n)[:, None], reached[:, None])
+        heat, steps = to_host(heat)[:, 0], edges.weights * edges.vectors
+        moment = points.load(n, self._toward(points))
+        np.add.at(moment, edges.tails, steps[0] * heat[edges.heads])
+        np.add.at(moment, edges.heads, steps[1] * heat[edges.tails])
+        axis, moment = self._flow(np.stack([points.load(n, self._turns(points)), moment], axis=1), self._heat.level).T
+        out = -moment / np.where(reached, heat, 1) * unit(axis).conj()
+        out[points.vertices[points.weights == 1]] = 0
+        return np.stack([out.real, out.imag], axis=1)
+
+    def _turns(self, points):
+        """(s, c) complex numbers that take vectors in the frame of each point to those of its vertices."""
+        return np.ones(points.vertices.shape, complex) if points.faces is None else self.planes.corner_turns[points.faces]
+
+    def _toward(self, points):
+        """(s, c) complex numbers: the vectors from the vertices of each point to the point, in the frames of the vertices."""
+        if points.faces is None:
+            return np.zeros(points.vertices.shape, complex)
+        steps = points.positions(self._mesh.vertices)[:, None] - self._mesh.vertices[points.vertices]
+        x, y = np.einsum("skc,sdc->dsk", steps, self.planes.face_frames[points.faces])
+        return (x + 1j * y) * self._turns(points)
+
+    @functools.cached_property
+    def _heat(self):
+        """Heat on the triangles of the vectors, which differ at the boundary from those of the distances."""
+        return ScalarHeat(self._connection.laplacian(0).real, self._rate, self._options, self._report)
 
     @functools.cached_property
     def _gradient(self):
@@ -91,11 +135,6 @@ class VectorHeat:
                 A = self._connection.laplacian() + sp.diags_array(self._rate / 4**level)
                 self._factors[level] = cholesky(real_form(with_units(A)), **self._options)
         return self._factors[level]
-
-
-def with_units(A):
-    """Return a matrix as csr_array, with 1 on the diagonal of zero rows: vertices without faces, edges of faces without area."""
-    return sp.csr_array(A + sp.diags_array((A.diagonal() == 0).astype(float)))
 
 
 def unit(z):

@@ -1,0 +1,84 @@
+"""Heat of point sources on factors of M / t + L, after a time in which it has reached every vertex.
+
+Heat decays by a factor of about e for each edge when t is the squared mean edge length, and underflows 700 edges from its source. Then
+4 t, 16 t, ... are tried.
+
+Source: Crane, Weischedel, Wardetzky 2013, algorithm 1, step I. Cost: a Cholesky factor of n rows for each time, kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.sparse as sp
+
+from meshsolve.api import cholesky
+from meshsolve.errors import MeshsolveError
+from meshsolve.sparse.places import PLACES
+
+LEAST_HEAT = 1e-290     # less is near the smallest double, about 1e-308: directions would be rounding errors, then 0 / 0
+LEVELS = 12             # of t, each 4 times the one before: for meshes up to a million edges across
+
+
+class ScalarHeat:
+    """Heat flow on one surface.
+
+    Parameters
+    ----------
+    laplacian : (n, n) csr_array
+    rate : (n,) float64
+        Mass over time t of each vertex.
+    options : dict
+        ``device`` and ``threads`` of the factors.
+    report : Report
+        Gets the seconds of ``factor`` and ``solve``.
+
+    Attributes
+    ----------
+    level : int
+        The power of 4 that multiplied t in the last flow.
+    """
+
+    def __init__(self, laplacian, rate, options, report):
+        self._laplacian, self._rate, self._options, self._report = laplacian, rate, options, report
+        self.level = 0
+        self._factors: list[Any] = []
+
+    def flow(self, load, reached):
+        """Let heat flow until it is positive wherever ``reached`` is True.
+
+        Parameters
+        ----------
+        load : (n, k) float64
+            Heat at the start.
+        reached : (n, k) bool
+
+        Returns
+        -------
+        factor : CholeskyFactor
+        heat : (n, k) float64
+            Where the factor lies: on the host or on the GPU.
+
+        Raises
+        ------
+        MeshsolveError
+            Heat does not reach every vertex.
+        """
+        place = PLACES[self._options["device"]]
+        load, elsewhere = place.bring(load), None if reached.all() else place.bring(~reached)
+        for self.level in range(LEVELS):
+            if self.level == len(self._factors):
+                with self._report.phase("factor"):
+                    A = self._laplacian + sp.diags_array(self._rate / 4**self.level)
+                    self._factors.append(cholesky(with_units(A), **self._options))
+            with self._report.phase("solve"):
+                heat = self._factors[self.level].solve(load)
+            if (heat if elsewhere is None else place.xp.where(elsewhere, 1.0, heat)).min() > LEAST_HEAT:
+                return self._factors[self.level], heat
+        raise MeshsolveError(f"heat does not reach every vertex in {4**self.level} squared mean edge lengths of time: the mesh "
+                             "has more than a million edges from one end to the other; give a larger t")
+
+
+def with_units(A):
+    """Return a matrix as csr_array, with 1 on the diagonal of zero rows: vertices without faces, edges of faces without area."""
+    return sp.csr_array(A + sp.diags_array((A.diagonal() == 0).astype(float)))
