@@ -22,6 +22,7 @@ from meshsolve.order.auto import auto, is_scale_free
 from meshsolve.order.methods import METHODS, Options, find, lists_orderings
 from meshsolve.order.nested import dissect_cuda, nested_dissection
 from meshsolve.order.ordering import Ordering, OrderingLike, SeparatorTree
+from meshsolve.order.partition import partition
 from meshsolve.order.prepass_cuda import on_host
 from meshsolve.order.simple import amd, natural, nnz_sort, random, rcm
 from meshsolve.order.update import update
@@ -29,7 +30,7 @@ from meshsolve.report import Report
 from meshsolve.sparse.columns import as_perm
 from meshsolve.types import Effort
 
-__all__ = ["Ordering", "SeparatorTree", "amd", "auto", "natural", "nested_dissection", "nnz_sort", "random", "rcm", "resolve",
+__all__ = ["Ordering", "SeparatorTree", "amd", "auto", "natural", "nested_dissection", "nnz_sort", "partition", "random", "rcm", "resolve",
            "update"]
 
 

@@ -7,6 +7,7 @@
 #include "mindeg_bits.hpp"
 #include "native/bind.hpp"
 #include "order.hpp"
+#include "partition.hpp"
 
 namespace ms {
 namespace {
@@ -27,6 +28,15 @@ auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops, bool bounde
   limits.flops = most_flops;
   auto e = released([&] { return order::amd(A, limits); });
   return nb::make_tuple(to_numpy(std::move(e.perm)), to_numpy(std::move(e.parent)), to_numpy(std::move(e.colcount)), e.visits);
+}
+
+auto partition(In<int64_t> indptr, In<int32_t> indices, In<int32_t> perm, In<int32_t> parent, In<int32_t> first, In<int32_t> last,
+               In<double> weight, int32_t parts, uint64_t seed) {
+  const Pattern A = pattern(indptr, indices);
+  if (extent(perm) != A.n || extent(weight) != A.n) throw nb::value_error("perm, weight");
+  if (parts < 1 || parts > A.n) throw nb::value_error("parts");
+  const order::Tree tree{to_vector(parent), to_vector(first), to_vector(last)};
+  return to_numpy(released([&] { return order::partition(A, perm.data(), tree, weight.data(), parts, seed); }));
 }
 
 // For tests of the two minimum degree codes of leaves. The vertices from `own` on are the halo.
@@ -77,6 +87,8 @@ void bind_order(nb::module_& m) {
         "threads"_a, "bounded"_a = false,
         "(perm, tree parent, first, last, number of patches, seconds for patches, seconds for the rest, whether more than `most` "
         "operations are estimated)");
+  m.def("partition", partition, "indptr"_a, "indices"_a, "perm"_a, "parent"_a, "first"_a, "last"_a, "weight"_a, "parts"_a, "seed"_a,
+        "(n,) part of each vertex, from the permutation and the tree of a nested dissection of the pattern");
   m.def("amd", amd, "indptr"_a, "indices"_a,
         "most_flops"_a = std::numeric_limits<double>::infinity(), "bounded"_a = false,
         "(perm, parent, colcount, visits) of approximate minimum degree. parent and colcount are empty if they are not available. "

@@ -47,7 +47,7 @@ DEFINITE = [                                        # Cholesky factorizations
 TAKES_PATTERN = {
     "analyze": ms.analyze, "order.nested_dissection": ms.order.nested_dissection, "order.amd": ms.order.amd, "order.auto": ms.order.auto,
     "order.rcm": ms.order.rcm, "order.nnz_sort": ms.order.nnz_sort, "order.random": ms.order.random,
-    "order.natural": ms.order.natural, "graph_laplacian": ms.graph_laplacian, "PatchMesh": ms.PatchMesh,
+    "order.natural": ms.order.natural, "order.partition": lambda A: ms.order.partition(A, 2), "graph_laplacian": ms.graph_laplacian, "PatchMesh": ms.PatchMesh,
 }
 FACTORS = {"cholesky": ms.cholesky, "F.refactor": SHARED.refactor, "Symbolic.factor": SHARED.symbolic.factor}
 TAKES_VALUES = FACTORS | {"parac": ms.parac, "cg": lambda A: ms.cg(A, np.ones(N))}

@@ -129,5 +129,11 @@ ROWS = [
     bad("order.update", "a graph of another size", "the graph has 7", lambda tmp: (ms.order.update, (ms.order.nested_dissection(spd()), spd(7)), {})),
     bad("order.nested_dissection", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.order.nested_dissection), (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("order.nested_dissection", "unknown device", "device must be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.order.nested_dissection, (spd(),), {"device": "gpu"})),
+    bad("order.partition", "`parts` below 1", "parts must be an integer from 1", lambda tmp: (ms.order.partition, (spd(), 0), {})),
+    bad("order.partition", "more parts than rows", "parts must be at most the number of rows, 12, got 13", lambda tmp: (ms.order.partition, (spd(), N + 1), {})),
+    bad("order.partition", "weights of another size", "weights must be", lambda tmp: (ms.order.partition, (spd(), 2, np.ones(N - 1)), {})),
+    bad("order.partition", "weights of two columns", "weights must have shape (12,), got (12, 2)", lambda tmp: (ms.order.partition, (spd(), 2, np.ones((N, 2))), {})),
+    bad("order.partition", "a weight that is not positive", "weights must be positive, but row 3 holds 0", lambda tmp: (ms.order.partition, (spd(), 2, np.arange(N) - 3.0 + 4 * (np.arange(N) < 3)), {})),
+    bad("order.partition", "NaN or infinity in the weights", "weights: row 7 holds nan", lambda tmp: (ms.order.partition, (spd(), 2, np.where(np.arange(N) == 7, np.nan, 1.0)), {})),
     fine("order.amd", "an unsymmetric pattern", "the pattern of A + Aᵀ counts", lambda tmp: (ms.order.amd, (entry(0, 9, 1.0),), {})),
 ]
