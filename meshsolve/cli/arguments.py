@@ -153,9 +153,19 @@ def _geodesics_arguments(parser):
     _output(parser, "OUT", "distances, one row for each vertex (.txt, .npy, .npz, .mtx, .mtx.gz), or the mesh with the distances as "
                            "properties of its vertices (.ply, .vtu, .vtk, each also with .gz)")
     _mesh(parser)
-    parser.add_argument("--source", type=_integer(0), nargs="+", required=True, metavar="V",
-                        help="source vertices; distances are those to the nearest one")
-    parser.add_argument("--each", action="store_true", help="compute the distances to each source alone, one column for each")
+    start = parser.add_mutually_exclusive_group(required=True)
+    start.add_argument("--source", type=_integer(0), nargs="+", metavar="V", help="source vertices; distances are those to the nearest one")
+    start.add_argument("--curve", nargs="+", action="append", metavar="V|FILE",
+                       help="compute signed distances to a path of vertices along edges, given by numbers or by a file of them (.txt, "
+                            ".npy); a closed path ends with its first vertex; repeat --curve for several")
+    result = parser.add_mutually_exclusive_group()
+    result.add_argument("--each", action="store_true", help="compute the distances to each source alone, one column for each")
+    result.add_argument("--transport", type=float, nargs=3, metavar=("X", "Y", "Z"),
+                        help="transport this vector, which is projected to the tangent plane of each source, to all vertices, in parallel "
+                             "along shortest paths")
+    result.add_argument("--log-map", choices=("vector", "affine"), nargs="?", const="vector",
+                        help="compute the logarithmic map of one source: coordinates in its tangent plane, by length and direction of "
+                             "shortest paths. affine: the affine heat method, best near the source (default: vector)")
     parser.add_argument("--t", type=_time_step, default="auto", metavar="auto|X",
                         help="time of the heat flow in squared units of length; larger times give smoother distances. auto: the squared "
                              "mean edge length (default: auto)")

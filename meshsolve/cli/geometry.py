@@ -50,34 +50,62 @@ def run_spectrum(args):
 
 
 def run_geodesics(args):
-    """Compute geodesic distances of all vertices from one or several source vertices.
+    """Compute geodesic distances of all vertices from source vertices or curves, or what travels along shortest paths.
 
     Uses the heat method on intrinsic Delaunay triangles. Vertices count from 0. Distances are 0 at the sources and infinite on
-    components without a source.
+    components without a source. Distances to a curve are positive on its left and negative on its right. With --transport and --log-map
+    the result has 3 and 2 columns instead of one.
     """
     import numpy as np
 
     from meshsolve import apps
 
+    if args.curve and (args.each or args.transport or args.log_map):
+        raise MeshsolveError("--curve computes signed distances; leave out --each, --transport and --log-map, or give --source")
+    if args.render and args.transport:
+        raise MeshsolveError("--render draws distances and maps; vectors of --transport can be seen in ParaView (-o OUT.vtu)")
     mesh = load_input_mesh(args, files.check_distance_format)
     with files.naming(args.mesh):
         G = apps.Geodesics(mesh, t=args.t, device=args.device, threads=args.threads)
-        distances = G.each(args.source) if args.each else G.distance(args.source)
-    names = [f"distance_{k}" for k in args.source] if args.each else ["distance"]
-    if len(set(names)) < len(names):
-        raise MeshsolveError(f"--source has a vertex twice: {' '.join(map(str, args.source))}; with --each each source must be given once")
-    reached = np.isfinite(distances)
-    G.report.facts.update(vertices=len(mesh.vertices), sources=len(args.source), level=G.level,
-                          largest_distance=float(distances[reached].max()), unreachable=int(np.count_nonzero(~reached)))
+        fields = _geodesic_fields(args, G)
+    values = np.column_stack(list(fields.values())) if args.each else next(iter(fields.values()))
+    reached, n = np.isfinite(values), len(mesh.vertices)
+    G.report.facts.update(vertices=n, level=G.level)
+    if args.transport or args.log_map:
+        G.report.facts.update(unreachable=int(np.count_nonzero(~reached[:, 0])))
+    else:
+        G.report.facts.update(largest_distance=float(values[reached].max()), unreachable=int(np.count_nonzero(~reached)))
 
     def write(path):
         if files.holds_fields(path):
-            mesh.save(path, fields=dict(zip(names, distances.reshape(len(mesh.vertices), -1).T, strict=True)))
+            mesh.save(path, fields=fields)
         else:
-            files.write_vector(path, distances)
+            files.write_vector(path, values)
 
-    nearest = distances.reshape(len(mesh.vertices), -1).min(axis=1)
-    finish(args, G.report, write, lambda path: apps.render(path, mesh, values=nearest, lines=16, title="geodesic distance"))
+    def draw(path):
+        if args.log_map:
+            apps.render(path, mesh, uv=np.nan_to_num(values), title="logarithmic map")
+        else:
+            apps.render(path, mesh, values=values.reshape(n, -1).min(axis=1), lines=16, title="geodesic distance")
+
+    finish(args, G.report, write, draw)
+
+
+def _geodesic_fields(args, G):
+    """The results by name, each (n,) or (n, columns)."""
+    if args.curve:
+        return {"signed_distance": G.signed_distance([files.read_vertices(curve) for curve in args.curve])}
+    G.report.facts.update(sources=len(args.source))
+    if args.transport:
+        return {"transport": G.transport(args.source, [args.transport] * len(args.source))}
+    if args.log_map:
+        return {"log_map": G.log_map(args.source, args.log_map)}
+    if not args.each:
+        return {"distance": G.distance(args.source)}
+    names = [f"distance_{k}" for k in args.source]
+    if len(set(names)) < len(names):
+        raise MeshsolveError(f"--source has a vertex twice: {' '.join(map(str, args.source))}; with --each each source must be given once")
+    return dict(zip(names, G.each(args.source).T, strict=True))
 
 
 def run_param(args):

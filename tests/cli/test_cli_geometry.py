@@ -83,6 +83,24 @@ def test_geodesics_in_every_format(run, folder):
     assert np.array_equal(properties(folder / "each.ply")["distance_40"], G.each(40)[:, 0])
 
 
+def test_what_travels_from_sources_and_curves(run, folder):
+    ball = ms.load_mesh(folder / "ball.obj")
+    G, x = ms.apps.Geodesics(ball), ball.vertices
+    loop = ms.Mesh(x, ball.faces[(x[ball.faces, 2] > 0).all(axis=1)]).boundary_loops()[0]
+    np.savetxt(folder / "loop.txt", [*loop, loop[0]], fmt="%d")
+    edge = ball.edges[0]
+    for name, options, expected in (
+            ("signed_distance", ["--curve", folder / "loop.txt"], G.signed_distance([*loop, loop[0]])),
+            ("signed_distance", ["--curve", *edge, "--curve", *edge[::-1], *ball.edges[1][1:]],
+             G.signed_distance([edge, [*edge[::-1], ball.edges[1][1]]])),
+            ("transport", ["--source", 3, 40, "--transport", "-1", "0", "2.5"], G.transport([3, 40], [[-1, 0, 2.5]] * 2)),
+            ("log_map", ["--source", 3, "--log-map"], G.log_map(3)), ("log_map", ["--source", 3, "--log-map", "affine"], G.log_map(3, "affine"))):
+        assert run("geodesics", folder / "ball.obj", "-o", folder / "f.ply", "--quiet", *options) == (0, "", "")
+        assert np.array_equal(ms.load_mesh(folder / "f.ply").vertex_data[name], expected)
+        assert run("geodesics", folder / "ball.obj", "-o", folder / "f.npy", "--quiet", *options) == (0, "", "")
+        assert np.array_equal(np.load(folder / "f.npy"), expected)
+
+
 @pytest.mark.parametrize("suffix", ["vtu", "vtk"])
 def test_distances_for_paraview(run, folder, suffix):
     ball = ms.load_mesh(folder / "ball.obj")
@@ -151,6 +169,7 @@ def test_pictures(run, folder, cap):
     import matplotlib.image
 
     for name, *command in (("a", "spectrum", "ball.obj", "-o", "w.txt"), ("b", "geodesics", "ball.obj", "--source", 0, "-o", "d.txt"),
+                             ("l", "geodesics", "ball.obj", "--source", 0, "--log-map", "-o", "l.txt"),
                            ("c", "param", "cap.obj", "-o", "flat.obj"), ("d", "denoise", "ball.obj", "-o", "out.obj")):
         given = [folder / a if "." in str(a) else a for a in command]
         code, _, err = run(*given, "--render", folder / f"{name}.png", "--quiet")
@@ -166,6 +185,11 @@ def test_pictures(run, folder, cap):
     (["geodesics", "ball.obj", "--source", "162", "-o", "x.txt"], "ball.obj: sources[0] must be a vertex number below 162, got 162"),
     (["geodesics", "ball.obj", "--source", "3", "3", "--each", "-o", "x.ply"], "--source has a vertex twice: 3 3"),
     (["geodesics", "ball.obj", "--source", "0", "-o", "x.obj"], "distances are written as"),
+    (["geodesics", "ball.obj", "--curve", "0", "161", "-o", "x.txt"], "ball.obj: curve[0] goes from vertex 0 to vertex 161, which no edge joins"),
+    (["geodesics", "ball.obj", "--curve", "0", "1", "-o", "x.txt", "--each"], "leave out --each"),
+    (["geodesics", "ball.obj", "--source", "0", "1", "-o", "x.txt", "--log-map"], "ball.obj: source must be one point, got 2"),
+    (["geodesics", "ball.obj", "--source", "0", "-o", "x.txt", "--transport", "nan", "0", "0"], "ball.obj: vectors[0] must be finite"),
+    (["geodesics", "ball.obj", "--source", "0", "-o", "x.txt", "--transport", "1", "0", "0", "--render", "x.png"], "--render draws distances"),
     (["param", "ball.obj", "-o", "x.obj"], "ball.obj: the surface must have a boundary"),
     (["param", "ball.obj", "-o", "x.ply"], "written as .obj or .obj.gz"),
     (["denoise", "twisted.obj", "-o", "x.obj"], "twisted.obj: the mesh must be oriented: faces 0 and 1 have opposite orientations at edge (1, 2)"),
@@ -181,7 +205,8 @@ def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, given, 
 
 @pytest.mark.parametrize("given", [
     ["spectrum", "ball.obj"], ["spectrum", "ball.obj", "-o", "x.txt", "-k", "0"], ["spectrum", "ball.obj", "-o", "x.txt", "-k", "3", "--interval", "0", "1"],
-    ["geodesics", "ball.obj", "-o", "x.txt"], ["geodesics", "ball.obj", "-o", "x.txt", "--source", "-1"],
+    ["geodesics", "ball.obj", "-o", "x.txt"], ["geodesics", "ball.obj", "-o", "x.txt", "--source", "0", "--curve", "0", "1"],
+    ["geodesics", "ball.obj", "-o", "x.txt", "--source", "0", "--each", "--log-map"], ["geodesics", "ball.obj", "-o", "x.txt", "--source", "-1"],
     ["geodesics", "ball.obj", "-o", "x.txt", "--source", "0", "--t", "0"], ["param", "ball.obj", "-o", "x.obj", "--method", "magic"],
     ["denoise", "ball.obj", "-o", "x.obj", "--sigma", "0"], ["denoise", "ball.obj", "-o", "x.obj", "--iterations", "-1"]])
 def test_wrong_usage_is_2(run, folder, monkeypatch, given):
