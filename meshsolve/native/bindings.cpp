@@ -1,4 +1,7 @@
-// Bindings of the shared layer: Ctrl-C and progress, C++ exceptions in Python, tables of numbers.
+// Bindings of the shared layer: Ctrl-C and progress, C++ exceptions in Python, traces, tables of numbers.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
 #include <algorithm>
 #include <new>
 #include <stdexcept>
@@ -7,6 +10,7 @@
 #include "native/memory/buffer.hpp"
 #include "native/dense/dense.hpp"
 #include "native/threads/parallel.hpp"
+#include "native/threads/trace.hpp"
 #include "native/memory/poison.hpp"
 #include "native/text/table.hpp"
 
@@ -49,6 +53,12 @@ void bind_native(nb::module_& m) {
   interrupt::set_hook(look_at_python);
   m.def("poison", [](bool on) { poisoned = on; }, "on"_a, "Fresh blocks are filled with NaN (tests).");
   m.def("shared_calls", &Pool::shared, "Loops and task trees so far that more than one thread worked at (tests).");
+  m.def("begin_trace", &trace::begin, "Records the parallel loops of this thread until end_trace(); see native/threads/trace.hpp.");
+  m.def("end_trace", [] {
+    std::vector<std::tuple<int64_t, std::vector<int64_t>, std::vector<std::pair<int32_t, int32_t>>>> out;
+    for (trace::Loop& loop : trace::end()) out.emplace_back(loop.before, std::move(loop.cost), std::move(loop.after));
+    return out;
+  }, "A list of (ns before the loop, ns of each task, [(task, task it waits for)]).");
   m.def("read_table", [](nb::bytes text, int64_t begin, int width, int64_t rows, bool more) {
     const char *const first = text.c_str() + std::min<int64_t>(begin, static_cast<int64_t>(text.size())), *const last = text.c_str() + text.size();
     Table table = released([&] { return read_table(first, last, width, rows, more); });

@@ -22,6 +22,7 @@
 #include "mindeg.hpp"
 #include "native/threads/interrupt.hpp"
 #include "native/threads/parallel.hpp"
+#include "native/threads/trace.hpp"
 #include "native/rng.hpp"
 #include "order.hpp"
 #include "prepass.hpp"
@@ -54,6 +55,7 @@ struct Node {
   int32_t begin;                            // its vertices get the positions [begin, begin + weight)
   uint64_t path;                            // key of its random numbers
   bool has_halo;
+  int32_t after = -1;                       // in a trace: the task that has made it
 };
 
 struct Worker;
@@ -147,7 +149,7 @@ class Dissection {
  public:
   Dissection(SubPatches& patches, const Options& options, std::vector<int32_t>& perm)
       : members_(patches), old_(patches.old), options_(options), perm_(perm),
-        balances_patches_(has_many_neighbors(members_.graph)), more_sides_(shares(members_.graph.n) ? members_.graph.n : 0, members_.start.size()) {}
+        balances_patches_(has_many_neighbors(members_.graph)), trace_(options.threads), more_sides_(shares(members_.graph.n) ? members_.graph.n : 0, members_.start.size()) {}
   std::vector<TreeNode> run(Quotient&& whole);
 
  private:
@@ -162,6 +164,9 @@ class Dissection {
   bool shares(int64_t weight) const { return options_.threads > 1 && weight >= kSharedNode; }
   template <class Own>
   void run_parallel(Worker& w, std::vector<Task>& tasks, Own&& own);
+  template <class Own>
+  void record_parallel(Worker& w, std::vector<Task>& tasks, Own&& own);
+  void begin_task(const std::vector<int32_t>& needed);
   void split(Worker& w, Node&& node, const std::vector<uint8_t>& patch_side);
   using Edge = std::pair<int32_t, int32_t>;
   std::vector<Edge> reassign(const Separator& s, Quotient& q, const std::vector<uint8_t>& patch_side);
@@ -175,6 +180,7 @@ class Dissection {
   std::vector<int32_t>& perm_;
   const bool balances_patches_;             // moved vertices join the lightest adjacent patch
   std::vector<int32_t> index_;              // index of each patch in the quotient graph of its node
+  trace::Recorded trace_;
   Sides more_sides_;                        // scratch of second searches at one node
   Queue queue_;
 };
@@ -207,12 +213,14 @@ void Dissection::work(Worker& w) {
       run_task(w, *task);
       continue;
     }
+    if (trace_) begin_task({node.after});
     dissect(w, std::move(node));
     while (!w.stack.empty()) {
       node = std::move(w.stack.back());
       w.stack.pop_back();
       dissect(w, std::move(node));
     }
+    if (trace_) trace_.end_task();
     queue_.finish_node();
   }
 }
@@ -229,6 +237,7 @@ void Dissection::run_task(Worker& w, Task& task) {
 // Offers the tasks to idle threads, runs own(), then runs the tasks that no thread has started. Waits for all of them.
 template <class Own>
 void Dissection::run_parallel(Worker& w, std::vector<Task>& tasks, Own&& own) {
+  if (trace_) return record_parallel(w, tasks, own);
   std::exception_ptr error;
   try {
     for (Task& task : tasks) queue_.push(task);
@@ -246,8 +255,33 @@ void Dissection::run_parallel(Worker& w, std::vector<Task>& tasks, Own&& own) {
   if (error) std::rethrow_exception(error);
 }
 
+void Dissection::begin_task(const std::vector<int32_t>& needed) {
+  trace_.begin_task();
+  for (const int32_t t : needed)
+    if (t >= 0) trace_.needs(t);
+}
+
+// Records them as tasks of their own between two parts of the current one.
+template <class Own>
+void Dissection::record_parallel(Worker& w, std::vector<Task>& tasks, Own&& own) {
+  trace_.end_task();
+  const int32_t before = trace_.current();
+  std::vector<int32_t> all;
+  for (size_t k = 0; k <= tasks.size(); ++k) {
+    begin_task({before});
+    if (k < tasks.size())
+      tasks[k].run(w);
+    else
+      own();
+    trace_.end_task();
+    all.push_back(trace_.current());
+  }
+  begin_task(all);
+}
+
 void Dissection::push(Worker& w, Node&& node) {
   if (node.weight == 0) return;
+  if (trace_) node.after = trace_.current();
   if (options_.threads > 1 && node.weight >= kSharedSubtree)
     queue_.add(std::move(node));
   else

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "parallel.hpp"
+#include "trace.hpp"
 
 namespace ms {
 namespace {
@@ -29,10 +30,46 @@ void run_until(std::atomic<bool>& stop, int threads, Work&& work) {
   });
 }
 
+// ---- the loops in a trace: on one thread, with a record of each task
+
+void record(trace::Recorded& loop, const std::vector<int32_t>& parent, std::vector<int32_t>&& leaves, FunctionRef<void(int32_t, int)> f) {
+  std::vector<std::vector<int32_t>> children(parent.size());   // their numbers in the record
+  for_tree(1, parent, std::move(leaves), [&](int32_t t, int worker) {
+    const int32_t number = loop.task([&] { f(t, worker); });
+    for (const int32_t c : children[t]) loop.needs(c);
+    if (parent[t] >= 0) children[parent[t]].push_back(number);
+  });
+}
+
+void record_down(trace::Recorded& loop, const std::vector<int32_t>& parent, FunctionRef<void(int32_t, int)> f) {
+  std::vector<int32_t> number(parent.size());
+  for_tree_down(1, parent, [&](int32_t t, int worker) {
+    number[t] = loop.task([&] { f(t, worker); });
+    if (parent[t] >= 0) loop.needs(number[parent[t]]);
+  });
+}
+
+void record_pieces(trace::Recorded& loop, int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> f) {
+  for_pieces(1, n, grain, [&](int64_t begin, int64_t end, int worker) { loop.task([&] { f(begin, end, worker); }); });
+}
+
+void record_stages(trace::Recorded& loop, int32_t n, FunctionRef<void(int32_t, int)> before, FunctionRef<void()> middle,
+                   FunctionRef<void(int32_t, int)> after) {
+  int32_t between = -1;
+  for_stages(1, n, [&](int32_t t, int worker) { loop.task([&] { before(t, worker); }); }, [&] {
+    between = loop.task(middle);
+    for (int32_t t = 0; t < between; ++t) loop.needs(t);
+  }, [&](int32_t t, int worker) {
+    loop.task([&] { after(t, worker); });
+    loop.needs(between);
+  });
+}
+
 }  // namespace
 
 void for_tree(int threads, const std::vector<int32_t>& parent, std::vector<int32_t> leaves, FunctionRef<void(int32_t, int)> f) {
   const int32_t n = static_cast<int32_t>(parent.size());
+  if (trace::Recorded loop{threads}) return record(loop, parent, std::move(leaves), f);
   const Counters pending = counters(n, 0);                    // children that are not finished
   for (int32_t t = 0; t < n; ++t)
     if (parent[t] >= 0) pending[parent[t]].fetch_add(1, std::memory_order_relaxed);
@@ -55,6 +92,7 @@ void for_tree(int threads, const std::vector<int32_t>& parent, std::vector<int32
 
 void for_tree_down(int threads, const std::vector<int32_t>& parent, FunctionRef<void(int32_t, int)> f) {
   const int32_t n = static_cast<int32_t>(parent.size());
+  if (trace::Recorded loop{threads}) return record_down(loop, parent, f);
   if (threads <= 1) {
     for (int32_t t = n; t-- > 0;) {
       interrupt::poll();
@@ -84,6 +122,7 @@ void for_tree_down(int threads, const std::vector<int32_t>& parent, FunctionRef<
 }
 
 void for_pieces(int threads, int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> f) {
+  if (trace::Recorded loop{threads}) return record_pieces(loop, n, grain, f);
   std::atomic<int64_t> next{0};
   std::atomic<bool> stop{false};
   run_until(stop, static_cast<int>(std::min<int64_t>(threads, (n + grain - 1) / grain)), [&](int worker) {
@@ -96,6 +135,7 @@ void for_pieces(int threads, int64_t n, int64_t grain, FunctionRef<void(int64_t,
 
 void for_stages(int threads, int32_t n, FunctionRef<void(int32_t, int)> before, FunctionRef<void()> middle,
                 FunctionRef<void(int32_t, int)> after) {
+  if (trace::Recorded loop{threads}) return record_stages(loop, n, before, middle, after);
   std::atomic<int32_t> first{0}, second{0}, left{n};
   std::atomic<bool> ready{n == 0}, stop{false};
   std::mutex mutex;

@@ -3,6 +3,8 @@
 // returned, no work is left to claim.
 #include "parallel.hpp"
 
+#include "trace.hpp"
+
 #ifndef _WIN32
 #include <pthread.h>
 #endif
@@ -169,7 +171,9 @@ Workers& workers() {                 // never freed: detached threads may outliv
 }  // namespace
 
 void Pool::run(int threads, FunctionRef<void(int)> f) {
-  if (threads <= 1)
+  if (trace::Recorded loop{threads})       // one task: how it divides its work is not known
+    loop.task([&] { f(0); });
+  else if (threads <= 1 || trace::in_loop())
     f(0);
   else
     workers().run(threads, f);
