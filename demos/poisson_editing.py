@@ -2,42 +2,18 @@
 
     python poisson_editing.py [mesh.ply] [--degrees 90] [-o bent.png]
 
-A harmonic field, 1 on the handle and 0 on the anchor, determines each triangle's share of the handle's rotation. The rotated
-gradients are not the gradient of a surface. The surface with the closest gradients in the least-squares sense solves L x =
--divergence of the rotated gradients (Yu et al. 2004, "Mesh editing with Poisson-based gradient field manipulation"). One factor
-with fixed rows serves the field and every edit. Unlike in Laplacian editing, details rotate with the surface.
+The rotations of both ends spread over the surface as a harmonic field. The rotated gradients are not the gradient of a surface. The
+surface with the closest gradients in the least-squares sense solves a Poisson equation (Yu et al. 2004, "Mesh editing with
+Poisson-based gradient field manipulation"). ms.apps.Deformation keeps one factor for the field and every edit. Unlike in Laplacian
+editing, details rotate with the surface.
 """
 
 import argparse
 import sys
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 import meshsolve as ms
-
-
-class PoissonEditor:
-    """A mesh whose ``handle`` rotates and moves while its ``anchor`` stays; both are arrays of vertex indices."""
-
-    def __init__(self, mesh, handle, anchor):
-        self.mesh, self.handle, self.fixed = mesh, handle, np.r_[handle, anchor]
-        self.factor = ms.cholesky(ms.cotan_laplacian(mesh), fixed=self.fixed)
-        ends = np.r_[np.ones(len(handle)), np.zeros(len(anchor))]
-        share = self.factor.solve(np.zeros(len(mesh.vertices)), fixed_values=ends)
-        self.share = share[mesh.faces].mean(axis=1)
-        self.gradients = (ms.operators.gradient(mesh) @ mesh.vertices).reshape(3, -1, 3)       # (component, face, coordinate)
-        self.divergence = ms.operators.divergence(mesh)
-
-    def edit(self, turn=(0, 0, 0), offset=(0, 0, 0)):
-        """Return the mesh with its handle rotated about its center by the vector ``turn`` (radians) and moved by ``offset``."""
-        x, faces = self.mesh.vertices, self.mesh.faces
-        turns = Rotation.from_rotvec(self.share[:, None] * turn).as_matrix()
-        turned = np.einsum("fij,kfj->kfi", turns, self.gradients)
-        b = -self.divergence @ turned.reshape(-1, 3)
-        values, middle = x[self.fixed], x[self.handle].mean(axis=0)
-        values[:len(self.handle)] = Rotation.from_rotvec(turn).apply(x[self.handle] - middle) + middle + offset
-        return ms.Mesh(self.factor.solve(b, fixed_values=values), faces)
 
 
 def ends(mesh, share=0.1):
@@ -57,10 +33,16 @@ def caterpillar(level=5):
 
 def bend(mesh, degrees):
     """Bend the mesh upwards: the right end rotates and moves to the end of a circular arc of the same length."""
-    editor, angle = PoissonEditor(mesh, *ends(mesh)), np.radians(degrees)
-    length = np.ptp(mesh.vertices[:, 0])
+    handle, anchor = ends(mesh)
+    angle, length = np.radians(degrees), np.ptp(mesh.vertices[:, 0])
     offset = length * np.array([np.sin(angle) / angle - 1, (1 - np.cos(angle)) / angle, 0]) if angle else np.zeros(3)
-    return editor.edit(turn=[0, 0, angle], offset=offset)
+    c, s = np.cos(angle), np.sin(angle)
+    x, middle = mesh.vertices[handle], mesh.vertices[handle].mean(axis=0)
+    moved = (x - middle) @ [[c, s, 0], [-s, c, 0], [0, 0, 1]] + middle + offset
+    rotations = np.zeros((len(handle) + len(anchor), 3))
+    rotations[:len(handle)] = [0, 0, angle]
+    editor = ms.apps.Deformation(mesh, np.r_[handle, anchor], method="poisson")
+    return editor.move(np.r_[moved, mesh.vertices[anchor]], rotations=rotations)
 
 
 def largest_component(path):

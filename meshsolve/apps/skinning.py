@@ -1,11 +1,15 @@
 """Bounded biharmonic weights: how far each vertex follows each handle.
 
 Each column minimizes w^T L M^-1 L w with w = 1 at its handle, 0 at the others and 0 <= w <= 1; rows are then divided by their sums.
+Coupled weights minimize the sum over all columns, with rows that sum to 1 as equalities.
 
 Source: Jacobson, Baran, Popovic, Sorkine 2011. Cost: one analysis, and 10 to 40 refactorizations of the bi-Laplacian for each handle.
+Coupled: 10 to 60 refactorizations of one matrix with h n rows and n equalities.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,11 +19,13 @@ from meshsolve.apps.deformation import checked_handles
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import cotan_laplacian, mass_matrix
+from meshsolve.options import one_of
 from meshsolve.types import Array, ArrayLike, Device
 
 
 @takes_arrays
-def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, device: Device = "auto", threads: int | None = None) -> Array:
+def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["divide", "couple"] | None = "divide",
+                     device: Device = "auto", threads: int | None = None) -> Array:
     """Compute weights that blend the motions of handles over a surface.
 
     Parameters
@@ -28,6 +34,9 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, device: Device = "au
         With n vertices, each in a face.
     handles : (h,) integers or (n,) bool
         Vertices; each component of the mesh needs one.
+    partition : {"divide", "couple"} or None
+        How rows get the sum 1. ``"divide"``: by division at the end. ``"couple"``: as equalities of one problem, which bends least among
+        all such weights but costs more. None: rows need not sum to 1.
     device : {"auto", "cpu", "cuda"}
         Where the factor lies and solves, as in :class:`meshsolve.Quadratic`.
     threads : int, optional
@@ -35,12 +44,13 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, device: Device = "au
     Returns
     -------
     (n, h) float64
-        In [0, 1]; rows sum to 1; exactly 1 and 0 at handles.
+        In [0, 1]; rows sum to 1 unless ``partition`` is None; exactly 1 and 0 at handles.
 
     Raises
     ------
     InvalidInputError
-        No handle, a handle outside the mesh or twice, a component without a handle, a vertex without faces (each names the vertex).
+        No handle, a handle outside the mesh or twice, a component without a handle, a vertex without faces (each names the vertex);
+        another ``partition``.
     DeviceUnavailableError
         ``device="cuda"`` without a GPU.
 
@@ -59,13 +69,31 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, device: Device = "au
     mesh = checked_mesh(mesh)
     n = len(mesh.vertices)
     chosen = checked_handles(mesh, handles)
+    if partition is not None:
+        one_of(partition, "partition", ("divide", "couple"))
     mass = mass_matrix(mesh).diagonal()
     if not (mass > 0).all():
         raise InvalidInputError(f"each vertex must have a face of positive area, vertex {int((mass <= 0).argmax())} has none")
     L = cotan_laplacian(mesh)
-    quadratic = Quadratic(sp.csr_array(L @ sp.diags_array(1 / mass) @ L), fixed=chosen, device=device, threads=threads)
+    bending = sp.csr_array(L @ sp.diags_array(1 / mass) @ L)
+    if partition == "couple":
+        return _coupled(bending, chosen, device, threads)
+    quadratic = Quadratic(bending, fixed=chosen, device=device, threads=threads)
     W, _ = quadratic.minimize(np.zeros((n, len(chosen))), fixed_values=np.eye(len(chosen)), lower=0.0, upper=1.0)
+    if partition is None:
+        return W
     total = W.sum(axis=1, keepdims=True)
     if (total <= 0).any():
         raise InvalidInputError(f"no handle reaches vertex {int((total[:, 0] <= 0).argmax())}: add one near it")
     return W / total
+
+
+def _coupled(bending, chosen, device, threads):
+    """(n, h) weights of least total bending among those that are not negative and whose rows sum to 1; column c has rows c n, ..."""
+    n, h = bending.shape[0], len(chosen)
+    free = np.delete(np.arange(n), chosen)
+    sums = sp.hstack([sp.eye_array(n, format="csr")[free]] * h, format="csr")
+    held = (chosen + n * np.arange(h)[:, None]).ravel()
+    quadratic = Quadratic(sp.block_diag([bending] * h, format="csr"), fixed=held, Aeq=sums, device=device, threads=threads)
+    w, _ = quadratic.minimize(np.zeros(n * h), fixed_values=np.eye(h).ravel(), beq=np.ones(len(free)), lower=0.0)
+    return w.reshape(h, n).T

@@ -93,28 +93,29 @@ auto weigh_normal(In<int64_t> indptr, In<int32_t> indices, In<int64_t> column_pt
   return to_numpy(std::move(data));
 }
 
-operators::RestShape rest_shape(const In<int32_t>& faces, const In<double>& weight, const In<int64_t>& ptr, const In<int32_t>& corner) {
-  return {faces.data(), extent(faces) / 3, weight.data(), ptr.data(), corner.data(), extent(ptr) - 1};
+operators::RestShape rest_shape(const In<int32_t>& faces, const In<double>& weight, const In<int64_t>& ptr, const In<int32_t>& corner,
+                                bool rims) {
+  return {faces.data(), extent(faces) / 3, weight.data(), ptr.data(), corner.data(), extent(ptr) - 1, rims};
 }
 
 // Binds a fit and a pull as they are declared in rigid.hpp.
 template <auto fit, auto pull>
 void bind_rigid(nb::module_& m, const char* fit_name, const char* pull_name, int dimension) {
   using namespace nb::literals;
-  m.def(fit_name, [](In<int32_t> faces, In<double> weight, In<int64_t> ptr, In<int32_t> corner, In<double> rest, Block<const double> x,
-                     InOut<double> turn, InOut<double> energy, int threads) {
+  m.def(fit_name, [](In<int32_t> faces, In<double> weight, In<int64_t> ptr, In<int32_t> corner, bool rims, In<double> rest,
+                     Block<const double> x, InOut<double> turn, InOut<double> energy, int threads) {
     Released free;
-    fit(rest_shape(faces, weight, ptr, corner), rest.data(), strided(x), turn.data(), energy.data(), threads);
-  }, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rest"_a, "x"_a, "turn"_a, "energy"_a, "threads"_a);
-  m.def(pull_name, [dimension](In<int32_t> faces, In<double> weight, In<int64_t> ptr, In<int32_t> corner, In<double> rest, In<double> turn,
-                               int threads) {
+    fit(rest_shape(faces, weight, ptr, corner, rims), rest.data(), strided(x), turn.data(), energy.data(), threads);
+  }, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rims"_a, "rest"_a, "x"_a, "turn"_a, "energy"_a, "threads"_a);
+  m.def(pull_name, [dimension](In<int32_t> faces, In<double> weight, In<int64_t> ptr, In<int32_t> corner, bool rims, In<double> rest,
+                               In<double> turn, int threads) {
     RawVector<double> b(dimension * (extent(ptr) - 1));
     {
       Released free;
-      pull(rest_shape(faces, weight, ptr, corner), rest.data(), turn.data(), b.data(), threads);
+      pull(rest_shape(faces, weight, ptr, corner, rims), rest.data(), turn.data(), b.data(), threads);
     }
     return to_numpy(std::move(b));
-  }, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rest"_a, "turn"_a, "threads"_a);
+  }, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rims"_a, "rest"_a, "turn"_a, "threads"_a);
 }
 
 void shift_distances(In<double> x, In<int32_t> part, Block<const double> shift, In<double> points, Block<double> phi, int threads) {

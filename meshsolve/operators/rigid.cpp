@@ -136,6 +136,47 @@ void add_corners(const RestShape& shape, const double* at, double* b, int thread
   });
 }
 
+// Side c of a face in space: sides 0 and 1 are stored, side 2 is minus their sum.
+void side_of(const double* stored, int c, double* out) {
+  for (int k = 0; k < 3; ++k) out[k] = c < 2 ? stored[3 * c + k] : -(stored[k] + stored[3 + k]);
+}
+
+// S -= w p q^T for the side opposite to a corner.
+void subtract_rim(const RestShape& shape, int32_t corner, const double* rest, const double* now, double* S) {
+  const int64_t t = corner / 3;
+  const int c = (corner % 3 + 1) % 3;
+  double p[3], q[3];
+  side_of(rest + 6 * t, c, p);
+  side_of(now + 6 * t, c, q);
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 3; ++j) S[3 * i + j] -= shape.weight[3 * t + c] * p[i] * q[j];
+}
+
+// Sides 0, 1 and 2 of a face at rest, turned by the mean rotation of its corners.
+void turn_by_face(const double* turns, const int32_t* face, const double* p, double* side) {
+  double R[9] = {};
+  for (int c = 0; c < 3; ++c)
+    for (int k = 0; k < 9; ++k) R[k] += turns[9 * int64_t{face[c]} + k] * (1.0 / 3);
+  for (int i = 0; i < 3; ++i) {
+    side[i] = R[3 * i] * p[0] + R[3 * i + 1] * p[1] + R[3 * i + 2] * p[2];
+    side[3 + i] = R[3 * i] * p[3] + R[3 * i + 1] * p[4] + R[3 * i + 2] * p[5];
+    side[6 + i] = -(side[i] + side[3 + i]);
+  }
+}
+
+// The same, each side turned by the mean rotation of its ends.
+void turn_by_ends(const double* turns, const int32_t* face, const double* p, double* side) {
+  for (int c = 0; c < 3; ++c) {
+    const double *from = turns + 9 * int64_t{face[c]}, *to = turns + 9 * int64_t{face[(c + 1) % 3]};
+    double rest[3];
+    side_of(p, c, rest);
+    for (int i = 0; i < 3; ++i) {
+      side[3 * c + i] = 0;
+      for (int k = 0; k < 3; ++k) side[3 * c + i] += 0.5 * (from[3 * i + k] + to[3 * i + k]) * rest[k];
+    }
+  }
+}
+
 // The three sides of a face in the plane.
 void flat_sides(const double* flat, double p[3][2]) {
   p[0][0] = flat[0], p[0][1] = 0;
@@ -163,6 +204,8 @@ void fit_vertices(const RestShape& shape, const double* rest, Strided<const doub
     double sum[9] = {}, R[9], total = 0;
     for (int64_t at = shape.ptr[v]; at < shape.ptr[v + 1]; ++at)
       for (int k = 0; k < 9; ++k) sum[k] += S[9 * int64_t{shape.corner[at] / 3} + k];
+    if (!shape.rims)
+      for (int64_t at = shape.ptr[v]; at < shape.ptr[v + 1]; ++at) subtract_rim(shape, shape.corner[at], rest, now.data(), sum);
     best_rotation(sum, quaternion + 4 * v);
     rotation_of(quaternion + 4 * v, R);
     for (int64_t at = shape.ptr[v]; at < shape.ptr[v + 1]; ++at) {
@@ -176,9 +219,10 @@ void fit_vertices(const RestShape& shape, const double* rest, Strided<const doub
         squares[1] += second * second;
         squares[2] += (first + second) * (first + second);
       }
+      if (!shape.rims) squares[(shape.corner[at] % 3 + 1) % 3] = 0;
       total += w[0] * squares[0] + w[1] * squares[1] + w[2] * squares[2];
     }
-    energy[v] = total / 3;
+    energy[v] = total / (shape.rims ? 3 : 2);
   });
 }
 
@@ -189,14 +233,11 @@ void pull_vertices(const RestShape& shape, const double* rest, const double* qua
   for_faces(shape, threads, [&](int64_t t) {
     const int32_t* face = shape.faces + 3 * t;
     const double *p = rest + 6 * t, *w = shape.weight + 3 * t;
-    double R[9] = {};                             // mean rotation of the corners
-    for (int c = 0; c < 3; ++c)
-      for (int k = 0; k < 9; ++k) R[k] += turns[9 * int64_t{face[c]} + k] * (1.0 / 3);
+    double side[9];                               // of the face now
+    shape.rims ? turn_by_face(turns.data(), face, p, side) : turn_by_ends(turns.data(), face, p, side);
     double* out = at.data() + 9 * t;
     for (int i = 0; i < 3; ++i) {
-      const double first = R[3 * i] * p[0] + R[3 * i + 1] * p[1] + R[3 * i + 2] * p[2];
-      const double second = R[3 * i] * p[3] + R[3 * i + 1] * p[4] + R[3 * i + 2] * p[5];
-      const double third = -w[2] * (first + second);
+      const double first = side[i], second = side[3 + i], third = w[2] * side[6 + i];
       out[i] = third - w[0] * first;
       out[3 + i] = w[0] * first - w[1] * second;
       out[6 + i] = w[1] * second - third;

@@ -2,7 +2,8 @@
 //
 // A face with side vectors p_c at rest and q_c now has the energy E_f(R) = sum_c w_c |q_c - R p_c|^2 for a rotation R. Side c
 // begins at corner c, and w_c is half the cotangent opposite to it. In space each vertex has a rotation for all its faces ("spokes
-// and rims"): the energy of a surface is the sum of E_f(R_v) / 3 over all corners v of all faces. In the plane each face has one.
+// and rims"): the energy of a surface is the sum of E_f(R_v) / 3 over all corners v of all faces. For "spokes" E_f has only the two
+// sides at v, and the energy is the sum of E_f(R_v) / 2. In the plane each face has one rotation.
 //
 // The best R maximizes tr(R S), S = sum_c w_c p_c q_c^T. In space Newton's method starts from the last R. Its result is
 // certified: R is the maximum if M = R S is symmetric and tr(M) I - M is positive definite. If Newton's method fails, Jacobi's
@@ -25,10 +26,11 @@ struct RestShape {
   const int64_t* ptr;
   const int32_t* corner;
   int64_t n;
+  bool rims = true;                       // whether the side opposite to a vertex counts in its energy
 };
 
 // Best rotations of all vertices for the positions x. `rest[6 f...]` has sides 0 and 1 of face f at rest. `quaternion[4 v...]` is
-// the unit quaternion (w, x, y, z) of vertex v, on entry the last one; energy[v] = sum of E_f(R_v) / 3 over its faces.
+// the unit quaternion (w, x, y, z) of vertex v, on entry the last one; energy[v] = its sum of E_f(R_v), divided by 3 or 2.
 void fit_vertices(const RestShape& shape, const double* rest, Strided<const double> x, double* quaternion, double* energy,
                   int threads);
 

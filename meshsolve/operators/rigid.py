@@ -23,13 +23,15 @@ def side_weights(mesh, threads=None):
 
 
 class VertexRotations:
-    """A rotation for each vertex of a surface in space, for all sides of its faces (spokes and rims).
+    """A rotation for each vertex of a surface in space, for all sides of its faces (spokes and rims) or for its edges (spokes).
 
     Parameters
     ----------
     mesh : Mesh
         The shape at rest, n vertices and m faces.
     threads : int, optional
+    rims : bool
+        Whether the sides opposite to a vertex count.
 
     Attributes
     ----------
@@ -39,12 +41,12 @@ class VertexRotations:
 
     _kernels = _core.fit_vertices, _core.pull_vertices
 
-    def __init__(self, mesh, threads=None):
+    def __init__(self, mesh, threads=None, rims=True):
         self._threads, n = thread_count(threads), len(mesh.vertices)
         corner = mesh.faces.reshape(-1)
         ptr = np.append(0, np.cumsum(np.bincount(corner, minlength=n)))
         self._shape = (corner, side_weights(mesh, threads).reshape(-1), ptr, np.argsort(corner, kind="stable").astype(np.int32),
-                       self._rest(mesh).reshape(-1))
+                       rims, self._rest(mesh).reshape(-1))
         self.turns = self._unturned(mesh)
 
     def fit(self, x):

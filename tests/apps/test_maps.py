@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from mesh.small_meshes import torus
 
 import meshsolve as ms
@@ -294,10 +295,10 @@ def test_a_report_of_a_map_can_be_pickled():
     assert same.as_dict() == report.as_dict() and np.array_equal(same.vertex_of, report.vertex_of) and same.energy == report.energy
 
 
-@pytest.mark.parametrize("method", ["arap", "bilaplacian"])
-def test_handles_that_stay_move_nothing(method):
+@pytest.mark.parametrize("options", [{}, {"energy": "spokes"}, {"method": "bilaplacian"}, {"method": "poisson"}], ids=str)
+def test_handles_that_stay_move_nothing(options):
     mesh = ms.datasets.icosphere(3)
-    D = ms.apps.Deformation(mesh, [0, 50, 300], method=method)
+    D = ms.apps.Deformation(mesh, [0, 50, 300], **options)
     assert abs(D.move(mesh.vertices[[0, 50, 300]]).vertices - mesh.vertices).max() < 1e-9 and D.energy < 1e-18 and D.iterations == 0
 
 
@@ -306,8 +307,12 @@ def test_a_rigid_motion_of_the_handles_moves_all(angle):
     mesh, handles = ms.datasets.icosphere(3), np.array([5, 0, 400, 17])
     c, s = np.cos(angle), np.sin(angle)
     turn = lambda x: x @ np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]).T + [1, -2, 3]
-    moved = ms.apps.Deformation(mesh, handles).move(turn(mesh.vertices[handles]))
-    assert abs(moved.vertices - turn(mesh.vertices)).max() < 1e-7
+    for energy in ("spokes-and-rims", "spokes"):
+        moved = ms.apps.Deformation(mesh, handles, energy=energy).move(turn(mesh.vertices[handles]))
+        assert abs(moved.vertices - turn(mesh.vertices)).max() < 1e-7
+    D = ms.apps.Deformation(mesh, handles, method="poisson")
+    for rotations in ([0, 0, angle], [[0, 0, angle]] * 4, [0, 0, angle + 2 * np.pi]):
+        assert abs(D.move(turn(mesh.vertices[handles]), rotations=rotations).vertices - turn(mesh.vertices)).max() < 1e-9
 
 
 def test_the_energy_of_a_bar_falls_and_handles_stay_where_they_are_put():
@@ -325,6 +330,37 @@ def test_the_energy_of_a_bar_falls_and_handles_stay_where_they_are_put():
     assert (np.diff(energies) <= 1e-12).all() and energies[-1] > 0
     ratio = side_lengths(moved.vertices, mesh.faces) / side_lengths(mesh.vertices, mesh.faces)
     assert ratio.min() > 0.5 and ratio.max() < 1.5
+
+
+def test_gradients_turn_by_the_harmonic_field_of_the_rotations():
+    """A strip that is twisted by more than half a turn: sections turn in proportion to their place, as a helicoid."""
+    mesh, angle = grid(60, 7), 1.25 * np.pi
+    ends = [np.flatnonzero(mesh.vertices[:, 0] == x) for x in (0, 1)]
+    handles, x = np.concatenate(ends), mesh.vertices
+    middle = x[ends[0]].mean(axis=0)
+    share = x[:, :1]
+
+    def twisted(share):
+        y, z = (x - middle)[:, 1:].T
+        c, s = np.cos(angle * share[:, 0]), np.sin(angle * share[:, 0])
+        return np.stack([x[:, 0], middle[1] + c * y - s * z, middle[2] + s * y + c * z], axis=1)
+
+    D = ms.apps.Deformation(mesh, handles, method="poisson")
+    moved = D.move(twisted(share)[handles], rotations=np.outer(share[handles], [angle, 0, 0]))
+    off = np.linalg.norm(moved.vertices - twisted(share), axis=1)
+    assert off.max() < 0.2 * np.ptp(x[:, 1]) and np.array_equal(moved.vertices[handles], twisted(share)[handles])
+    harmonic = ms.cholesky(ms.cotan_laplacian(mesh), fixed=handles).solve(np.zeros_like(x), fixed_values=np.where(share == 1, [0.3, 0, 0.1], 0))
+    shifted = D.move(x[handles] + np.where(share[handles] == 1, [0.3, 0, 0.1], 0))             # without rotations
+    assert abs(shifted.vertices - x - harmonic).max() < 1e-12
+
+
+@pytest.mark.parametrize(("method", "rotations", "message"), [
+    ("arap", [0, 0, 1], 'rotations need method="poisson", got method="arap"'), ("poisson", [[0, 0, 1]], "rotations must be 2 finite rows of 3"),
+    ("poisson", [0, np.inf, 1], "rotations must be 2 finite rows of 3"), ("poisson", "turn", "rotations")])
+def test_bad_rotations(method, rotations, message):
+    D = ms.apps.Deformation(grid(4, 4), [0, 5], method)
+    with pytest.raises(ms.InvalidInputError, match=message):
+        D.move(np.zeros((2, 3)), rotations=rotations)
 
 
 def test_a_move_has_the_same_bits_on_two_threads():
@@ -347,11 +383,29 @@ def test_a_deformation_turns_with_its_handles():
 def test_vertices_without_faces_stay():
     mesh = grid(6, 5)
     mesh = ms.Mesh(np.vstack([mesh.vertices, [[9, 9, 9]]]), mesh.faces)
-    for method in ("arap", "bilaplacian"):
+    for method in ("arap", "bilaplacian", "poisson"):
         moved = ms.apps.Deformation(mesh, [0, 29], method=method).move(mesh.vertices[[0, 29]] + [0, 0, 1])
         assert np.array_equal(moved.vertices[30], [9, 9, 9]) and abs(moved.vertices[:30] - mesh.vertices[:30] - [0, 0, 1]).max() < 1e-12
+    with pytest.raises(ms.InvalidInputError, match="energy must be"):
+        ms.apps.Deformation(mesh, [0], energy="rims")
     with pytest.raises(ms.InvalidInputError, match="leave a vertex of a face free"):
         ms.apps.Deformation(mesh, np.arange(30))
+
+
+def test_coupled_weights_bend_least_among_those_that_sum_to_one():
+    mesh, handles = grid(12, 8, hill), [5, 40, 90]
+    divided, coupled, alone = (ms.apps.skinning_weights(mesh, handles, partition=kind) for kind in ("divide", "couple", None))
+    L, n = ms.cotan_laplacian(mesh), len(mesh.vertices)
+    Q = L @ sp.diags_array(1 / ms.mass_matrix(mesh).diagonal()) @ L
+    bends = [float((W * (Q @ W)).sum()) for W in (alone, coupled, divided)]
+    assert bends[0] < bends[1] < 0.999 * bends[2] and coupled.min() >= 0 and abs(coupled.sum(axis=1) - 1).max() < 1e-12
+    assert np.array_equal(coupled[handles], np.eye(3)) and np.allclose(alone / alone.sum(axis=1, keepdims=True), divided)
+    for change in np.random.default_rng(0).standard_normal((5, n, 3)) * (coupled > 0):         # along the constraints the energy is stationary
+        change -= (coupled > 0) * (change.sum(axis=1) / (coupled > 0).sum(axis=1))[:, None]
+        change[handles] = 0
+        assert abs((change * (Q @ coupled)).sum()) < 1e-8 * np.linalg.norm(change) * abs(Q @ coupled).max()
+    with pytest.raises(ms.InvalidInputError, match="partition must be"):
+        ms.apps.skinning_weights(mesh, handles, partition="sum")
 
 
 @pytest.mark.parametrize(("handles", "message"), [([], "at least one"), ([10**6], "handles"), ([1, 1], "handles"), ([0.5], "handles")])

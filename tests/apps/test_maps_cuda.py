@@ -19,7 +19,7 @@ def test_maps(gpu, method):
     assert report.energy == on_gpu.energy or np.isclose(report.energy, on_gpu.energy, rtol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["arap", "bilaplacian"])
+@pytest.mark.parametrize("method", ["arap", "bilaplacian", "poisson"])
 def test_deformations(gpu, method):
     handles = [0, 9, 139]
     at = MESH.vertices[handles] + [[0, 0, 0.3], [0.1, 0, 0], [0, 0, 0]]

@@ -41,6 +41,7 @@ ROWS = [
     bad("apps.Deformation", "a component without a handle", "that of vertex 3 has none", lambda tmp: (ms.apps.Deformation, (two_triangles(), [0]), {})),
     bad("apps.Deformation", "no vertex without a handle", "handles must leave a vertex of a face free", lambda tmp: (ms.apps.Deformation, (two_triangles(), np.arange(6)), {})),
     bad("Deformation.move", "positions that are NaN, or of another number", "positions must be 1 finite rows of 3", lambda tmp: (ms.apps.Deformation(sphere(), [0]).move, (np.full((1, 3), np.nan),), {})),
+    bad("Deformation.move", "rotations for a method without them", "rotations need method=\"poisson\"", lambda tmp: (ms.apps.Deformation(sphere(), [0]).move, (np.zeros((1, 3)),), {"rotations": [0, 0, 1]})),
     bad("apps.skinning_weights", "a component without a handle", "that of vertex 3 has none", lambda tmp: (ms.apps.skinning_weights, (two_triangles(), [0]), {})),
     bad("apps.skinning_weights", "a vertex without faces", "vertex 3 has none", lambda tmp: (ms.apps.skinning_weights, (ms.Mesh(np.eye(4, 3), [[0, 1, 2]]), [0]), {})),
     bad("Quadratic.minimize", "bounds that cross", "in row 0 they are 1 and 0", lambda tmp: (ms.Quadratic(spd()).minimize, (np.ones(N),), {"lower": 1, "upper": 0})),

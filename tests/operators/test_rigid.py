@@ -23,45 +23,52 @@ def sides(x, faces):
     return [x[faces[:, (c + 1) % 3]] - x[faces[:, c]] for c in range(3)]
 
 
-def by_svd(mesh, x):
+def corners_of(mesh, c, rims):
+    """The corners whose energies have side c: all three, or its ends."""
+    return mesh.faces.T if rims else mesh.faces.T[[c, (c + 1) % 3]]
+
+
+def by_svd(mesh, x, rims=True):
     """(energy, (n, 3, 3) rotations) by definition."""
     w, S = side_weights(mesh), np.zeros((len(mesh.vertices), 3, 3))
     for c, (p, q) in enumerate(zip(sides(mesh.vertices, mesh.faces), sides(x, mesh.faces))):
-        for corner in mesh.faces.T:
+        for corner in corners_of(mesh, c, rims):
             np.add.at(S, corner, w[:, c, None, None] * p[:, :, None] * q[:, None, :])
     U, _, V = np.linalg.svd(S)
     V[:, 2] *= np.sign(np.linalg.det(U @ V))[:, None]
     R = np.swapaxes(U @ V, 1, 2)
     energy = 0.0
     for c, (p, q) in enumerate(zip(sides(mesh.vertices, mesh.faces), sides(x, mesh.faces))):
-        for corner in mesh.faces.T:
+        for corner in corners_of(mesh, c, rims):
             off = q - np.einsum("fij,fj->fi", R[corner], p)
-            energy += (w[:, c] * (off * off).sum(axis=1)).sum() / 3
+            energy += (w[:, c] * (off * off).sum(axis=1)).sum() / (3 if rims else 2)
     return energy, R
 
 
 @pytest.mark.parametrize("x", [MESH.vertices + 0.1 * NOISE, NOISE, MESH.vertices @ TURN.T + 0.01 * NOISE, MESH.vertices * [1, 1, -1],
                                MESH.vertices * [-1, -1, 1], MESH.vertices * [1, 1, 0], 1e-9 * NOISE, 1e9 * MESH.vertices],
                          ids=["noise", "wild", "turned", "mirrored", "half turn", "flattened", "tiny", "huge"])
-def test_rotations_are_those_of_the_svd(x):
-    R = VertexRotations(MESH)
-    energy, right = by_svd(MESH, x)
+@pytest.mark.parametrize("rims", [True, False])
+def test_rotations_are_those_of_the_svd(x, rims):
+    R = VertexRotations(MESH, rims=rims)
+    energy, right = by_svd(MESH, x, rims)
     assert np.isclose(R.fit(x), energy, rtol=1e-10) and abs(matrices(R.turns) - right).max() < 1e-10
     assert abs(np.linalg.norm(R.turns, axis=1) - 1).max() < 1e-15
     assert np.isclose(R.fit(np.asfortranarray(x)), energy, rtol=1e-10)                     # from the rotations of before
 
 
-def test_the_pull_is_the_gradient_at_rest():
+@pytest.mark.parametrize("rims", [True, False])
+def test_the_pull_is_the_gradient_at_rest(rims):
     """L x - pull is half the gradient of the energy with the rotations held."""
-    x, R = MESH.vertices + 0.1 * NOISE, VertexRotations(MESH)
+    x, R = MESH.vertices + 0.1 * NOISE, VertexRotations(MESH, rims=rims)
     R.fit(x)
     turns, w, step, towards = matrices(R.turns), side_weights(MESH), 1e-5, RNG.standard_normal(x.shape)
 
     def energy(x):
         total = 0.0
         for c, (p, q) in enumerate(zip(sides(MESH.vertices, MESH.faces), sides(x, MESH.faces))):
-            for corner in MESH.faces.T:
-                total += (w[:, c] * ((q - np.einsum("fij,fj->fi", turns[corner], p)) ** 2).sum(axis=1)).sum() / 3
+            for corner in corners_of(MESH, c, rims):
+                total += (w[:, c] * ((q - np.einsum("fij,fj->fi", turns[corner], p)) ** 2).sum(axis=1)).sum() / (3 if rims else 2)
         return total
 
     slope = (energy(x + step * towards) - energy(x - step * towards)) / (2 * step)
@@ -88,8 +95,8 @@ def test_degenerate_faces_and_vertices_without_faces():
 def test_threads_do_not_change_bits():
     mesh = ms.datasets.icosphere(4)
     x = mesh.vertices + 0.05 * np.random.default_rng(1).standard_normal(mesh.vertices.shape)
-    for kind, y in ((VertexRotations, x), (FaceRotations, x[:, :2])):
-        one, two = (kind(mesh, threads) for threads in (1, 2))
+    for kind, y, options in ((VertexRotations, x, {}), (VertexRotations, x, {"rims": False}), (FaceRotations, x[:, :2], {})):
+        one, two = (kind(mesh, threads, **options) for threads in (1, 2))
         assert one.fit(y) == two.fit(y) and np.array_equal(one.turns, two.turns) and np.array_equal(one.pull(), two.pull())
 
 
