@@ -2,15 +2,16 @@
 
 A field of k directions is the k-th power of any of them, as a complex number in the frame of the vertex. The smoothest field is
 the eigenvector of the connection Laplacian with the smallest eigenvalue, or with prescribed directions the solution of its
-Dirichlet problem. The energy is that of the paper without curvature terms (s = 0).
+Dirichlet problem. Directions that are only preferred add their squared differences from the field to the energy. The energy of
+smoothness is that of the paper without curvature terms (s = 0).
 
-Source: Knoeppel, Crane, Pinkall, Schroeder 2013, "Globally optimal direction fields", sections 3 to 6.
+Source: Knoeppel, Crane, Pinkall, Schroeder 2013, "Globally optimal direction fields", sections 3 to 6; alignment: section 5.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,9 +23,10 @@ from meshsolve.device import to_host
 from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.operators import curvatures
 from meshsolve.operators.connection import MOST_POWER, Connection, real_form
-from meshsolve.options import as_integer, as_seed, shown
-from meshsolve.sparse.columns import as_indices
+from meshsolve.options import as_integer, as_number, as_seed, one_of, shown
+from meshsolve.sparse.columns import as_array, as_indices
 from meshsolve.types import Array, ArrayLike, Device
 
 PAIRS = 8       # computed eigenpairs, of which the first is used: fewer converge slowly where values cluster, on symmetric shapes
@@ -40,14 +42,15 @@ class DirectionField:
         A unit vector along one direction at each vertex; the others follow by turns of 2 pi / power. 0 at vertices without faces.
     powers : (n,) complex128
         The power of the direction in the frame of each vertex: the eigenvector, with squared norm 1 in the masses of each
-        component, or the solution with absolute value 1 at fixed vertices.
+        component, or the solution with absolute value 1 at fixed vertices, or close to the power of ``align``.
     frames : (n, 2, 3) float64
         Frames at the vertices.
     index : (m,) int64
         Index of the singularity in each face, in units of 1 / power; 0 in most faces. On a closed mesh their sum is power times
         the Euler characteristic.
     energy : float
-        Sum of the smallest eigenvalues of all components, 1 / squared unit of length; with ``fixed`` the Dirichlet energy.
+        Sum of the smallest eigenvalues of all components, 1 / squared unit of length; with ``fixed`` the Dirichlet energy; with
+        ``align`` also the weighted squared differences.
     """
 
     vectors: Array
@@ -58,7 +61,8 @@ class DirectionField:
 
 
 @takes_arrays
-def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, ArrayLike] | None = None, seed: int = 0,
+def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, ArrayLike] | None = None,
+                    align: Literal["curvature"] | ArrayLike | None = None, strength: float = 10.0, seed: int = 0,
                     device: Device = "auto", threads: int | None = None) -> DirectionField:
     """Compute the smoothest field of ``power`` directions at each vertex.
 
@@ -71,8 +75,16 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
     fixed : (vertices (f,), vectors (f, 3)), optional
         Prescribed directions, at least one on each component. Lengths and components orthogonal to the surface have no effect.
         The boundary with its tangents makes a field that follows the boundary.
+    align : "curvature" or (n, 3) array_like, optional
+        Preferred directions. A vector counts by its length relative to the others; 0 has no preference. ``"curvature"``: along the
+        principal curvatures, which count by their difference; ``power`` must be even. Each component needs a preference or a fixed
+        vertex.
+    strength : float
+        How closely the field follows ``align``. Details are smoothed up to about R / sqrt(strength), where R is the radius of a
+        sphere of the same area.
     seed, device, threads
-        As in :func:`meshsolve.eigsh`, which computes pairs for each component without ``fixed``, and :func:`meshsolve.cholesky`.
+        As in :func:`meshsolve.eigsh`, which computes pairs for each component without ``fixed`` and ``align``, and
+        :func:`meshsolve.cholesky`.
 
     Returns
     -------
@@ -83,7 +95,8 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
     InvalidInputError
         Not a mesh, no faces, an edge or a vertex that is not manifold, faces that are not oriented alike (names the edge);
         ``power`` below 1 or above 100; ``fixed`` with a vertex outside the mesh or twice, with a vector that is NaN or orthogonal
-        to the surface (names it), or without a vertex on a component.
+        to the surface (names it), or without a vertex on a component; ``align`` of another shape, with NaN or without a preference
+        on a component, or of curvatures with an odd ``power``; ``strength`` not positive.
 
     Warns
     -----
@@ -107,11 +120,15 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
         raise InvalidInputError("the mesh has no faces: direction_field needs a surface")
     connection = Connection.intrinsic(mesh)
     options: dict[str, Any] = {"device": device, "threads": threads}
-    if fixed is None:
+    strength = as_number(strength, "strength", above=True)
+    if fixed is None and align is None:
         powers, energy = _smoothest(mesh, connection, power, seed, options)
     else:
-        vertices, z = _checked(mesh, connection.planes, fixed)
-        powers, energy = _prescribed(connection, power, vertices, z, options)
+        vertices, z = (np.zeros(0, np.int32), np.zeros(0, complex)) if fixed is None else _checked(connection.planes, fixed)
+        wanted = np.zeros(len(mesh.vertices), complex) if align is None else _preferred(mesh, connection.planes, align, power)
+        _require_directions(mesh, (wanted != 0) | np.isin(np.arange(len(wanted)), vertices), align)
+        weight = 0.0 if align is None else strength * 4 * np.pi / float(mesh.face_areas.sum())
+        powers, energy = _prescribed(connection, power, vertices, z, weight, wanted, options)
     vectors = connection.planes.vectors(np.where(powers == 0, 0, np.exp(1j * np.angle(powers) / power)))
     return DirectionField(vectors, powers, connection.planes.frames, _indices(mesh, powers, power), energy)
 
@@ -130,11 +147,11 @@ def _smoothest(mesh, connection, power, seed, options):
     return powers, energy
 
 
-def _checked(mesh, planes, fixed):
+def _checked(planes, fixed):
     """(vertices, unit complex numbers in their frames) of prescribed directions."""
     if not isinstance(fixed, tuple) or len(fixed) != 2:
         raise InvalidInputError(f"fixed must be a tuple (vertices (f,), vectors (f, 3)), got {shown(fixed)}")
-    vertices, vectors = as_indices(fixed[0], len(mesh.vertices)), np.asarray(fixed[1], dtype=np.float64)
+    vertices, vectors = as_indices(fixed[0], len(planes.frames)), np.asarray(fixed[1], dtype=np.float64)
     if vectors.shape != (len(vertices), 3):
         raise InvalidInputError(f"vectors of fixed must be ({len(vertices)}, 3), a row for each vertex, "
                                 f"got shape {vectors.shape}")
@@ -145,19 +162,45 @@ def _checked(mesh, planes, fixed):
         k = int(bad.argmax())
         raise InvalidInputError(f"vector {k} of fixed must be finite and have a part along the surface at vertex {vertices[k]}, "
                                 f"got {vectors[k].tolist()}")
-    has_fixed = np.isin(mesh.components, mesh.components[vertices])[mesh.faces[:, 0]]
-    if not has_fixed.all():
-        raise InvalidInputError("fixed must have a vertex on each component of the mesh; the component of vertex "
-                                f"{mesh.faces[has_fixed.argmin(), 0]} has none")
     return vertices, z
 
 
-def _prescribed(connection, power, vertices, z, options):
-    """(powers, energy) of the smoothest field with prescribed directions."""
-    L = connection.laplacian(power)
-    factor = cholesky(real_form(with_units(L)), fixed=np.stack([2 * vertices, 2 * vertices + 1], axis=1).ravel(), **options)
-    powers = factor.solve(np.zeros(2 * L.shape[0]), fixed_values=(z**power).view(np.float64)).view(np.complex128)
-    return powers, float((powers.conj() @ (L @ powers)).real)
+def _preferred(mesh, planes, align, power):
+    """(n,) powers of the preferred directions, with a largest absolute value of 1."""
+    if isinstance(align, str):
+        one_of(align, "align", ("curvature",))
+        if power % 2:
+            raise InvalidInputError(f'align="curvature" needs an even power: principal directions have no sign, got power {power}')
+        found = curvatures(mesh)
+        vectors = found.directions[:, 0] * (found.principal[:, 0] - found.principal[:, 1])[:, None]
+    else:
+        vectors = np.asarray(as_array(align, "align"))
+        if vectors.shape != (len(mesh.vertices), 3) or vectors.dtype.kind not in "biuf" or not np.isfinite(vectors).all():
+            raise InvalidInputError(f'align must be "curvature" or ({len(mesh.vertices)}, 3) finite numbers, a vector for each vertex, '
+                                    f"got {vectors.dtype} of shape {vectors.shape}")
+    z = np.einsum("nc,nkc->kn", vectors, planes.frames)
+    size = np.hypot(*z)
+    return size / max(size.max(), np.finfo(float).tiny) * unit(z[0] + 1j * z[1])**power
+
+
+def _require_directions(mesh, has, align):
+    """Raise if a component with faces has no vertex where ``has`` is True."""
+    reached = np.isin(mesh.components, mesh.components[has])[mesh.faces[:, 0]]
+    if not reached.all():
+        given = "fixed must have a vertex" if align is None else "align must have a vector along the surface"
+        raise InvalidInputError(f"{given} on each component of the mesh; the component of vertex "
+                                f"{mesh.faces[reached.argmin(), 0]} has none")
+
+
+def _prescribed(connection, power, vertices, z, weight, wanted, options):
+    """(powers, energy) of the smoothest field with prescribed directions; ``weight`` times the mass counts the squared differences from
+    ``wanted`` (n,)."""
+    L, mass = connection.laplacian(power), weight * connection.masses
+    rows = np.stack([2 * vertices, 2 * vertices + 1], axis=1).ravel()
+    factor = cholesky(real_form(with_units(L + sp.diags_array(mass))), fixed=rows if len(rows) else None, **options)
+    held = {"fixed_values": (z**power).view(np.float64)} if len(rows) else {}
+    powers = factor.solve((mass * wanted).view(np.float64), **held).view(np.complex128)
+    return powers, float((powers.conj() @ (L @ powers)).real + mass @ abs(powers - wanted) ** 2)
 
 
 def _indices(mesh, powers, power):

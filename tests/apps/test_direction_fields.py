@@ -60,6 +60,67 @@ def test_a_field_that_follows_the_boundary(power):
     assert np.allclose((z**power), (w / abs(w)) ** power) and field.index.sum() == power
 
 
+def on_torus(vectors, mesh):
+    """(n,) absolute values of the cosines of the angles with the small circle."""
+    x = mesh.vertices * [1, 1, 0]
+    outward = x / np.linalg.norm(x, axis=1, keepdims=True)
+    along = np.cross(np.cross(outward, [0, 0, 1]), mesh.vertices - 2 * outward)
+    return abs((vectors * along).sum(axis=1)) / np.linalg.norm(along, axis=1)
+
+
+@pytest.mark.parametrize(("power", "strength"), [(2, 10), (4, 10), (2, 1e4)])
+def test_curvature_aligned_fields(power, strength):
+    mesh = torus(30, 15)
+    field = ms.apps.direction_field(mesh, power, align="curvature", strength=strength)
+    cosine = on_torus(field.vectors, mesh)
+    assert np.allclose(np.maximum(cosine, np.sqrt(1 - np.minimum(cosine, 1) ** 2)) if power == 4 else cosine, 1, atol=1e-2)
+    assert not field.index.any() and field.energy > 0
+
+
+@pytest.mark.parametrize("power", [2, 4])
+def test_the_umbilics_of_an_ellipsoid(power):
+    """Its four umbilics are singularities of index 1 / 2."""
+    a, b, c = 1, 1.5, 2.5
+    body = SPHERE.with_vertices(SPHERE.vertices * [a, b, c])
+    field = ms.apps.direction_field(body, power, align="curvature", strength=100)
+    at = abs(body.vertices[body.faces[field.index != 0]].mean(axis=1))
+    umbilic = a * np.sqrt((b**2 - a**2) / (c**2 - a**2)), 0, c * np.sqrt((c**2 - b**2) / (c**2 - a**2))
+    assert field.index.sum() == len(at) == 2 * power and abs(at - umbilic).max() < 0.2
+
+
+def test_preferred_vectors_are_smoothed_by_strength():
+    """In a plane: a vector at one vertex fills it; a strong preference is followed, a weak one averaged. Fixed vectors stay."""
+    mesh = disc()
+    n = len(mesh.vertices)
+    one = np.zeros((n, 3))
+    one[5] = [0, 2, 7]
+    assert np.allclose(ms.apps.direction_field(mesh, align=one).vectors, [0, 1, 0])
+    left = mesh.vertices[:, :1] < 0
+    halves = np.where(left, [1.0, 0, 0], [0, 1.0, 0])
+    strong, weak = (ms.apps.direction_field(mesh, align=halves, strength=s).vectors for s in (1e6, 1e-6))
+    assert (abs(strong - halves).max(axis=1) < 1e-3).mean() > 0.9 and abs(weak - weak.mean(axis=0)).max() < 1e-3
+    held = ms.apps.direction_field(mesh, align=halves, fixed=([5], [[-1, 0, 0]]))
+    assert np.allclose(held.vectors[5], [-1, 0, 0]) and np.array_equal(halves, np.where(left, [1.0, 0, 0], [0, 1.0, 0]))
+
+
+def test_alignment_does_not_depend_on_units_and_minimizes_its_energy():
+    mesh = torus(16, 8)
+    wanted = np.random.default_rng(0).standard_normal((len(mesh.vertices), 3))
+    field, large = (ms.apps.direction_field(m, 3, align=wanted) for m in (mesh, mesh.with_vertices(1e4 * mesh.vertices)))
+    assert np.allclose(field.powers, large.powers) and np.isclose(field.energy, large.energy)
+    L, M = ms.operators.connection_laplacian(mesh, 3, intrinsic_delaunay=True), ms.mass_matrix(mesh).diagonal()
+    assert field.energy > (field.powers.conj() @ (L @ field.powers)).real > 0 and M.sum() > 0
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"align": "curvature"}, "needs an even power"), ({"align": "boundary"}, "align must be"), ({"align": np.ones((4, 3))}, r"or \(642, 3\) finite"),
+    ({"align": np.full((642, 3), np.nan)}, "finite numbers"), ({"align": np.zeros((642, 3))}, "align must have a vector along the surface"),
+    ({"align": np.ones((642, 3)), "strength": 0}, "strength must be"), ({"align": SPHERE.vertices * 0}, "the component of vertex 0 has none")])
+def test_bad_preferences(options, message):
+    with pytest.raises(ms.InvalidInputError, match=message):
+        ms.apps.direction_field(SPHERE, **options)
+
+
 @pytest.mark.parametrize(("fixed", "message"), [
     ([0], "must be a tuple"), (([10**6], [[1, 0, 0]]), "outside 0"), (([0, 0], np.eye(3)[:2]), "more than once"), (([0], [1, 0, 0]), r"\(1, 3\)"),
     (([0, 1], [[1, 0, 0], [np.nan, 0, 0]]), "vector 1 of fixed must be finite"), (([0], [[0, 0, 0]]), "vector 0 of fixed"),

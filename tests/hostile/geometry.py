@@ -27,6 +27,8 @@ ROWS = [
     bad("Geodesics.log_map", "an edge of three faces", "edge (0, 1) has 3 faces", lambda tmp: (ms.apps.Geodesics(ms.Mesh(np.eye(5, 3), [[0, 1, 2], [1, 0, 3], [0, 1, 4]])).log_map, (0,), {})),
     bad("apps.direction_field", "faces that are not oriented alike", "faces 0 and 1 have opposite orientations at edge (0, 1)", lambda tmp: (ms.apps.direction_field, (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]),), {})),
     bad("apps.direction_field", "a prescribed vector without a part along the surface", "vector 0 of fixed must be finite", lambda tmp: (ms.apps.direction_field, (sphere(),), {"fixed": ([0], [[0, 0, 0]])})),
+    bad("apps.direction_field", "`align=\"curvature\"` with an odd power", "needs an even power", lambda tmp: (ms.apps.direction_field, (sphere(), 3), {"align": "curvature"})),
+    bad("apps.direction_field", "no preferred direction on a component", "the component of vertex 0 has none", lambda tmp: (ms.apps.direction_field, (sphere(),), {"align": np.zeros((42, 3))})),
     bad("operators.connection_laplacian", "a `power` below 1 or above 100", "power must be an integer from 1 to 100", lambda tmp: (ms.operators.connection_laplacian, (sphere(), 0), {})),
     bad("apps.parameterize", "a closed surface without `cut`", "the surface must have a boundary", lambda tmp: (ms.apps.parameterize, (sphere(),), {})),
     bad("apps.parameterize", "several components", "must have one component", lambda tmp: (ms.apps.parameterize, (two_triangles(),), {})),
