@@ -23,6 +23,7 @@ from meshsolve.api import (
     cholesky,
     factorized,
     ildl,
+    ilu,
     lu,
     parac,
     schur_complement,
@@ -49,10 +50,11 @@ from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.cholesky.batch import CholeskyBatch
 from meshsolve.factor.cholesky.schur import SchurComplement
 from meshsolve.factor.ildl import IldlFactor
+from meshsolve.factor.ilu import IluFactor
 from meshsolve.factor.lu import LUFactor
 from meshsolve.factor.lu.schur import GeneralSchurComplement
 from meshsolve.factor.parac import ParacFactor
-from meshsolve.krylov import Info, cg, sqmr
+from meshsolve.krylov import Info, cg, gmres, sqmr
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix, normalized_laplacian
 from meshsolve.order import Ordering
@@ -62,13 +64,13 @@ from meshsolve.version import __version__
 
 __all__ = [
     "CholeskyBatch", "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "EigenInfo", "Eigenpairs",
-    "GeneralSchurComplement",
-    "IldlFactor", "Info", "InvalidInputError", "LUFactor", "Mesh", "MeshsolveError", "MeshsolveWarning", "NotLaplacianError",
-    "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "ParacFactor", "PatchMesh",
-    "PatternMismatchError", "Quadratic", "QuadraticInfo", "Report", "SchurComplement", "SingularMatrixError", "Symbolic",
-    "__version__", "analyze", "apps", "batch", "cg", "cholesky", "cotan_laplacian", "datasets", "eigsh", "factorized", "graph_laplacian",
-    "ildl", "load_mesh", "lu", "mass_matrix", "normalized_laplacian", "operators", "order", "parac", "schur_complement",
-    "scipy_solver", "show_config", "showing_progress", "solve", "spsolve", "sqmr", "torch",
+    "GeneralSchurComplement", "IldlFactor", "IluFactor", "Info", "InvalidInputError", "LUFactor", "Mesh", "MeshsolveError",
+    "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError",
+    "ParacFactor", "PatchMesh", "PatternMismatchError", "Quadratic", "QuadraticInfo", "Report", "SchurComplement",
+    "SingularMatrixError", "Symbolic", "__version__", "analyze", "apps", "batch", "cg", "cholesky", "cotan_laplacian",
+    "datasets", "eigsh", "factorized", "gmres", "graph_laplacian", "ildl", "ilu", "load_mesh", "lu", "mass_matrix",
+    "normalized_laplacian", "operators", "order", "parac", "schur_complement", "scipy_solver", "show_config",
+    "showing_progress", "solve", "spsolve", "sqmr", "torch",
 ]
 
 def __dir__() -> list[str]:

@@ -54,7 +54,8 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None) -
         A is not such a tensor or does not fit b; PyTorch is missing. Other errors are those of :func:`meshsolve.factorized`.
 
     Notes
-    ----- Cost: a factorization; the backward pass takes a solve and O(nnz k). Second derivatives work, also through
+    -----
+    Cost: a factorization; the backward pass takes a solve and O(nnz k). Second derivatives work, also through
     ``torch.sparse_coo_tensor``: PyTorch's derivative of that is a constant, and is replaced if a graph of the gradient is
     requested. Other operations that make sparse tensors may lose second derivatives, and are refused in this case.
 

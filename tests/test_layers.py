@@ -18,7 +18,7 @@ LAYERS = [                                  # from the top; a package may import
     ["api"],
     ["krylov"],
     ["factor"],
-    ["factor.cholesky", "factor.lu", "factor.ildl", "factor.parac"],
+    ["factor.cholesky", "factor.lu", "factor.ilu", "factor.ildl", "factor.parac"],
     ["factor.ldlt", "factor.constrained", "factor.schur", "factor.trial"],
     ["factor.base"],
     ["factor.sharing"],

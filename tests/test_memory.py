@@ -63,8 +63,9 @@ def test_unknown_memory(machine, tmp_path):
 
 
 @pytest.mark.parametrize("call", [
-    ms.analyze, ms.cholesky, ms.lu, ms.ildl, ms.parac, ms.order.amd, lambda A: ms.solve(A, np.ones(3)),
-    lambda A: ms.solve(A, np.ones(3), method="parac"), lambda A: ms.solve(A, np.ones(3), method="ildl")])
+    ms.analyze, ms.cholesky, ms.lu, ms.ilu, ms.ildl, ms.parac, ms.order.amd, lambda A: ms.solve(A, np.ones(3)),
+    lambda A: ms.solve(A, np.ones(3), method="parac"), lambda A: ms.solve(A, np.ones(3), method="ildl"),
+    lambda A: ms.solve(A, np.ones(3), method="ilu"), lambda A: ms.gmres(A, np.ones(3))])
 def test_empty_rows_are_counted_before_allocation(machine, call):
     """Two billion rows and one entry: the arrays of an analysis would exhaust the memory of the machine."""
     machine("0::/a", {"a": second(4 * GIB, GIB)})

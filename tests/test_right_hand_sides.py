@@ -29,6 +29,8 @@ SOLVERS = {
     "cg, singular": (LAPLACIAN, lambda A, b: ms.cg(A, b, M=ms.parac(A))[0]),
     "cg, singular, no M": (LAPLACIAN, lambda A, b: ms.cg(A, b)[0]),
     "sqmr": (INDEFINITE, lambda A, b: ms.sqmr(A, b, M=ms.ildl(A))[0]),
+    "ilu": (UNSYMMETRIC, lambda A, b: ms.ilu(A, droptol=0).solve(b)),
+    "gmres": (UNSYMMETRIC, lambda A, b: ms.gmres(A, b, M=ms.ilu(A))[0]),
     "solve": (SPD, lambda A, b: ms.solve(A, b)[0]),
     "solve, singular": (LAPLACIAN, lambda A, b: ms.solve(A, b)[0]),
     "solve, singular, asked for": (LAPLACIAN, lambda A, b: ms.solve(A, b, method="cholesky")[0]),

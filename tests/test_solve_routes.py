@@ -174,6 +174,52 @@ def test_no_memory_and_no_better_answer_is_a_warning(monkeypatch):
     assert not info.converged and info.relative_residual == pytest.approx(relative(EASY, x, rhs(EASY)), rel=0.2) and info.relative_residual < 1e-14
 
 
+def convection(n=9):
+    """A symmetric grid with a flow along one axis, in three dimensions."""
+    return sp.csr_array(ms.datasets.grid3d(n, boundary="dirichlet") + sp.diags_array(np.full(n**3 - 1, 0.4), offsets=1))
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_gmres_if_memory_is_too_small_for_lu(monkeypatch, kind):
+    monkeypatch.setattr(solving, "lu", starved)
+    A = convection().astype(kind) * (1 if kind is float else 1 + 1j)
+    b = A @ np.ones((729, 2))
+    x, info = ms.solve(A, b)
+    assert info.method == "ilu" and info.converged and relative(A, x, b) <= 1.01e-10 and info.report.facts["method"] == "ilu"
+    assert info.report.facts["steps_taken"].startswith("complete factor: the factor needs 1 GiB; droptol 0.001: ")
+    assert np.allclose(ms.solve(A, b, fixed=[0], fixed_values=1.0)[0], 1)
+    with pytest.raises(ms.OutOfMemoryError, match="needs 1 GiB$"):
+        ms.solve(A, b, method="lu")
+
+
+def test_no_memory_for_lu_and_no_convergence_is_an_error(monkeypatch):
+    from meshsolve.api import escalation
+    monkeypatch.setattr(solving, "lu", starved)
+    monkeypatch.setattr(escalation, "LONGEST", 1)
+    with pytest.raises(ms.OutOfMemoryError, match=r"needs 1 GiB; GMRES with incomplete factors: droptol 0.001: 1 iteration to .*; droptol 1e-08: 1 iter"):
+        ms.solve(convection(), np.ones(729), rtol=1e-15)
+    with pytest.warns(ms.ConvergenceWarning, match="not solved to 1e-15: droptol 0.001: 1 iteration"):
+        x, info = ms.solve(convection(), np.ones(729), method="ilu", rtol=1e-15)
+    assert not info.converged and info.relative_residual == pytest.approx(relative(convection(), x, np.ones(729)))
+
+
+def test_the_first_incomplete_factor_may_have_a_zero_pivot(monkeypatch):
+    from meshsolve.api import escalation
+
+    def ilu(A, droptol=1e-3, **options):
+        if droptol == 1e-3:
+            raise ms.SingularMatrixError("a zero pivot")
+        return ms.ilu(A, droptol, **options)
+
+    monkeypatch.setattr(escalation, "ilu", ilu)
+    x, info = ms.solve(convection(), np.ones(729), method="ilu")
+    assert info.converged and info.report.facts["steps_taken"].startswith("a zero pivot; droptol 1e-05: ")
+    with pytest.raises(ms.SingularMatrixError, match="droptol=1e-08"):
+        ms.solve(np.ones((2, 2)), [1.0, 1.0], method="ilu")
+    with pytest.raises(ms.SingularMatrixError, match="row 1 has no nonzero"):
+        ms.solve([[1.0, 1], [0, 0]], [1.0, 1.0], method="ilu")
+
+
 def test_a_matrix_of_too_many_rows_for_memory_is_refused(monkeypatch):
     from meshsolve import memory
     monkeypatch.setattr(memory, "available_memory", lambda: 1000)

@@ -1,6 +1,8 @@
-"""Solve a symmetric indefinite system once, by SQMR with an incomplete factor, which is refined as long as SQMR is slow.
+"""Solve a system once by an iteration with an incomplete factor, which is refined as long as the iteration is slow.
 
-Steps: the factor that :func:`meshsolve.ildl` chooses. If SQMR is slow with an incomplete one, the complete factor, if that takes
+:func:`solve_indefinite` is for symmetric systems, by SQMR with L D L^T, :func:`solve_general` for general ones, by GMRES with LU.
+
+Steps of SQMR: the factor that :func:`meshsolve.ildl` chooses. If SQMR is slow with an incomplete one, the complete factor, if that takes
 less time than two more incomplete factors. Otherwise twice a higher fill level and a smaller drop tolerance, then the complete
 factor if it fits into memory. Each step starts from the x of the previous one.
 """
@@ -11,20 +13,23 @@ from typing import Any
 
 import numpy as np
 
+from meshsolve.api.factors import ilu
 from meshsolve.errors import ConvergenceWarning, MeshsolveWarning, OutOfMemoryError, SingularMatrixError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
+from meshsolve.krylov.gmres import iterate as gmres_iterate
 from meshsolve.krylov.info import CONVERGED
 from meshsolve.krylov.sqmr import iterate
 from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.options import counted, thread_count
-from meshsolve.report import warn, without_warnings
+from meshsolve.report import Report, warn, without_warnings
 from meshsolve.sparse.matrix import Csr, as_symmetric
 
 PATIENCE = 100                  # iterations in which the residual must fall ten times
 LONGEST = 1000                  # largest number of iterations of a step
 COMPLETE: dict[str, Any] = {"fill_level": None}
 STEPS: tuple[dict[str, Any], ...] = ({}, {"fill_level": 4, "droptol": 1e-4}, {"fill_level": 8, "droptol": 1e-5}, COMPLETE)
+GENERAL_STEPS: tuple[dict[str, Any], ...] = ({}, {"droptol": 1e-5, "max_fill": 20}, {"droptol": 1e-8, "max_fill": 40})
 MOST_NULL_VECTORS = 16          # largest number of zero pivots for which a basis of the null space is made
 NULL = 1e-10                    # largest entry of A times a null vector of length 1, relative to the largest entry of A
 AFFORDABLE = 4e5                # operations per entry of A up to which the complete factor precedes higher levels
@@ -86,6 +91,61 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
     return x, _outcome(K, best, rtol, CONVERGED if best.converged else "; ".join(taken))
 
 
+def solve_general(A, b, rtol, threads, cause=""):
+    """Solve A x = b for any square A by GMRES with incomplete LU factors; ``info.reason`` and ``info.report`` have the steps.
+
+    Parameters
+    ----------
+    A, b, rtol, threads
+        As in :func:`meshsolve.solve`.
+    cause : str
+        The message of an OutOfMemoryError of the complete factor.
+
+    Returns
+    -------
+    x : array of b's shape; complex if A or b is
+    info : Info
+
+    Raises
+    ------
+    OutOfMemoryError
+        There is a ``cause``, and the iteration does not converge either.
+    SingularMatrixError
+        A is structurally singular, or each incomplete factor has a zero pivot.
+
+    Warns
+    -----
+    ConvergenceWarning
+        The true residual stays above ``rtol``, and there is no ``cause``.
+    """
+    x, best, taken, report, failed = None, None, [f"complete factor: {cause}"] if cause else [], Report(), None
+    for step in GENERAL_STEPS:
+        try:
+            K = ilu(A, threads=threads, **step)
+        except (OutOfMemoryError, SingularMatrixError) as e:            # a smaller droptol may avoid a zero pivot
+            if getattr(e, "index", -1) >= 0:
+                raise
+            failed, taken = e, [*taken, str(e)]
+            continue
+        y, info = gmres_iterate(A, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
+        taken.append(f"droptol {K.report.facts['droptol']:g}: {_iterations(info)}")
+        for part in (K.report, info.report):
+            report.merge(part)
+        if best is None or _worst(info) <= _worst(best):
+            x, best = y, info
+        if best.converged:
+            break
+    if best is None:
+        raise failed
+    if cause and not best.converged:
+        raise OutOfMemoryError(f"{cause}; GMRES with incomplete factors: {'; '.join(taken[1:])}")
+    report.facts["steps_taken"] = "; ".join(taken)
+    if not best.converged:
+        warn(f"the system is not solved to {rtol:g}: {report.facts['steps_taken']}", ConvergenceWarning)
+    return x, Info("ilu", best.converged, int(np.max(best.iterations, initial=0)), _worst(best), best.residuals,
+                   CONVERGED if best.converged else report.facts["steps_taken"], report)
+
+
 def _outcome(K, best, rtol, reason):
     """The :class:`Info` of the last factor K and of the best solution; warns if that is inexact or not unique."""
     if not best.converged:
@@ -126,7 +186,11 @@ def _least_squares(M, b, K, rtol, threads, taken, found):
 
 def _step_taken(K, info):
     kind = "complete" if K.is_complete else "fill level {fill_level}, droptol {droptol:g}".format(**K.report.facts)
-    return f"{kind}: {counted(np.max(info.iterations, initial=0), 'iteration')} to {_worst(info):.2g}"
+    return f"{kind}: {_iterations(info)}"
+
+
+def _iterations(info):
+    return f"{counted(np.max(info.iterations, initial=0), 'iteration')} to {_worst(info):.2g}"
 
 
 def _worst(info):

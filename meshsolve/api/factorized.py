@@ -57,7 +57,8 @@ def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None
         so nearly singular that the sign of an eigenvalue is uncertain.
 
     Notes
-    ----- Cost: that of the factorization, for LU also a solve with four right-hand sides. A symmetric matrix that is not positive
+    -----
+    Cost: that of the factorization, for LU also a solve with four right-hand sides. A symmetric matrix that is not positive
     definite also costs a part of a Cholesky factorization, but no second ordering. That part is skipped if a diagonal entry is
     not positive or the sum of all entries is negative.
 

@@ -1,4 +1,4 @@
-"""The other factorizations: LU, block LDL^T, and the approximate Cholesky factor of a Laplacian.
+"""The other factorizations: LU, complete and incomplete, block LDL^T, and the approximate Cholesky factor of a Laplacian.
 
 With ``fixed`` or ``pin`` each of them factors the block of the free rows; rows and columns in errors are those of the caller's
 matrix.
@@ -26,7 +26,8 @@ The matching takes O(nnz log n) time for each row that its initial heuristic lea
 (matched pairs); Duff and Reid 1983 (complete); Thuerck et al. 2018, section 4 (incomplete).
 
 Cost of :func:`parac`
---------------------- At most O(nnz log(n)^2), as counted on graphs with hubs, in every order. On the host the report's ``visits``
+---------------------
+At most O(nnz log(n)^2), as counted on graphs with hubs, in every order. On the host the report's ``visits``
 is the number of entries that were read. ``"amd"`` and ``"nd"`` end minimum degree after nnz log2(nnz) entries; the remaining
 vertices are ordered by degree. Sources: Liang et al. 2025, "ParAC"; Gao, Kyng, Spielman 2023, "Robust and practical solution of
 Laplacian equations by approximate elimination".
@@ -39,18 +40,20 @@ from typing import Literal
 import numpy as np
 
 from meshsolve.device import on_cpu
+from meshsolve.errors import InvalidInputError
 from meshsolve.factor import ildl as _ildl
 from meshsolve.factor import parac as _parac
-from meshsolve.factor.constrained import ConstrainedIldl, ConstrainedLU, ConstrainedPreconditioner
+from meshsolve.factor.constrained import ConstrainedIldl, ConstrainedIlu, ConstrainedLU, ConstrainedPreconditioner
+from meshsolve.factor.ilu import IluFactor
 from meshsolve.factor.lu import LUFactor
 from meshsolve.memory import PER_ROW
-from meshsolve.options import as_flag, thread_count
+from meshsolve.options import as_flag, as_number, thread_count
 from meshsolve.order import is_method
 from meshsolve.order.methods import lists_orderings
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.sparse.constraints import checked, constraint_of, in_callers_numbers
 from meshsolve.sparse.matrix import as_csr, as_symmetric, is_complex
-from meshsolve.sparse.places import place_of_factor
+from meshsolve.sparse.places import on_device, place_of_factor
 from meshsolve.types import ArrayLike, Auto, Device, DTypeLike, Matrix, Precision
 
 
@@ -205,6 +208,63 @@ def _ildl_of(A, names, options, fixed, pin, lower):
     with in_callers_numbers(constraint.free):
         K = _ildl.ildl(block, fill_level, droptol, ordering, *tiles, **options)
     return ConstrainedIldl(K, constraint, lower)
+
+
+@lists_orderings("lu")
+def ilu(A: Matrix, droptol: float = 1e-3, max_fill: float = 10.0, ordering: OrderingLike = "auto", *, fixed: ArrayLike | None = None,
+        pin: bool = False, threads: int | None = None) -> IluFactor | ConstrainedIlu:
+    """Incomplete LU factorization of a square matrix, real or complex: match, scale, order, factor without small entries.
+
+    Parameters
+    ----------
+    A : (n, n) matrix of any kind, on the host
+    droptol : float >= 0
+        Largest dropped entry relative to the norm of its column, in the scaled matrix.
+    max_fill : float >= 1
+        Largest number of nonzeros of L and U as a multiple of that of A; a smaller ``droptol`` needs more.
+    ordering : {ORDERINGS}, Ordering, (n,) integers, or callable
+        As for :func:`lu`, of all columns together.
+    fixed, pin
+        As in :func:`lu`.
+    threads : int, optional
+        For the matching and the ordering; SuperLU runs on one thread, and Ctrl-C ends it late.
+
+    Returns
+    -------
+    IluFactor, or ConstrainedIlu of the free rows and columns with ``fixed`` or ``pin``
+        ``K @ r`` is an approximate solution of A x = r, the ``M=`` of :func:`gmres`.
+
+    Raises
+    ------
+    InvalidInputError, OutOfMemoryError, NotLaplacianError (``.row`` of a nonzero sum, with ``pin=True``)
+        A is not square, is empty, holds NaN or infinity, lies on the GPU; a bad option; bad rows in ``fixed``, or ``pin`` with it.
+    SingularMatrixError
+        ``.index`` is a zero row or column, or a row without a match; -1 if a pivot of the incomplete factor vanishes.
+
+    Notes
+    -----
+    The factorization is that of SuperLU in scipy, on the matched, scaled and ordered matrix. Sources: see
+    :mod:`meshsolve.factor.ilu`.
+
+    Examples
+    --------
+    >>> import meshsolve as ms, numpy as np, scipy.sparse as sp
+    >>> A = ms.datasets.grid2d(20, 20, boundary="dirichlet") + sp.diags_array(np.full(399, 0.5), offsets=1)
+    >>> x, info = ms.gmres(A, A @ np.ones(400), M=ms.ilu(A, droptol=1e-2))
+    >>> info.converged and bool(np.allclose(x, 1))
+    True
+    """
+    if on_device(A):
+        raise InvalidInputError("A lies on the GPU, but ilu runs on the host: pass A.get()")
+    pin, workers = checked(fixed, pin), thread_count(threads)
+    options = as_number(droptol, "droptol"), as_number(max_fill, "max_fill", 1)
+    M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"], threads=workers)
+    constraint = constraint_of(M, fixed, pin, symmetric=False)
+    if constraint is None:
+        return IluFactor(M, *options, ordering, workers)
+    ordering, block = _restricted(ordering, constraint), constraint.reduce(M, workers)
+    with in_callers_numbers(constraint.free):
+        return ConstrainedIlu(IluFactor(block, *options, ordering, workers), constraint)
 
 
 @lists_orderings("parac")

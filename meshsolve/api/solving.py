@@ -2,13 +2,12 @@
 
 How ``"auto"`` chooses:
 
-- A is complex or not symmetric: LU.
+- A is complex or not symmetric: LU; GMRES with an incomplete factor if LU does not fit into memory.
 - A has a diagonal entry that is not positive, or a negative sum of all entries: LDL^T.
 - A is a graph's Laplacian, or has non-negative row sums: ParAC and conjugate gradients if Cholesky takes more than LARGE_FACTOR
-operations
-  per entry of A and right-hand side, or if the graph has dense rows. The diagonal alone is the first preconditioner.
+  operations per entry of A and right-hand side, or if the graph has dense rows. The diagonal alone is the first preconditioner.
 - Otherwise Cholesky, or conjugate gradients with the diagonal if a trial shows that these are faster
-(:mod:`meshsolve.krylov.diagonal`).
+  (:mod:`meshsolve.krylov.diagonal`).
 - Cholesky fails, or its factor does not reproduce known solutions: LDL^T.
 
 A singular matrix whose rows sum to 0 is factored with a pin per component. All costs are counted in operations, so the choice
@@ -21,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.api.definite import LOST, analyze, analyzed, cholesky, is_surely_indefinite
-from meshsolve.api.escalation import solve_indefinite
+from meshsolve.api.escalation import solve_general, solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.device import on_cpu, to_host
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError, OutOfMemoryError
@@ -58,6 +57,8 @@ WORTH_A_TRIAL = 12e3        # the same from which the diagonal is tried for othe
 COLUMN = 0.25               # time of the iterations for another right-hand side, relative to all of ParAC for the first
 SMALL = 5_000               # rows up to which the operations of Cholesky are not counted
 UNSOLVED = 0.1              # relative residual of b without its means that shows a null space larger than constants
+METHODS = "auto", "cholesky", "lu", "ildl", "ilu", "parac"
+GENERAL = "auto", "lu", "ilu"                               # methods that take unsymmetric matrices
 PATIENCE = 50, 45           # iterations with the diagonal before a factor of ParAC, and more of them, shared by the columns. The
                             # factor and its iterations take as long as 100 to 300 for one column, and 100 for each of many.
 ROUNDED = 1e-14             # relative residual of a solution up to rounding errors
@@ -74,10 +75,10 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     ----------
     A : (n, n) matrix of any kind
     b : (n,) or (n, k)
-    method : {"auto", "cholesky", "lu", "ildl", "parac"}
+    method : {"auto", "cholesky", "lu", "ildl", "ilu", "parac"}
         ``"auto"`` is described in :mod:`meshsolve.api.solving`. ``"ildl"`` is SQMR with an incomplete factor, which is refined if
-        that is slow. ``"parac"`` is conjugate gradients with the factor of :func:`parac`, or with the diagonal while that is
-        faster.
+        that is slow. ``"ilu"`` is GMRES with an incomplete factor, also of unsymmetric matrices. ``"parac"`` is conjugate
+        gradients with the factor of :func:`parac`, or with the diagonal while that is faster.
     rtol : float
         Relative residual up to which ``info.converged`` is true.
     threads : int, optional
@@ -105,7 +106,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     NotSymmetricError, NotPositiveDefiniteError, NotLaplacianError
         A does not have the properties that ``method`` or ``pin=True`` requires.
     SingularMatrixError
-        A is singular and LU was chosen; ``"ildl"``: A has no nonzero.
+        A is singular and LU was chosen; ``"ilu"``: no incomplete factor exists; ``"ildl"``: A has no nonzero.
     OutOfMemoryError
         A or its factor is larger than the available memory. ``"auto"`` then iterates, and raises this if that does not converge.
 
@@ -114,7 +115,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     ConvergenceWarning
         The relative residual stays above ``rtol``; x is the best solution found, and ``info.reason`` has the cause.
     """
-    one_of(method, "method", ("auto", "cholesky", "lu", "ildl", "parac"))
+    one_of(method, "method", METHODS)
     if is_sparse(b):
         return solve_sparse_once(A, b, lambda B: solve(A, B, method, rtol, threads, device, fixed=fixed, pin=pin,
                                                        fixed_values=fixed_values))
@@ -139,13 +140,13 @@ def _solve(A, b, method, rtol, threads, device):
 def _solve_constrained(A, b, method, rtol, threads, device, fixed, pin, fixed_values):
     """:func:`solve` for the free rows; rows and columns in errors are those of A."""
     pin, workers = checked(fixed, pin), thread_count(threads)
-    if method in ("auto", "lu"):
+    if method in GENERAL:
         dtype = np.complex128 if is_complex(A) else np.float64
-        M = as_csr(A, dtype=dtype, per_row=PER_ROW["cg" if method == "auto" else "lu"], threads=workers)
+        M = as_csr(A, dtype=dtype, per_row=PER_ROW["lu" if method == "lu" else "cg"], threads=workers)
     else:
         M = as_symmetric(A, threads=workers, per_row=PER_ROW["cg"])
     device = device_of_block(device, A, M.n)
-    constraint = constraint_of(M, fixed, pin, symmetric=method not in ("auto", "lu"))
+    constraint = constraint_of(M, fixed, pin, symmetric=method not in GENERAL)
     block, found = constraint.reduce(M, workers).to_scipy(), []
 
     def solve_free(B):
@@ -181,6 +182,8 @@ class Problem:
             return self.by_parac(as_symmetric(self.A, threads=self.threads, per_row=PER_ROW["cg"]))
         if self.method == "ildl":
             return self.by_ildl(self.A)
+        if self.method == "ilu":
+            return self.by_ilu()
         if self.method == "lu" or (self.auto and is_complex(self.A)):
             return self.by_lu()
         return self.by_kind()
@@ -261,8 +264,15 @@ class Problem:
 
     def by_lu(self):
         """With an LU factor."""
-        M = self.read_general()
-        F = lu(self.A, threads=self.threads, device=self.place.name)
+        M, lacking = self.read_general(), ""
+        try:
+            F = lu(self.A, threads=self.threads, device=self.place.name)
+        except OutOfMemoryError as e:
+            if not self.auto or self.device == "cuda":
+                raise
+            lacking = str(e)
+        if lacking:                                         # outside the handler, which keeps the failed objects alive
+            return self.by_ilu(lacking)
         with without_warnings(ConvergenceWarning):          # the residual is computed below
             x = F.solve(self.b)
         return x, _direct("lu", self.relative_residual(M, x, self.b), self.rtol, F)
@@ -271,6 +281,11 @@ class Problem:
         """With SQMR and L D L^T, on the host; ``symbolic`` is an analysis of A that was made for Cholesky."""
         on_cpu(self.device, "SQMR with an incomplete factor runs")
         return solve_indefinite(A, to_host(self.b), self.rtol, self.threads, symbolic)
+
+    def by_ilu(self, cause=""):
+        """With GMRES and incomplete LU, on the host; ``cause``: why there is no complete factor."""
+        on_cpu(self.device, "GMRES with an incomplete factor runs")
+        return solve_general(self.A, to_host(self.b), self.rtol, self.threads, cause)
 
     def by_parac(self, M):
         """Conjugate gradients with the diagonal while that is estimated to converge sooner, then with a factor of ParAC."""

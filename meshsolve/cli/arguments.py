@@ -224,9 +224,10 @@ def _solve_arguments(parser):
                         help="right-hand side b with one or more columns: .mtx, .npy, .npz or .txt")
     parser.add_argument("-o", "--output", type=_file, required=True, metavar="x.mtx",
                         help="output file for the solution x: .mtx, .npy, .npz or .txt")
-    parser.add_argument("--method", choices=("auto", "cholesky", "lu", "ildl", "parac"), default="auto",
+    parser.add_argument("--method", choices=("auto", "cholesky", "lu", "ildl", "ilu", "parac"), default="auto",
                         help="cholesky: A is symmetric positive definite, or a Laplacian; parac: likewise, with an approximate "
-                             "factor and iterations, for large graphs; ildl: A is symmetric; lu: any A; auto: one that fits A "
+                             "factor and iterations, for large graphs; ildl: A is symmetric; lu: any A; ilu: any A, with an "
+                             "incomplete factor and GMRES; auto: one that fits A "
                              "(default: auto)")
     _device_argument(parser)
     _report_argument(parser)

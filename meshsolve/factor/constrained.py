@@ -36,7 +36,7 @@ class Constrained(Factor):
 
     Attributes
     ----------
-    free_factor : LUFactor, IldlFactor or ParacFactor
+    free_factor : LUFactor, IluFactor, IldlFactor or ParacFactor
         The factor of the block, in the numbering of its rows.
     free : (m,) int32
         The rows of A in the block, ascending.
@@ -109,16 +109,8 @@ class Refactored(Constrained):
         return self
 
 
-class ConstrainedLU(Refactored):
-    """The LU factors of the free rows of a matrix; made by :func:`meshsolve.lu` with ``fixed=`` or ``pin=True``."""
-
-    forwarded = ("L", "U", "row_perm", "col_perm", "row_scale", "col_scale", "nnz", "levels", "engine", "precision", "threads", "report",
-                 "slogdet", "rcond", "trial")
-
-    def _checked(self, A):
-        if is_complex(A) and self.dtype.kind != "c":
-            raise InvalidInputError("A is complex, the factor of a real matrix: lu(A) makes one that takes both")
-        return as_csr(A, dtype=np.complex128 if self.dtype.kind == "c" else np.float64)
+class ConstrainedGeneral(Constrained):
+    """The factors of the free rows of a general matrix, whose solves take ``trans``."""
 
     @reads
     def solve(self, b: ArrayLike, trans: Trans = "N", out: Array | None = None, fixed_values: ArrayLike | None = None) -> Array:
@@ -168,6 +160,29 @@ class ConstrainedLU(Refactored):
 
     def _rmatmat(self, X):
         return self.solve(X, trans="H")
+
+
+class ConstrainedLU(ConstrainedGeneral, Refactored):
+    """The LU factors of the free rows of a matrix; made by :func:`meshsolve.lu` with ``fixed=`` or ``pin=True``."""
+
+    forwarded = ("L", "U", "row_perm", "col_perm", "row_scale", "col_scale", "nnz", "levels", "engine", "precision", "threads", "report",
+                 "slogdet", "rcond", "trial")
+
+    def _checked(self, A):
+        if is_complex(A) and self.dtype.kind != "c":
+            raise InvalidInputError("A is complex, the factor of a real matrix: lu(A) makes one that takes both")
+        return as_csr(A, dtype=np.complex128 if self.dtype.kind == "c" else np.float64)
+
+
+class ConstrainedIlu(ConstrainedGeneral):
+    """The incomplete LU factor of the free rows of a matrix; made by :func:`meshsolve.ilu` with ``fixed=`` or ``pin=True``."""
+
+    forwarded = ("row_perm", "col_perm", "row_scale", "col_scale", "nnz", "report")
+
+    @reads
+    def _operate(self, b):
+        with without_warnings(MeshsolveWarning):            # the residuals of an iteration may have means
+            return self._solve(b, None, None, lambda B: self.free_factor @ B)
 
 
 class ConstrainedPreconditioner(Constrained):

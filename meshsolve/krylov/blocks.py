@@ -11,11 +11,12 @@ from meshsolve import device
 from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.operator import Operator, is_operator
 from meshsolve.options import as_integer, as_number
-from meshsolve.sparse.columns import max_abs
+from meshsolve.sparse.columns import as_rhs, max_abs
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import CUDA, HOST, Host, where
 
 MAXITER = 10_000            # default limit of the iterations of a column
+DOUBLE = np.dtype(np.float64)
 FAR = 2.0**200              # largest ratio of the entries of x0 and b: squares of larger residuals could overflow
 
 
@@ -79,7 +80,9 @@ class Form(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Right-hand sides and starts as new C contiguous (n, k) float64 arrays in the memory in which the iteration runs.
+    """Right-hand sides and starts as new C contiguous (n, k) arrays in the memory in which the iteration runs.
+
+    They are float64, or complex128 for a complex A.
 
     Attributes
     ----------
@@ -96,16 +99,18 @@ class Blocks(NamedTuple):
     form: Form
 
 
-def blocks_of(b, x0, n, place):
+def blocks_of(b, x0, n, place, dtype=DOUBLE):
     """The :class:`Blocks` of a right-hand side and a start in the memory of ``place``; zeros are the start if x0 is None.
+
+    Complex columns become two real ones, unless ``dtype`` is complex, which is supported on the host.
 
     Raises
     ------
     InvalidInputError
         Not (n,) or (n, k), not numbers, NaN or infinity; x0 has another shape, or is complex and b is not.
     """
-    B, form = _columns(b, n, "b")
-    X = form.place.xp.zeros(B.shape) if x0 is None else _start(x0, n, form)
+    B, form = _columns(b, n, "b", dtype)
+    X = form.place.xp.zeros(B.shape, dtype) if x0 is None else _start(x0, n, form, dtype)
     B, X = place.bring(B), place.bring(X)
     shift = _scaled_to_one(B, X)
     if x0 is not None:
@@ -129,20 +134,26 @@ def preconditioner(M, n):
     if M is None:
         return lambda R: R
     if hasattr(M, "apply_columns"):
-        _check_shape(M, n)
+        check_shape(M, n)
         return reusing(M.apply_columns)
     if is_operator(M):
-        _check_shape(M, n)
+        check_shape(M, n)
         return Operator(M, "M").apply
     try:
         operator = spla.aslinearoperator(np.asarray(M) if isinstance(M, (list, tuple)) else M)
     except (TypeError, ValueError) as e:
         raise InvalidInputError(f"M must be a factor, a matrix or a LinearOperator, got {type(M).__name__}: for a function f of a "
                                 "vector pass scipy.sparse.linalg.LinearOperator(A.shape, matvec=f)") from e
-    _check_shape(operator, n)
+    check_shape(operator, n)
     if np.dtype(operator.dtype).kind == "c":
-        raise InvalidInputError("M is complex: A is real and symmetric, so its approximate inverse must be as well")
+        raise InvalidInputError("M is complex: A is real, so its approximate inverse must be as well")
     return lambda R: np.ascontiguousarray(operator.matmat(R), np.float64)
+
+
+def check_shape(M, n):
+    """Raise if a preconditioner is not n x n."""
+    if M.shape != (n, n):
+        raise InvalidInputError(f"M must be {n} x {n}, got {M.shape[0]} x {M.shape[1]}")
 
 
 def reusing(apply):
@@ -151,18 +162,20 @@ def reusing(apply):
     return lambda R: apply(R, Z.setdefault(R.shape, np.empty_like(R)))
 
 
-def _columns(b, n, name):
+def _columns(b, n, name, dtype):
     """b as a new block in its own memory, and its :class:`Form`."""
     place = where(b)
     given = place.array(b, name)
+    if dtype.kind == "c":
+        return np.array(as_rhs(given, n, name, dtype)[0], order="C"), Form(tuple(given.shape), False, place)
     is_complex = given.dtype.kind == "c"
     parts = [place.rhs(part, n, name)[0] for part in ((given.real.copy(), given.imag.copy()) if is_complex else (given,))]
     B = place.xp.concatenate(parts, axis=1) if is_complex else place.xp.array(parts[0], np.float64, order="C")
     return B, Form(tuple(given.shape), is_complex, place)
 
 
-def _start(x0, n, form):
-    X, given = _columns(x0, n, "x0")
+def _start(x0, n, form, dtype):
+    X, given = _columns(x0, n, "x0", dtype)
     if given.shape != form.shape:
         raise InvalidInputError(f"x0 must have the shape of b, {form.shape}, got {given.shape}")
     if given.is_complex and not form.is_complex:
@@ -193,8 +206,3 @@ def _drop_far_starts(X, B):
     far = ~(most <= FAR * np.where(size > 0, size, 1.0))
     if far.any():
         X[:, far] = 0.0
-
-
-def _check_shape(M, n):
-    if M.shape != (n, n):
-        raise InvalidInputError(f"M must be {n} x {n}, got {M.shape[0]} x {M.shape[1]}")

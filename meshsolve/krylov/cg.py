@@ -66,7 +66,8 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
         A is not square or not symmetric; b, M, x0 or ``fixed_values`` do not fit; NaN or infinity; a bad option.
 
     Notes
-    ----- Runs on the GPU if b lies on it or M was made on it. An iteration reads A and M once and the vectors four times. From
+    -----
+    Runs on the GPU if b lies on it or M was made on it. An iteration reads A and M once and the vectors four times. From
     50,000 rows on, a system whose neighbors are far apart in memory runs in the numbering of a ParAC factor, on a copy of A.
     Columns of a large block run eight at a time, all together with a callback. Source: Hestenes, Stiefel 1952; Saad 2003,
     "Iterative methods for sparse linear systems".

@@ -15,22 +15,22 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.operator import is_operator
 from meshsolve.options import thread_count
 from meshsolve.sparse.constraints import checked, constraint_of, solve_whole
-from meshsolve.sparse.matrix import as_symmetric
+from meshsolve.sparse.matrix import as_csr, as_symmetric, is_complex
 from meshsolve.sparse.places import where
 
 
-def solve_constrained(iterate, A, b, M, x0, callback, threads, fixed, pin, fixed_values):
+def solve_constrained(iterate, A, b, M, x0, callback, threads, fixed, pin, fixed_values, symmetric=True):
     """(x, info) by ``iterate(A, b, M, x0, callback)`` on the free rows; the arguments are those of :func:`meshsolve.cg`."""
     pin = checked(fixed, pin)
     if is_operator(A):
         raise InvalidInputError("A is an operator without entries, which fixed= and pin=True need: pass a matrix, or an operator "
                                 "of the free rows alone")
     threads = thread_count(threads)
-    matrix = as_symmetric(A, threads=threads)
-    constraint = constraint_of(matrix, fixed, pin)
+    matrix = as_symmetric(A, threads=threads) if symmetric else as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64)
+    constraint = constraint_of(matrix, fixed, pin, symmetric)
     if pin:
         constraint.require_singular(matrix, threads)
-        return _with_info(constraint.solve_singular, matrix.n, b, fixed_values, lambda B: iterate(matrix, B, M, x0, callback))
+        return _with_info(constraint.solve_singular, matrix, b, fixed_values, lambda B: iterate(matrix, B, M, x0, callback))
     free, block = constraint.free, constraint.reduce(matrix, threads)
     inside, start = _inside(M, free, matrix.n), None if x0 is None else _rows(x0, free, matrix.n)
 
@@ -38,10 +38,10 @@ def solve_constrained(iterate, A, b, M, x0, callback, threads, fixed, pin, fixed
         seen = None if callback is None else lambda x: callback(_whole(x, constraint, fixed_values))
         return iterate(block, B, inside, start, seen)
 
-    return _with_info(constraint.solve, matrix.n, b, fixed_values, solve_free)
+    return _with_info(constraint.solve, matrix, b, fixed_values, solve_free)
 
 
-def _with_info(solve, n, b, fixed_values, solve_free):
+def _with_info(solve, matrix, b, fixed_values, solve_free):
     """(x, info) for a ``solve_free`` that returns both."""
     found = []
 
@@ -50,7 +50,7 @@ def _with_info(solve, n, b, fixed_values, solve_free):
         found.append(info)
         return x
 
-    return solve_whole(solve, n, b, fixed_values, solution), found[0]
+    return solve_whole(solve, matrix.n, b, fixed_values, solution, matrix.data.dtype.kind == "c"), found[0]
 
 
 def _rows(x0, free, n):
@@ -87,8 +87,8 @@ def _inside(M, free, n):
     operator = spla.aslinearoperator(M)
 
     def apply(R):
-        whole = np.zeros((n, *R.shape[1:]))
+        whole = np.zeros((n, *R.shape[1:]), R.dtype)
         whole[free] = R
         return operator.matvec(whole)[free] if R.ndim == 1 else operator.matmat(whole)[free]
 
-    return spla.LinearOperator((len(free), len(free)), matvec=lambda r: apply(r.reshape(-1)), matmat=apply, dtype=np.float64)
+    return spla.LinearOperator((len(free), len(free)), matvec=lambda r: apply(r.reshape(-1)), matmat=apply, dtype=operator.dtype)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from meshsolve.options import counted
 from meshsolve.report import Report
 
 CONVERGED, EXHAUSTED = "converged", "maxiter reached"                   # reasons of both iterations
@@ -53,3 +54,25 @@ class Info:
         reason = self.reason if isinstance(self.reason, str) else "; ".join(sorted(set(self.reason)))
         return (f"Info(method={self.method!r}, converged={self.converged}, iterations={iterations}, "
                 f"relative_residual={residual:.3g}, reason={reason!r}{', singular=True' if self.singular else ''})")
+
+
+def info_of(method, runs, report, scalar):
+    """The :class:`Info` of columns that ran one after the other, each with ``reason``, ``iterations``, ``norm``, ``scale`` and
+    ``residuals``; with ``scalar`` that of one column."""
+    if scalar:
+        run = runs[0]
+        return Info(method, run.reason == CONVERGED, run.iterations, run.norm / run.scale, run.residuals, run.reason, report)
+    longest = max((len(run.residuals) for run in runs), default=0)
+    padded = [run.residuals + run.residuals[-1:] * (longest - len(run.residuals)) for run in runs]
+    return Info(method, all(run.reason == CONVERGED for run in runs), np.array([run.iterations for run in runs], np.int64),
+                np.array([run.norm / run.scale for run in runs]), [np.array(step) for step in zip(*padded, strict=True)],
+                np.array([run.reason for run in runs], str), report)
+
+
+def worst(info):
+    """Describe the column that is farthest from its tolerance."""
+    reason, relative, iterations = (np.atleast_1d(v) for v in (info.reason, info.relative_residual, info.iterations))
+    failed = np.flatnonzero(reason != CONVERGED)
+    c = failed[np.argmax(np.nan_to_num(relative[failed], nan=np.inf))]
+    which = f"column {c} " if len(reason) > 1 else ""
+    return f"{which}{reason[c]} (relative residual {relative[c]:.3g} after {counted(iterations[c], 'iteration')})"

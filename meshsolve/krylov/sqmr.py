@@ -18,7 +18,7 @@ from meshsolve.errors import ConvergenceWarning
 from meshsolve.foreign import is_sparse
 from meshsolve.krylov import sqmr_cuda, sqmr_host
 from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, place_of, unshifted
-from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
+from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info, info_of, worst
 from meshsolve.krylov.sqmr_rules import (
     ARRIVED,
     BROKE_DOWN,
@@ -32,7 +32,7 @@ from meshsolve.krylov.sqmr_rules import (
     SPENT,
     STAGNATED,
 )
-from meshsolve.options import counted, thread_count
+from meshsolve.options import thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.places import CUDA, HOST
 from meshsolve.sparse.sparse_rhs import solve_sparse_once
@@ -122,15 +122,6 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
                 answers = put(run.X)
                 runs += run.columns
         return _outcome(answers, runs, report, system.form)
-
-
-def worst(info):
-    """Describe the column that is farthest from its tolerance."""
-    reason, relative, iterations = (np.atleast_1d(v) for v in (info.reason, info.relative_residual, info.iterations))
-    failed = np.flatnonzero(reason != CONVERGED)
-    c = failed[np.argmax(np.nan_to_num(relative[failed], nan=np.inf))]
-    which = f"column {c} " if len(reason) > 1 else ""
-    return f"{which}{reason[c]} (relative residual {relative[c]:.3g} after {counted(iterations[c], 'iteration')})"
 
 
 class Column:
@@ -280,15 +271,4 @@ def _outcome(X, runs, report, form):
     """(x, info) for columns X in the scale of b."""
     for c in np.flatnonzero(columns_out_of_range(X)):
         runs[c].reason, runs[c].norm = TOO_LARGE, np.inf
-    return form.deliver(X), _info(runs, report, scalar=form.is_vector and len(runs) == 1)
-
-
-def _info(runs, report, scalar):
-    if scalar:
-        run = runs[0]
-        return Info("sqmr", run.reason == CONVERGED, run.iterations, run.norm / run.scale, run.residuals, run.reason, report)
-    longest = max((len(run.residuals) for run in runs), default=0)
-    padded = [run.residuals + run.residuals[-1:] * (longest - len(run.residuals)) for run in runs]
-    return Info("sqmr", all(run.reason == CONVERGED for run in runs), np.array([run.iterations for run in runs], np.int64),
-                np.array([run.norm / run.scale for run in runs]), [np.array(step) for step in zip(*padded, strict=True)],
-                np.array([run.reason for run in runs], str), report)
+    return form.deliver(X), info_of("sqmr", runs, report, scalar=form.is_vector and len(runs) == 1)

@@ -301,8 +301,8 @@ def _as_scipy_csr(A, name, per_row):
     A = foreign.as_known(A, name)
     if not sp.issparse(A):
         if hasattr(A, "matvec"):
-            raise InvalidInputError(f"{name} must be a matrix with its entries, got {type(A).__name__}: cg and sqmr take an operator as "
-                                    "A or as M, orderings and factorizations do not")
+            raise InvalidInputError(f"{name} must be a matrix with its entries, got {type(A).__name__}: cg, sqmr and gmres take an "
+                                    "operator as A or as M, orderings and factorizations do not")
         if not _is_array_like(A):
             raise InvalidInputError(f"{name} must be a matrix, got {type(A).__name__}{_hint_for(A)}")
         A = as_array(A, name)
@@ -330,7 +330,7 @@ def _hint_for(A):
     if isinstance(A, (dict, set, frozenset)) or hasattr(A, "__next__"):
         return f": {foreign.EDGES}"
     if callable(A):
-        return ": cg and sqmr take scipy.sparse.linalg.LinearOperator((n, n), matvec=f) of a function f of a vector"
+        return ": cg, sqmr and gmres take scipy.sparse.linalg.LinearOperator((n, n), matvec=f) of a function f of a vector"
     return ""
 
 

@@ -8,7 +8,7 @@ from hostile.material import SHARED, SHARED_LDL, SHARED_LU, SHARED_SCHUR, N, coo
 from hostile.row import Bad, Indefinite, Row, Unsymmetric
 
 EDGES = "a list of edges, except in `graph_laplacian`, `PatchMesh` and `order`"
-OPERATOR = "a scipy `LinearOperator`, except in `cg` and `sqmr`"
+OPERATOR = "a scipy `LinearOperator`, except in `cg`, `sqmr` and `gmres`"
 STRUCTURE = [                                       # functions with a matrix
     ("text", "must be a matrix", lambda: "A.mtx"),
     ("`None`", "must be a matrix", lambda: None),
@@ -53,7 +53,8 @@ FACTORS = {"cholesky": ms.cholesky, "F.refactor": SHARED.refactor, "Symbolic.fac
 TAKES_VALUES = FACTORS | {"parac": ms.parac, "cg": lambda A: ms.cg(A, np.ones(N))}
 TAKES_SYMMETRIC = {"ildl": ms.ildl, "ildl: F.refactor": SHARED_LDL.refactor, "sqmr": lambda A: ms.sqmr(A, np.ones(N)),
                    "schur_complement": lambda A: ms.schur_complement(A, [0, 5]), "S.refactor": SHARED_SCHUR.refactor}
-TAKES_ANY_VALUES = {"lu": ms.lu, "lu: F.refactor": SHARED_LU.refactor}
+LU = {"lu": ms.lu, "lu: F.refactor": SHARED_LU.refactor}
+TAKES_ANY_VALUES = LU | {"ilu": ms.ilu, "gmres": lambda A: ms.gmres(A, np.ones(N))}
 
 
 SOLVE = {"solve": lambda A: ms.solve(A, np.ones(N)), "factorized": ms.factorized}
@@ -68,7 +69,7 @@ def matrix_rows():
     every = TAKES_PATTERN | TAKES_VALUES | TAKES_ANY_VALUES | TAKES_SYMMETRIC | SOLVE
     for given, says, make in STRUCTURE:
         for name, function in every.items():
-            if given == OPERATOR and name in ("cg", "sqmr") or given == EDGES and name in TAKES_PATTERN and name != "analyze":
+            if given == OPERATOR and name in ("cg", "sqmr", "gmres") or given == EDGES and name in TAKES_PATTERN and name != "analyze":
                 continue
             yield Row("every function that takes a matrix", given, Bad, says, lambda tmp, f=function, m=make: (f, (m(),), {})), name
     for given, error, says, make, where in VALUES:
@@ -85,5 +86,5 @@ def matrix_rows():
                 continue
             yield Row("`ildl`, its `F.refactor`, `sqmr`, `schur_complement` and its `S.refactor` of a symmetric matrix", given, error, says, lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
     for given, error, says, make, where in ANY_VALUES:
-        for name, function in TAKES_ANY_VALUES.items():
-            yield Row("`lu`, its `F.refactor`", given, error, says, lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
+        for name, function in (LU if error is ms.SingularMatrixError else TAKES_ANY_VALUES).items():
+            yield Row("`lu`, its `F.refactor`" if error is ms.SingularMatrixError else "`lu`, its `F.refactor`, `ilu`, `gmres`", given, error, says, lambda tmp, f=function, m=make: (f, (m(),), {}), where), name

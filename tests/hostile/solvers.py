@@ -22,7 +22,8 @@ from hostile.row import Pattern, Unsymmetric, bad, fine
 
 CONSTRAINED = {"lu": lambda **options: ms.lu(spd(), **options), "ildl": lambda **options: ms.ildl(spd(), **options),
                "parac": lambda **options: ms.parac(spd(), **options), "cg": lambda **options: ms.cg(spd(), RHS, **options),
-               "solve": lambda **options: ms.solve(spd(), RHS, **options)}
+               "solve": lambda **options: ms.solve(spd(), RHS, **options), "ilu": lambda **options: ms.ilu(spd(), **options),
+               "gmres": lambda **options: ms.gmres(spd(), RHS, **options)}
 ROWS = [
     *[bad(f"{name}(fixed=)", given, says, lambda tmp, f=function, o=options: (f, (), o)) for name, function in CONSTRAINED.items() for given, says, options in [
         ("rows out of range", "outside 0..11: 12", {"fixed": [N]}),
@@ -31,8 +32,8 @@ ROWS = [
         ("`pin=True` with it", "exclude each other", {"fixed": [0], "pin": True}),
     ]],
     *[bad(name, "`pin=True` for a matrix whose rows do not sum to 0", "row 0 of A sums to", lambda tmp, f=function: (f, (), {"pin": True}), ms.NotLaplacianError, row=0) for name, function in CONSTRAINED.items()],
-    *[bad(f"{name}(fixed=)", "`fixed_values` of another shape", "fixed_values must be (2,) or (2, 1), a row for each of fixed", lambda tmp, f=function: (f, (), {"fixed": [0, 5], "fixed_values": np.ones(3)})) for name, function in CONSTRAINED.items() if name in ("cg", "solve")],
-    *[bad(name, "`fixed_values` without `fixed=`", "fixed_values= needs fixed=", lambda tmp, f=function: (f, (), {"fixed_values": 1.0})) for name, function in CONSTRAINED.items() if name in ("cg", "solve")],
+    *[bad(f"{name}(fixed=)", "`fixed_values` of another shape", "fixed_values must be (2,) or (2, 1), a row for each of fixed", lambda tmp, f=function: (f, (), {"fixed": [0, 5], "fixed_values": np.ones(3)})) for name, function in CONSTRAINED.items() if name in ("cg", "solve", "gmres")],
+    *[bad(name, "`fixed_values` without `fixed=`", "fixed_values= needs fixed=", lambda tmp, f=function: (f, (), {"fixed_values": 1.0})) for name, function in CONSTRAINED.items() if name in ("cg", "solve", "gmres")],
     bad("lu(pin=)", "columns that do not sum to 0", "column 0 of A sums to", lambda tmp: (ms.lu, ([[1.0, -1.0], [0.0, 0.0]],), {"pin": True}), ms.NotLaplacianError, row=0),
     bad("lu(fixed=): F.solve", "NaN or infinity in `fixed_values`", "fixed_values: row 1 is not finite", lambda tmp: (ms.lu(spd(), fixed=[0, 5]).solve, (RHS,), {"fixed_values": [1.0, np.nan]})),
     bad("ildl(fixed=): K.refactor", "an entry outside the analyzed pattern", "row 2, column 9", lambda tmp: (ms.ildl(spd(), fixed=[0, 5]).refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
@@ -97,6 +98,22 @@ ROWS = [
     bad("sqmr", "`rtol` or `atol` not a number of at least 0", "rtol must be a finite number of at least 0", lambda tmp: (ms.sqmr, (spd(), np.ones(N)), {"rtol": -1})),
     bad("sqmr", "`maxiter` negative or fractional", "maxiter must be an integer from 0", lambda tmp: (ms.sqmr, (spd(), np.ones(N)), {"maxiter": 2.5})),
     bad("sqmr", "a callback that cannot be called", "callback must be a function", lambda tmp: (ms.sqmr, (spd(), np.ones(N)), {"callback": 3})),
+    bad("gmres", "x0 of another shape", "x0 must have the shape of b", lambda tmp: (ms.gmres, (spd(), RHS), {"x0": np.ones((N, 2))})),
+    bad("gmres", "M of another size", "M must be 12 x 12", lambda tmp: (ms.gmres, (spd(), RHS), {"M": ms.ilu(spd(5))})),
+    bad("gmres", "M of another size, for a complex matrix", "M must be 12 x 12", lambda tmp: (ms.gmres, (spd() * 1j, RHS), {"M": ms.ilu(spd(5))})),
+    bad("gmres", "a complex M for a real matrix", "M is", lambda tmp: (ms.gmres, (spd(), RHS), {"M": ms.ilu(spd() * 1j)})),
+    bad("gmres", "`restart` not a positive integer", "restart must be an integer from 1", lambda tmp: (ms.gmres, (spd(), RHS), {"restart": 0})),
+    bad("gmres", "an M that lies on the GPU", "M lies on the GPU, but gmres runs on the host", lambda tmp: (ms.gmres, (spd(), RHS, type("P", (), {"on_device": True, "shape": (N, N)})()), {})),
+    bad("gmres", "no convergence", "gmres: maxiter reached", lambda tmp: (ms.gmres, (spd(), RHS), {"maxiter": 1}), ms.ConvergenceWarning),
+    bad("gmres", "a singular matrix, b not in its range", "gmres: stagnated", lambda tmp: (ms.gmres, (np.diag(np.r_[0.0, np.arange(1.0, N)]), RHS), {}), ms.ConvergenceWarning),
+    bad("ilu", "`droptol` negative", "droptol must be a finite number of at least 0", lambda tmp: (ms.ilu, (spd(),), {"droptol": -1})),
+    bad("ilu", "`max_fill` below 1", "max_fill must be a finite number of at least 1", lambda tmp: (ms.ilu, (spd(),), {"max_fill": 0.5})),
+    bad("ilu", "unknown ordering", "ordering must be one of auto, nd", lambda tmp: (ms.ilu, (spd(),), {"ordering": "metis"})),
+    bad("ilu", "a zero row", "row 5 has no nonzero", lambda tmp: (ms.ilu, (np.diag([1.0] * 5 + [0.0] + [1.0] * 6),), {}), ms.SingularMatrixError, index=5),
+    bad("ilu", "a singular Laplacian", "the incomplete LU factor has a zero pivot", lambda tmp: (ms.ilu, (ms.graph_laplacian(spd()),), {}), ms.SingularMatrixError, index=-1),
+    bad("ilu: K.solve", "b too short", "b must be (12,) or (12, k), got (11,)", lambda tmp: (ms.ilu(spd()).solve, (np.ones(N - 1),), {})),
+    bad("ilu: K.solve", "unknown `trans`", "trans must be one of", lambda tmp: (ms.ilu(spd()).solve, (RHS, "C"), {})),
+    bad("solve", "`method=\"ilu\"` and `device=\"cuda\"`", "GMRES with an incomplete factor runs on the CPU only", lambda tmp: (on_harness(ms.solve), (spd(), RHS), {"method": "ilu", "device": "cuda"}), ms.DeviceUnavailableError),
     fine("solve", "a singular Laplacian, `method=\"auto\"` or `\"parac\"`", "the solution of mean 0", lambda tmp: (ms.solve, (ms.graph_laplacian(spd()), RHS - RHS.mean()), {})),
     bad("solve", "no Laplacian, `method=\"parac\"`", "row 0 of L sums to -0.9", lambda tmp: (ms.solve, (spd() - 2 * sp.eye_array(N), np.ones(N)), {"method": "parac"}), ms.NotLaplacianError, row=0),
     bad("parac", "a row whose sum is negative", "row 6 of L sums to -2.9", lambda tmp: (ms.parac, (symmetric_entry(6, 7, -3.0),), {}), ms.NotLaplacianError, row=6),

@@ -64,7 +64,7 @@ def test_any_number_of_columns(kernel, k):
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-200, 1e200])
-@pytest.mark.parametrize("solver", [ms.cg, ms.sqmr])
+@pytest.mark.parametrize("solver", [ms.cg, ms.sqmr, ms.gmres])
 def test_either_tolerance_is_enough_at_any_scale(solver, size):
     """The iteration scales b internally; tolerances, starts and arguments of a callback are in the scale of the caller."""
     A, b = ms.datasets.grid2d(20, 15, boundary="dirichlet"), size * np.random.default_rng(0).standard_normal(300)

@@ -82,7 +82,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("iteration", [ms.cg, ms.sqmr])
+@pytest.mark.parametrize("iteration", [ms.cg, ms.sqmr, ms.gmres])
 def test_bad_operators_are_refused(iteration, name):
     operator, says = BAD[name]
     with pytest.raises(ms.InvalidInputError, match=f"A (is|must).*{says}"):
@@ -93,7 +93,7 @@ def test_bad_operators_are_refused(iteration, name):
 
 
 def test_errors_of_operators_reach_the_caller():
-    for iteration in (ms.cg, ms.sqmr):
+    for iteration in (ms.cg, ms.sqmr, ms.gmres):
         with pytest.raises(ZeroDivisionError):
             iteration(answering(lambda x: 1 / 0), B[:, 0])
         with pytest.raises(ValueError, match="^my own$"):
@@ -107,7 +107,7 @@ def test_errors_of_operators_reach_the_caller():
 @pytest.mark.parametrize("take", [ms.cholesky, ms.lu, ms.ildl, ms.parac, ms.factorized, lambda A: ms.solve(A, B), ms.analyze, ms.order.amd,
                                   lambda A: ms.schur_complement(A, [0])])
 def test_calls_that_need_the_entries_refuse_operators(take):
-    with pytest.raises(ms.InvalidInputError, match="a matrix with its entries, got .*cg and sqmr take an operator"):
+    with pytest.raises(ms.InvalidInputError, match="a matrix with its entries, got .*cg, sqmr and gmres take an operator"):
         take(aslinearoperator(A))
 
 

@@ -115,6 +115,7 @@ def iterations(threads):
     b = columns(A, 2)
     yield True, (ms.cg(A, b, threads=threads)[0],)
     yield True, (ms.sqmr(A, b[:, 0], threads=threads)[0],)
+    yield True, (ms.gmres(A, b[:, 0], threads=threads)[0],)
 
 
 SPD = ms.datasets.grid2d(60, 60, boundary="dirichlet")

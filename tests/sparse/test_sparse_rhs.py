@@ -65,7 +65,7 @@ def test_solve(M):
     same(x, ms.solve(M, DENSE)[0])
 
 
-@pytest.mark.parametrize("iteration", [ms.cg, ms.sqmr])
+@pytest.mark.parametrize("iteration", [ms.cg, ms.sqmr, ms.gmres])
 def test_iterations(iteration):
     x, info = iteration(A, SPARSE, M=ms.parac(A))
     assert info.converged and len(info.iterations) == 7

@@ -12,7 +12,7 @@ import numpy as np
 
 from meshsolve import _core, order
 from meshsolve.errors import SingularMatrixError
-from meshsolve.factor.matching import block_triangular, maximum_product, require_full_rank
+from meshsolve.factor.matching import block_triangular, maximum_product, require_finite_scales, require_full_rank
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.options import is_auto
 from meshsolve.order.auto import is_scale_free
@@ -110,7 +110,7 @@ def matched_pivots(M, ordering, engine, report, threads):
     with report.phase("symbolic"):
         matching = maximum_product(M, threads)
         require_full_rank(M, matching)
-        _require_finite_scales(matching)
+        require_finite_scales(matching)
         block, count = block_triangular(M, matching.row_of)
         graph = Csr(M.n, *_core.diagonal_blocks(M.indptr, M.indices, matching.row_of, block))
     symbolic = _order(M, matching.row_of, graph, ordering, block, count, report, threads)
@@ -136,14 +136,6 @@ def plan_of(engine, M, analysis):
     if engine == "fronts":
         return _core.FrontPlan(analysis.symbolic.native, M.indptr, M.indices, *analysis.arrays())
     return _core.ColumnPlan(M.indptr, M.indices, *analysis.arrays())
-
-
-def _require_finite_scales(matching):
-    for line, scale in (("row", matching.row_scale), ("column", matching.col_scale)):
-        beyond = np.flatnonzero(np.isinf(scale))
-        if len(beyond):
-            raise SingularMatrixError(f"A is singular to working precision: the inverses of the entries of {line} {beyond[0]} overflow. "
-                                      "If these entries are meant, multiply A by a power of two", int(beyond[0]))
 
 
 def _order(M, row_of, graph, ordering, block, count, report, threads):

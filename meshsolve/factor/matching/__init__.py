@@ -240,3 +240,12 @@ def require_full_rank(M, matching):
     row = int(np.setdiff1d(np.arange(M.n), matching.row_of)[0])
     raise SingularMatrixError(f"A is structurally singular: its rank is at most {matching.rank} of {M.n}. Row {row} shares its columns "
                               "with other rows that need them", row)
+
+
+def require_finite_scales(matching):
+    """Raise SingularMatrixError if a scaling overflows; it names the row or column."""
+    for line, scale in (("row", matching.row_scale), ("column", matching.col_scale)):
+        beyond = np.flatnonzero(np.isinf(scale))
+        if len(beyond):
+            raise SingularMatrixError(f"A is singular to working precision: the inverses of the entries of {line} {beyond[0]} overflow. "
+                                      "If these entries are meant, multiply A by a power of two", int(beyond[0]))
