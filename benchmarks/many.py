@@ -1,11 +1,13 @@
 """Many systems of one pattern: refactor and solve all of them, compared with loops over factors of meshsolve, CHOLMOD and KLU.
 
-    python -m benchmarks.many [--sizes 36 642 5000] [--count 10000] [--repeat 5] [--threads 2]
+    python -m benchmarks.many [--kinds cholesky lu ldlt] [--sizes 36 642 5000] [--count 10000] [--repeat 5] [--threads 2]
 
-The systems are Laplacians of a 6 x 6 grid, of a sphere with 642 vertices and of a grid with 5,000 vertices, each with a random positive
-diagonal. A loop calls ``refactor`` and ``solve`` for each system of a sample, with one thread; CHOLMOD (supernodal or simplicial as it
-chooses, METIS) and KLU get prepared arrays and are called by ctypes. The batch has all threads. Solutions of the sample are compared bit
-by bit with those of a single factor. Prints microseconds per system and writes benchmarks/results/many-<date>-<threads>t.json.
+For Cholesky the systems are Laplacians of a 6 x 6 grid, of a sphere with 642 vertices and of a grid with 5,000 vertices, each with a random
+positive diagonal; for L D L^T the same shifted by -1, which is indefinite; for LU generated circuits of about as many rows, whose entries
+vary by a fifth. A loop calls ``refactor`` and ``solve`` for each system of a sample, with one thread; CHOLMOD (supernodal or simplicial
+as it chooses, METIS) and KLU get prepared arrays and are called by ctypes. The batch has all threads. Solutions of the sample are
+compared bit by bit with those of a single factor. Prints microseconds per system and writes
+benchmarks/results/many-<date>-<threads>t.json.
 """
 
 from __future__ import annotations
@@ -25,19 +27,21 @@ from benchmarks.table import Table, bar, print_bars
 FLOATS = 150_000_000                            # most numbers of all values: 5,000 rows get as many systems as fit
 SAMPLE = 200                                    # systems of a loop
 GOALS = {36: 20.0, 642: 4.0, 5000: 1.5}         # times faster than the loop over single factors
-PEERS = {"cholmod": lambda: Cholmod("metis"), "klu": Klu}
+CIRCUITS = {36: 5, 642: 24, 5000: 70}           # sides of power grids with about as many rows
+PEERS = {"cholesky": {"cholmod": lambda: Cholmod("metis"), "klu": Klu}, "lu": {"klu": Klu}, "ldlt": {"klu": Klu}}
 
 
 def main(arguments=None):
     """Run the benchmark. Returns 1 if a bar is missed or a solution has other bits."""
     options = parser().parse_args(arguments)
     run = describe("many", [options.threads], "wall") | {"rows": [], "left_out": {}}
-    table = Table("rows", "systems", "batch us", "loop us", *(f"{name} us" for name in PEERS))
+    table = Table("kind", "rows", "systems", "batch us", "loop us", "cholmod us", "klu us")
     with library_threads(1):
-        for size in options.sizes:
-            row = measure(size, options, run["left_out"])
-            run["rows"].append(row)
-            table.row(str(row["n"]), row["systems"], *(of(row, name) for name in ("batch", "loop", *PEERS)))
+        for kind in options.kinds:
+            for size in options.sizes:
+                row = measure(kind, size, options, run["left_out"])
+                run["rows"].append(row)
+                table.row(kind, row["n"], row["systems"], *(of(row, name) for name in ("batch", "loop", "cholmod", "klu")))
     for name, why in run["left_out"].items():
         print(f"left out: {name}: {why}")
     run["bars"] = verdicts(run)
@@ -48,6 +52,7 @@ def main(arguments=None):
 def parser():
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m benchmarks.many", description=__doc__.split("\n")[0])
+    p.add_argument("--kinds", nargs="+", default=list(PEERS), choices=list(PEERS))
     p.add_argument("--sizes", nargs="+", type=int, default=list(GOALS), choices=list(GOALS))
     p.add_argument("--count", type=int, default=10_000, help="systems, fewer if their values would take more than 1.2 GB")
     p.add_argument("--repeat", type=int, default=5)
@@ -64,20 +69,34 @@ def pattern(size):
     return sp.csr_array(ms.datasets.grid2d(side, side))
 
 
-def measure(size, options, left_out):
-    """Seconds of all systems in the batch and of a sample in the loops."""
-    A, rng = pattern(size), np.random.default_rng(0)
-    n, count = A.shape[0], max(min(options.count, FLOATS // A.nnz), SAMPLE)
+def systems(kind, size, count):
+    """(values of many systems, their pattern as a matrix, single factor with one thread, function of values that makes the batch)."""
+    A = pattern(size) if kind != "lu" else sp.csr_array(ms.datasets.power_grid(CIRCUITS[size], controlled=True))
+    n, rng = A.shape[0], np.random.default_rng(0)
+    count = max(min(count, FLOATS // A.nnz), SAMPLE)
+    if kind == "lu":
+        F = ms.lu(A, threads=1)
+        return A.data * rng.uniform(0.8, 1.25, (count, A.nnz)), A, F, F.factor_batch
     values = np.repeat(A.data[None], count, axis=0)
-    values[:, np.repeat(np.arange(n), np.diff(A.indptr)) == A.indices] += 0.1 + rng.random((count, n))
-    b = rng.standard_normal((count, n))
+    values[:, np.repeat(np.arange(n), np.diff(A.indptr)) == A.indices] += 0.1 + rng.random((count, n)) - (kind == "ldlt")
+    if kind == "ldlt":
+        K = ms.ildl(sp.csr_array((values[0], A.indices, A.indptr), shape=A.shape), fill_level=None, threads=1)
+        return values, A, K, K.factor_batch
     sym = ms.analyze(A)
-    F, single = sym.factor_batch(values, threads=options.threads), sym.factor(A + sp.eye_array(n), threads=1)
+    return values, A, sym.factor(A + sp.eye_array(n), threads=1), sym.factor_batch
+
+
+def measure(kind, size, options, left_out):
+    """Seconds of all systems in the batch and of a sample in the loops."""
+    values, A, single, factor_batch = systems(kind, size, options.count)
+    count, n = len(values), A.shape[0]
+    b = np.random.default_rng(1).standard_normal((count, n))
+    F = factor_batch(values, threads=options.threads)
     matrices = [sp.csr_array((row, A.indices, A.indptr), shape=A.shape) for row in values[:SAMPLE]]
     x = F.solve(b)
     for i, M in enumerate(matrices):
         if not np.array_equal(single.refactor(M).solve(b[i]), x[i]):
-            raise RuntimeError(f"system {i} of {n} rows has other bits than a single factor")
+            raise RuntimeError(f"{kind}: system {i} of {n} rows has other bits than a single factor")
 
     def batch():
         F.refactor(values)
@@ -88,16 +107,16 @@ def measure(size, options, left_out):
             single.refactor(M)
             single.solve(right)
 
-    tasks = {"batch": batch, "loop": loop} | loops_of_peers(matrices, b, x, left_out)
+    tasks = {"batch": batch, "loop": loop} | loops_of_peers(PEERS[kind], matrices, b, x, left_out)
     seconds = interleave(tasks, options.repeat)[1]
     per_system = {name: summary(np.array(found["wall"]) / (count if name == "batch" else SAMPLE)) for name, found in seconds.items()}
-    return {"n": n, "nnz": A.nnz, "systems": count, "seconds": per_system}
+    return {"kind": kind, "n": n, "nnz": A.nnz, "systems": count, "alone": len(getattr(F, "alone", ())), "seconds": per_system}
 
 
-def loops_of_peers(matrices, b, x, left_out):
+def loops_of_peers(peers, matrices, b, x, left_out):
     """A function for each peer that is installed: it factors and solves the sample."""
     tasks = {}
-    for name, make in PEERS.items():
+    for name, make in peers.items():
         try:
             peer = make()
         except Unavailable as why:
@@ -128,10 +147,10 @@ def of(row, name):
 def verdicts(run):
     """Times faster than each loop."""
     bars = []
-    for row, goal in zip(run["rows"], (GOALS[min(GOALS, key=lambda size: abs(size - row["n"]))] for row in run["rows"]), strict=True):
-        bars.append(bar(f"{row['n']} rows: times faster than a loop over a single factor", of(row, "loop") / of(row, "batch"), goal))
-        bars += [bar(f"{row['n']} rows: times faster than a loop over {name}", of(row, name) / of(row, "batch"), 3.0)
-                 for name in PEERS if name in row["seconds"]]
+    for row in run["rows"]:
+        goal, what = GOALS[min(GOALS, key=lambda size: abs(size - row["n"]))], f"{row['kind']}, {row['n']} rows: times faster than a loop over"
+        bars.append(bar(f"{what} a single factor", of(row, "loop") / of(row, "batch"), goal))
+        bars += [bar(f"{what} {name}", of(row, name) / of(row, "batch"), 3.0) for name in PEERS[row["kind"]] if name in row["seconds"]]
     return bars
 
 

@@ -50,8 +50,10 @@ from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.cholesky.batch import CholeskyBatch
 from meshsolve.factor.cholesky.schur import SchurComplement
 from meshsolve.factor.ildl import IldlFactor
+from meshsolve.factor.ildl.batch import IldlBatch
 from meshsolve.factor.ilu import IluFactor
 from meshsolve.factor.lu import LUFactor
+from meshsolve.factor.lu.batch import LUBatch
 from meshsolve.factor.lu.schur import GeneralSchurComplement
 from meshsolve.factor.parac import ParacFactor
 from meshsolve.krylov import Info, cg, gmres, sqmr
@@ -64,8 +66,8 @@ from meshsolve.version import __version__
 
 __all__ = [
     "CholeskyBatch", "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "EigenInfo", "Eigenpairs",
-    "GeneralSchurComplement", "IldlFactor", "IluFactor", "Info", "InvalidInputError", "LUFactor", "Mesh", "MeshsolveError",
-    "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError",
+    "GeneralSchurComplement", "IldlBatch", "IldlFactor", "IluFactor", "Info", "InvalidInputError", "LUBatch", "LUFactor", "Mesh",
+    "MeshsolveError", "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError",
     "ParacFactor", "PatchMesh", "PatternMismatchError", "Quadratic", "QuadraticInfo", "Report", "SchurComplement",
     "SingularMatrixError", "Symbolic", "__version__", "analyze", "apps", "batch", "cg", "cholesky", "cotan_laplacian",
     "datasets", "eigsh", "factorized", "gmres", "graph_laplacian", "ildl", "ilu", "load_mesh", "lu", "mass_matrix",

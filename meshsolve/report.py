@@ -22,6 +22,7 @@ PHASES = ("read", "patches", "matching", "order", "symbolic", "assemble", "numer
 SIZES = ("nnz_A", "nnz_L", "flops", "bytes")        # 0 if they have no meaning, as the operations of a randomized factor
 REPEATED = ("assemble", "numeric", "solve")        # phases of each step of a flow
 _suppressed: contextvars.ContextVar[tuple[type[Warning], ...]] = contextvars.ContextVar("meshsolve_suppressed", default=())
+_collected: contextvars.ContextVar[list[tuple[type[Warning], str]] | None] = contextvars.ContextVar("meshsolve_collected", default=None)
 _progress: contextvars.ContextVar[Any] = contextvars.ContextVar("meshsolve_progress", default=None)
 
 
@@ -132,6 +133,10 @@ def warn(message, category):
     """Warn with the line of the caller outside this package."""
     if issubclass(category, _suppressed.get()):
         return
+    collected = _collected.get()
+    if collected is not None:
+        collected.append((category, message))
+        return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "meshsolve":
         frame, level = frame.f_back, level + 1
@@ -147,6 +152,16 @@ def without_warnings(category):
         yield
     finally:
         _suppressed.reset(token)
+
+
+@contextlib.contextmanager
+def collected_warnings():
+    """Inside the ``with`` block :func:`warn` appends (category, message) to the list that this returns, on this thread."""
+    token = _collected.set([])
+    try:
+        yield _collected.get()
+    finally:
+        _collected.reset(token)
 
 
 def announce(name):

@@ -85,3 +85,12 @@ def dependent(n, m, seed):
     W = sp.csr_array((rng.standard_normal(m), (np.repeat(np.arange(m // 2), 2), rng.integers(0, m, m))), shape=(m // 2, m))
     R = sp.vstack([C, W @ C])
     return sp.csr_array(sp.block_array([[sp.diags_array(10 ** rng.uniform(-3, 3, n)), R.T], [R, None]]))
+
+
+def decades(seed=4):
+    """Constraints of many sizes: rows made small by the scaling have residuals of 1e-6 even with a stable factor."""
+    rng, mesh = np.random.default_rng(seed), ms.datasets.icosphere(3)
+    n, m = len(mesh.vertices), 200
+    C = sp.csr_array((rng.standard_normal(5 * m), (np.repeat(np.arange(m), 5), rng.integers(0, n, 5 * m))), shape=(m, n))
+    R = sp.diags_array(10.0 ** rng.integers(-8, 9, m)) @ C
+    return sp.csr_array(sp.block_array([[ms.mass_matrix(mesh) + 1e-3 * ms.cotan_laplacian(mesh), R.T], [R, None]]))

@@ -20,6 +20,7 @@ LAYERS = [                                  # from the top; a package may import
     ["factor"],
     ["factor.cholesky", "factor.lu", "factor.ilu", "factor.ildl", "factor.parac"],
     ["factor.ldlt", "factor.constrained", "factor.schur", "factor.trial"],
+    ["factor.many"],
     ["factor.base"],
     ["factor.sharing"],
     ["factor.fronts", "factor.trisolve"],

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "native/threads/parallel.hpp"
+#include "native/threads/systems.hpp"
 #include "rearrange.hpp"
 #include "native/rng.hpp"
 
@@ -177,6 +178,27 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   for (int32_t j = 0; j < A.n; ++j)
     for (int64_t q = next[j]; q < A.ptr[j + 1]; ++q) alone(j, A.idx[q], x[q]);
   return s;
+}
+
+Asymmetry first_asymmetry(const Pattern& A, const double* values, int64_t count, double tolerance, int threads) {
+  const int64_t nnz = A.ptr[A.n];
+  std::vector<int64_t> mirror(nnz), next(A.ptr, A.ptr + A.n);
+  for (int32_t i = 0; i < A.n; ++i)                     // rows ascend, so row j meets its mirror entries in order
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) mirror[p] = next[A.idx[p]]++;
+  std::atomic<int64_t> first{count};
+  each_system(threads, count, 1, [&](int64_t i, int) {
+    if (i > first) return;
+    const double* const x = values + i * nnz;
+    bool same = true;
+    for (int64_t p = 0; p < nnz; ++p) same &= x[p] == x[mirror[p]] || !std::isfinite(x[p]) || !std::isfinite(x[mirror[p]]);
+    if (same) return;
+    const Symmetry found = symmetry(A, x, 1);
+    if (!(found.gap > tolerance * found.scale)) return;
+    for (int64_t seen = first; i < seen && !first.compare_exchange_weak(seen, i);) {
+    }
+  });
+  if (first == count) return {};
+  return {first, symmetry(A, values + first * nnz, 1)};
 }
 
 void diagonal(const Pattern& A, const double* x, double* d, int threads) {

@@ -24,6 +24,14 @@ struct Symmetry {
 };
 Symmetry symmetry(const Pattern& A, const double* x, int threads);
 
+// Of matrices with one symmetric pattern, x: (count, nnz). The first system with entries that differ from their mirror entries by more
+// than `tolerance` times the largest entries of their rows, or -1. NaN and infinity are not compared.
+struct Asymmetry {
+  int64_t system = -1;
+  Symmetry entry;
+};
+Asymmetry first_asymmetry(const Pattern& A, const double* x, int64_t count, double tolerance, int threads);
+
 // d[i] := entry (i, i), 0 if none is stored. Indices ascend in each row.
 void diagonal(const Pattern& A, const double* x, double* d, int threads);
 

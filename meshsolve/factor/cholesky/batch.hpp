@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cholesky.hpp"
-#include "sparse/check.hpp"
 
 namespace ms::cholesky {
 
@@ -14,18 +13,9 @@ class Batch {
  public:
   enum State : int32_t { factored = -1, not_finite = -2, unknown = -3 };       // or the column that failed, in the new numbering
 
-  struct Asymmetry {
-    int64_t system = -1;                  // the first system with one, or -1
-    Symmetry entry;
-  };
-
   Batch(std::shared_ptr<const fronts::AssemblyTree> tree, int64_t count);
 
-  // Ax: (count, nnz) values in the analyzed pattern `A`, both triangles. The first system with entries that differ from their mirror
-  // entries by more than `tolerance` times the largest entries of their rows.
-  Asymmetry asymmetry(const Pattern& A, const double* Ax, double tolerance, int threads) const;
-
-  // Factors all systems. state()[i] says what became of system i. After an interruption the remaining systems are `unknown`.
+  // Factors all systems; Ax: (count, nnz) values in the analyzed pattern, both triangles. state()[i] says what became of system i. After an interruption the remaining systems are `unknown`.
   void factor(const double* Ax, int64_t nnz, int threads);
 
   // X := A^-1 B for B and X of (count, n, k) numbers; NaN for systems without a factor.
@@ -39,7 +29,6 @@ class Batch {
 
  private:
   struct Worker;
-  int64_t systems_together(int threads) const;
   T* panels_of(int64_t i) const { return const_cast<T*>(panels_.data()) + i * panel_ptr_.back(); }
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;

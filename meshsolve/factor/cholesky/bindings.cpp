@@ -91,10 +91,6 @@ void bind_batch(nb::module_& m, const char* name) {
       .def("__init__", [](Batch* self, std::shared_ptr<fronts::AssemblyTree> tree, int64_t count) {
         new (self) Batch(std::move(tree), count);
       }, "tree"_a, "count"_a)
-      .def("asymmetry", [](const Batch& f, In<int64_t> indptr, In<int32_t> indices, In<double> data, double tolerance, int threads) {
-        const auto found = released([&] { return f.asymmetry(pattern(indptr, indices), data.data(), tolerance, threads); });
-        return nb::make_tuple(found.system, found.entry.row, found.entry.column, found.entry.gap, found.entry.scale);
-      }, "indptr"_a, "indices"_a, "data"_a, "tolerance"_a, "threads"_a, "(system or -1, row, column, gap, scale)")
       .def("factor", [](Batch& f, In<double> data, int threads) {
         Released free;
         f.factor(data.data(), f.count() ? extent(data) / f.count() : 0, threads);

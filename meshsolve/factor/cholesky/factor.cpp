@@ -3,13 +3,13 @@
 // thread. A large front is split into tiles that do not depend on the number of threads, so the bits do not either. The Schur
 // interface is assembled only: its panel is the Schur complement of all pivots.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 
 #include "batch.hpp"
 #include "factor/fronts/traverse.hpp"
 #include "native/threads/parallel.hpp"
+#include "native/threads/systems.hpp"
 
 namespace ms::cholesky {
 namespace {
@@ -245,35 +245,6 @@ Batch<T>::Batch(std::shared_ptr<const AssemblyTree> tree, int64_t count)
     : tree_(std::move(tree)), panel_ptr_(fronts::positions(*tree_, [&](int32_t s) { return panel_shape(*tree_, s).scalars(); })),
       state_(count, unknown), may_be_singular_(count) {}
 
-template <class T>
-int64_t Batch<T>::systems_together(int threads) const {
-  return std::clamp<int64_t>(count() / (8 * threads), 1, 64);
-}
-
-template <class T>
-typename Batch<T>::Asymmetry Batch<T>::asymmetry(const Pattern& A, const double* Ax, double tolerance, int threads) const {
-  const int64_t nnz = A.ptr[A.n];
-  std::vector<int64_t> mirror(nnz), next(A.ptr, A.ptr + A.n);
-  for (int32_t i = 0; i < A.n; ++i)                     // rows ascend, so row j meets its mirror entries in order
-    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) mirror[p] = next[A.idx[p]]++;
-  std::atomic<int64_t> first{count()};
-  for_range(threads, count(), systems_together(threads), [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end && i < first; ++i) {
-      interrupt::poll();
-      const double* const x = Ax + i * nnz;
-      bool same = true;
-      for (int64_t p = 0; p < nnz; ++p) same &= x[p] == x[mirror[p]] || !std::isfinite(x[p]) || !std::isfinite(x[mirror[p]]);
-      if (same) continue;
-      const Symmetry found = symmetry(A, x, 1);
-      if (!(found.gap > tolerance * found.scale)) continue;
-      for (int64_t seen = first; i < seen && !first.compare_exchange_weak(seen, i);) {
-      }
-    }
-  });
-  if (first == count()) return {};
-  return {first, symmetry(A, Ax + first * nnz, 1)};
-}
-
 // What a thread needs for the systems that it factors.
 template <class T>
 struct Batch<T>::Worker {
@@ -290,10 +261,8 @@ template <class T>
 void Batch<T>::factor(const double* Ax, int64_t nnz, int threads) {
   const AssemblyTree& tree = *tree_;
   const auto plan = fronts::plan_of(tree, 1, fronts::Use::factor);
-  std::vector<std::unique_ptr<Worker>> workers(threads);
   if (!panels_.data()) panels_ = fronts::panels<T>(panel_scalars(), threads);
   std::fill(state_.begin(), state_.end(), unknown);
-  interrupt::begin(count());
   const auto one = [&](Worker& w, int64_t i) -> int32_t {
     const double* const x = Ax + i * nnz;
     if (!std::all_of(x, x + nnz, [](double value) { return std::isfinite(value); })) return not_finite;
@@ -306,13 +275,10 @@ void Batch<T>::factor(const double* Ax, int64_t nnz, int threads) {
     may_be_singular_[i] = failed < 0 && w.least.may_be_singular();
     return may_be_singular_[i] ? constant_component(tree, x) : failed;
   };
-  for_range(threads, count(), systems_together(threads), [&](int64_t begin, int64_t end, int worker) {
-    if (!workers[worker]) workers[worker] = std::make_unique<Worker>(tree, *plan);
-    for (int64_t i = begin; i < end; ++i) {
-      interrupt::poll();
-      state_[i] = one(*workers[worker], i);
-      interrupt::advance(1);
-    }
+  std::vector<std::unique_ptr<Worker>> workers(threads);
+  each_system(threads, count(), 1, [&](int64_t i, int id) {
+    if (!workers[id]) workers[id] = std::make_unique<Worker>(tree, *plan);
+    state_[i] = one(*workers[id], i);
   });
 }
 

@@ -8,6 +8,7 @@
 #include "factor/fronts/solve.hpp"
 #include "native/memory/fetch.hpp"
 #include "native/threads/parallel.hpp"
+#include "native/threads/systems.hpp"
 
 namespace ms::cholesky {
 namespace {
@@ -197,23 +198,19 @@ void Batch<T>::solve(const double* B, double* X, int64_t k, int threads) const {
   const auto plan = fronts::plan_of(tree, 1, fronts::Use::solve_small_subtrees);
   const int64_t size = tree.n() * k, scalars = panel_ptr_.back();
   std::vector<fronts::SolveSpace<T>> spaces(threads);
-  interrupt::begin(count() * k);
-  for_range(threads, count(), systems_together(threads), [&](int64_t begin, int64_t end, int worker) {
+  each_system(threads, count(), k, [&](int64_t i, int worker) {
     fronts::SolveSpace<T>& space = spaces[worker];
-    space.reserve(tree.n(), k, 1, nullptr);
-    for (int64_t i = begin; i < end; ++i) {
-      interrupt::poll();
-      if (state_[i] != factored) {
-        std::fill(X + i * size, X + (i + 1) * size, std::numeric_limits<double>::quiet_NaN());
-        interrupt::advance(k);
-        continue;
-      }
-      const Problem<T> p{tree, *plan, panels_of(i), panel_ptr_.data(), tree.symbolic->analysis.perm.data(), 1, space,
-                         fronts::leaves_cache<T>(scalars)};
-      const Strided<const double> b{B + i * size, k, 1};
-      const Strided<double> x{X + i * size, k, 1};
-      fronts::in_row_blocks(k, [&](auto S, int64_t K, int64_t at) { solve_block<T, S>(System::A, p, b.from(at), K, x.from(at)); });
+    if (state_[i] != factored) {
+      std::fill(X + i * size, X + (i + 1) * size, std::numeric_limits<double>::quiet_NaN());
+      return;
     }
+    space.reserve(tree.n(), k, 1, nullptr);
+    const Problem<T> p{tree, *plan, panels_of(i), panel_ptr_.data(), tree.symbolic->analysis.perm.data(), 1, space,
+                       fronts::leaves_cache<T>(scalars)};
+    const Strided<const double> b{B + i * size, k, 1};
+    const Strided<double> x{X + i * size, k, 1};
+    const interrupt::Member uncounted(nullptr);
+    fronts::in_row_blocks(k, [&](auto S, int64_t K, int64_t at) { solve_block<T, S>(System::A, p, b.from(at), K, x.from(at)); });
   });
 }
 

@@ -16,17 +16,18 @@ import numpy as np
 from meshsolve import _core, device, order
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
 from meshsolve.factor.base import Preconditioner, reciprocal_condition
+from meshsolve.factor.ildl.batch import STALE, Batched
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, tiling
 from meshsolve.factor.ildl.incomplete_cuda import IncompleteCoreCuda
 from meshsolve.factor.ldlt.certainty import has_undecided_sign
 from meshsolve.factor.ldlt.complete import CompleteCore, slogdet_of
 from meshsolve.factor.ldlt.complete_cuda import CompleteCoreCuda
 from meshsolve.factor.ldlt.planning import Findings, complete_plan, matching_and_findings, rescale
-from meshsolve.factor.ldlt.residual import Residual
+from meshsolve.factor.ldlt.residual import ENOUGH, OUTSIDE, ROUNDING, STEPS, TARGET, Residual
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.memory import PER_ROW
-from meshsolve.options import as_integer, as_number, counted, is_auto, one_of, storage_type, thread_count
+from meshsolve.options import as_integer, as_number, is_auto, one_of, storage_type, thread_count
 from meshsolve.order.auto import dense_end
 from meshsolve.report import Report, warn
 from meshsolve.sparse.columns import lengths, read_only
@@ -43,9 +44,6 @@ FEW_NONZEROS = 20               # nonzeros of a complete factor per nonzero of t
 FEW_FLOPS = 5e9                 # or operations up to which it is: less than an iteration that must be repeated,
 FLOPS_PER_ENTRY = 4e4           # or operations per entry of tril(A)
 LARGEST_TILE = 32
-OUTSIDE, ROUNDING = 1e-10, 1e4      # residual of a complete factor above which b is not in the range: relative to |b|, plus eps |x|
-ENOUGH, TARGET, STEPS = 1e-13, 1e-15, 2     # backward error that is not refined, target of refinement, most steps
-STALE = 20                      # largest ratio of row sizes, as a power of two, for which a scaling made for other values is kept
 
 
 @dataclass(eq=False)
@@ -75,7 +73,7 @@ class Numeric:
         self.scale = read_only(self.scale)                  # pickles do not keep the flag
 
 
-class IldlFactor(Preconditioner):
+class IldlFactor(Batched, Preconditioner):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
 
     Made by :func:`meshsolve.ildl`. A symmetric operator, and the preconditioner ``M=`` of :func:`meshsolve.sqmr`. If the factor is
@@ -147,11 +145,9 @@ class IldlFactor(Preconditioner):
         OutOfMemoryError
             If there is not even memory to restore the earlier factor, it is lost, and solves raise this until the next refactorization.
         """
-        M = as_symmetric(A, lower=self._lower, threads=self._threads)
-        if M.n != self.shape[0]:
-            raise InvalidInputError(f"A has {counted(M.n, 'row')}, the factor {self.shape[0]}")
-        _require_nonzero(M)
-        self._run(M.within(self._pattern))
+        data = self._within(A)
+        _require_nonzero(data)
+        self._run(data)
         return self
 
     def _run(self, data, rescaled=None):
@@ -387,7 +383,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     place = "cpu" if fill_level is None and is_auto(device_name) else place_for(device_name, A, size=M.n)
     cores = CORES[place]
     choices = replace(choices, blocking=choices.blocking or cores.blocking)
-    _require_nonzero(M)
+    _require_nonzero(M.data)
     M = Csr(M.n, M.indptr, M.indices.copy(), M.data)            # the caller may change the index array later
     ordering = ordering if isinstance(ordering, str) else order.resolve(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True))
     report = Report(threads=threads, nnz_A=M.nnz)
@@ -437,7 +433,7 @@ def blocks(A, tile_size=LARGEST_TILE, threads=None):
     """Return the block statistics of a symmetric matrix as a list, see :func:`meshsolve.factor.ildl.incomplete.block_statistics`."""
     threads, tile_size = thread_count(threads), as_integer(tile_size, "tile_size", 2, LARGEST_TILE)
     M = as_symmetric(A, threads=threads)
-    _require_nonzero(M)
+    _require_nonzero(M.data)
     return list(block_statistics(M, symmetric_pairs(M, threads=threads), tile_size, threads=threads))
 
 
@@ -491,6 +487,6 @@ def _is_far_too_large(M, report):
     return True
 
 
-def _require_nonzero(M):
-    if not (M.data[:64].any() or M.data.any()):             # the first test usually decides
+def _require_nonzero(data):
+    if not (data[:64].any() or data.any()):             # the first test usually decides
         raise SingularMatrixError("A has no nonzero, so only b = 0 has a solution", 0)

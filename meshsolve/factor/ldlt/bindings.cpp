@@ -2,7 +2,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 
-#include "complete.hpp"
+#include "batch.hpp"
 #include "native/bind.hpp"
 #include "scaling.hpp"
 #include "small_pivots.hpp"
@@ -46,6 +46,34 @@ void bind_complete(nb::module_& m, const char* name) {
       .def_prop_ro("nbytes", &Factor::nbytes);
 }
 
+// The Python wrapper checks that `data` has (count, nnz) numbers, and B and X (count, n, k).
+void bind_batch(nb::module_& m) {
+  using namespace nb::literals;
+  using ldlt::Batch;
+  nb::class_<Batch>(m, "LdltBatch")
+      .def("__init__", [](Batch* self, std::shared_ptr<fronts::AssemblyTree> tree, std::pair<double, double> rule,
+                         double strict_threshold, bool is_strict, int64_t count) {
+        new (self) Batch(std::move(tree), {rule.first, rule.second}, strict_threshold, is_strict, count);
+      }, "tree"_a, "rule"_a, "strict_threshold"_a, "is_strict"_a, "count"_a)
+      .def("factor", [](Batch& f, In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> scale, double most_spread,
+                        int threads) {
+        Released free;
+        f.factor(pattern(indptr, indices), data.data(), scale.data(), most_spread, threads);
+      }, "indptr"_a, "indices"_a, "data"_a, "scale"_a, "most_spread"_a, "threads"_a)
+      .def("solve", [](const Batch& f, In<int64_t> indptr, In<int32_t> indices, In<double> B, InOut<double> X, InOut<double> error,
+                       InOut<double> outside, std::tuple<double, double, int> refinement, std::pair<double, double> range, int threads) {
+        Released free;
+        const Pattern A = pattern(indptr, indices);
+        const auto [enough, target, steps] = refinement;
+        f.solve(A, B.data(), X.data(), error.data(), outside.data(), extent(B) / (f.count() * A.n),
+                {enough, target, steps, range.first, range.second}, threads);
+      }, "indptr"_a, "indices"_a, "B"_a, "X"_a, "error"_a, "outside"_a, "refinement"_a, "range"_a, "threads"_a)
+      .def("state", [](const Batch& f) { return copied(f.state()); })
+      .def("inertia", [](const Batch& f) { return to_numpy(f.inertia()); })
+      .def("undecided", [](const Batch& f) { return to_numpy(f.undecided()); })
+      .def_prop_ro("nbytes", &Batch::nbytes);
+}
+
 }  // namespace
 
 void bind_ldlt(nb::module_& m) {
@@ -70,6 +98,7 @@ void bind_ldlt(nb::module_& m) {
   }, "largest"_a, "least_other"_a, "grows"_a, "size of zero for another factorization, or 0; see small_pivots.hpp");
   bind_complete<double>(m, "LdltDouble");
   bind_complete<float>(m, "LdltSingle");
+  bind_batch(m);
 }
 
 }  // namespace ms

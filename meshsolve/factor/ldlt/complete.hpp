@@ -50,6 +50,11 @@ struct FrontState {
   int64_t delayed() const { return columns - pivots; }
 };
 
+// X := S A^-1 S B with the fronts of a factor, as Complete::solve. The space is reserved.
+template <class T>
+void solve_fronts(const fronts::AssemblyTree& tree, const std::vector<FrontState<T>>& state, int64_t panel_scalars, const double* scale,
+                  Strided<const double> B, Strided<double> X, int64_t k, int threads, fronts::SolveSpace<T>& space);
+
 // Adds what the pivots of a front are to `found`. A pair counts as small where all its entries are.
 template <class T> void count_pivots(const FrontState<T>& f, Pivots& found);
 
@@ -68,6 +73,10 @@ class Complete {
 
   // X := S A^-1 S B for the factored A and a diagonal S, in the caller's numbering. Zero pivots give zeros.
   void solve(const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
+
+  // For factors of many matrices: the fronts, valid until the next factorization, and the threshold of the next one.
+  const std::vector<FrontState<T>>& fronts() const { return state_; }
+  void choose_threshold(bool is_strict) { is_strict_ = is_strict; }
 
   Extracted extract() const;
   const Pivots& pivots() const;           // of all fronts

@@ -90,6 +90,12 @@ class CompleteCore:
         self.__dict__.update({name: value for name, value in state.items() if name != "is_strict"})
         self._prepare(state["is_strict"])
 
+    def empty(self, is_strict):
+        """Return a core without a factor, with the same analysis."""
+        other = object.__new__(type(self))
+        other.__setstate__(self.__getstate__() | {"is_strict": is_strict})
+        return other
+
     @property
     def changes(self):
         """A number that differs after each change of the factor."""

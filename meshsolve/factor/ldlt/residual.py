@@ -11,6 +11,9 @@ from meshsolve.sparse.places import HOST, PLACES
 from meshsolve.sparse.product import residual
 from meshsolve.sparse.refine import normwise
 
+OUTSIDE, ROUNDING = 1e-10, 1e4      # residual of a complete factor above which b is not in the range: relative to |b|, plus eps |x|
+ENOUGH, TARGET, STEPS = 1e-13, 1e-15, 2     # backward error that is not refined, target of refinement, most steps
+
 
 class Residual:
     """b - A x of the matrix A whose scaled values S A S are stored, S = diag(scale).

@@ -43,18 +43,25 @@ void solve_block(const Problem<T>& p, Strided<const double> B, int64_t K, Stride
 }  // namespace
 
 template <class T>
-void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
-  values_.require_factor();
-  const fronts::AssemblyTree& tree = *tree_;
-  threads = fronts::threads_worthwhile(panel_scalars_, k, threads);
+void solve_fronts(const fronts::AssemblyTree& tree, const std::vector<FrontState<T>>& state, int64_t panel_scalars, const double* scale,
+                  Strided<const double> B, Strided<double> X, int64_t k, int threads, fronts::SolveSpace<T>& space) {
   const auto plan = fronts::plan_of(tree, threads, fronts::Use::solve);
-  auto space = space_.lease();
-  space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
-  const Problem<T> p{tree, *plan, state_, scale, threads, *space, fronts::leaves_cache<T>(panel_scalars_)};
+  const Problem<T> p{tree, *plan, state, scale, threads, space, fronts::leaves_cache<T>(panel_scalars)};
   interrupt::begin(k);
   fronts::in_row_blocks(k, [&](auto S, int64_t K, int64_t at) { solve_block<T, S>(p, B.from(at), K, X.from(at)); });
 }
 
+template <class T>
+void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
+  values_.require_factor();
+  threads = fronts::threads_worthwhile(panel_scalars_, k, threads);
+  auto space = space_.lease();
+  space->reserve(tree_->n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
+  solve_fronts(*tree_, state_, panel_scalars_, scale, B, X, k, threads, *space);
+}
+
+template void solve_fronts<double>(const fronts::AssemblyTree&, const std::vector<FrontState<double>>&, int64_t, const double*,
+                                   Strided<const double>, Strided<double>, int64_t, int, fronts::SolveSpace<double>&);
 template void Complete<double>::solve(const double*, Strided<const double>, Strided<double>, int64_t, int) const;
 template void Complete<float>::solve(const double*, Strided<const double>, Strided<double>, int64_t, int) const;
 

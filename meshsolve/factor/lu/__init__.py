@@ -22,17 +22,18 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import reciprocal_condition
 from meshsolve.factor.lu import analysis as front_end
 from meshsolve.factor.lu.backend_cuda import CudaBackend
+from meshsolve.factor.lu.batch import LUBatch
 from meshsolve.factor.lu.determinant import slogdet
 from meshsolve.factor.lu.host import HostBackend
 from meshsolve.factor.lu.solves import GROWTH, MeasuredSolves, Numeric, Observed
 from meshsolve.factor.lu.triangles import Triangles, core_arrays
-from meshsolve.factor.sharing import changes, reads_in_turn
+from meshsolve.factor.sharing import Sharing, changes, reads, reads_in_turn
 from meshsolve.factor.trial import try_known_solutions
 from meshsolve.options import is_auto, one_of, thread_count
 from meshsolve.report import Report, progress_to
 from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.matrix import Csr
-from meshsolve.types import Matrix, Sparse
+from meshsolve.types import ArrayLike, Matrix, Sparse
 
 __all__ = ["LUFactor", "levels_by"]
 
@@ -136,6 +137,73 @@ class LUFactor(MeasuredSolves):
                 raise
         return self
 
+    @reads
+    def factor_batch(self, values: ArrayLike, threads: int | None = None) -> LUBatch:
+        """Factor many matrices in the analyzed pattern with the pivots and scalings of this factor, on the CPU.
+
+        Parameters
+        ----------
+        values : (N, nnz) array, complex only for a complex factor
+            A row for each matrix: its entries in the order of the analyzed pattern. That is ``A.data`` of the first matrix, if it is a
+            csr_array with sorted indices and without duplicates; :meth:`values_of` makes the row of any other matrix.
+        threads : int, optional
+            Threads share the systems; each runs on one. Default: those of this factor.
+
+        Returns
+        -------
+        LUBatch
+            ``.solve(b)``, ``.refactor(values)``, ``.failed``, ``.alone``, ``.backward_error``.
+
+        Raises
+        ------
+        InvalidInputError
+            Wrong shape, no system, complex values for a real factor, text; values or factor on the GPU; ``precision`` is not ``"double"``.
+        OutOfMemoryError
+            All factors together do not fit.
+
+        Notes
+        -----
+        The solution of a system has the bits of ``self.refactor(its matrix).solve(b)``. Choose a typical matrix for this factor. A matrix
+        whose pivots do not fit, or whose first solution needs refinement, gets a factor of its own, as ``repivot`` says: ``.alone``
+        counts them, and each costs as much as a single ``refactor``. A singular matrix, or one with NaN, fails alone. Later calls of
+        ``refactor`` do not change the batch. O(N flops) time, O(N nnz(L + U)) memory.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import scipy.sparse as sp
+        >>> import meshsolve as ms
+        >>> A = sp.csr_array(np.array([[2.0, 1.0], [0.0, 4.0]]))
+        >>> many = ms.lu(A).factor_batch(np.stack([A.data, 2 * A.data]))
+        >>> many.solve(np.ones((2, 2))).tolist()
+        [[0.375, 0.25], [0.1875, 0.125]]
+        """
+        if self._place != "cpu" or self.precision != "double":
+            raise InvalidInputError('batches are factored on the CPU in double precision. Make the factor with device="cpu" and '
+                                    f'precision="double", got "{self._place}" and "{self.precision}"')
+        return LUBatch(self, values, self.threads if threads is None else thread_count(threads))
+
+    @reads
+    def values_of(self, A: Matrix) -> np.ndarray:
+        """Return the entries of A in the order of the analyzed pattern, (nnz,): a row for :meth:`factor_batch`.
+
+        Entries that A lacks are zeros. O(nnz).
+
+        Raises
+        ------
+        PatternMismatchError, InvalidInputError
+            As :meth:`refactor`.
+        """
+        return np.array(device.to_host(self._backend.values_of(A)))
+
+    def _of_values(self, data, pivots, unit):
+        """Return another factor, of the values ``data``: what :meth:`refactor` makes of a Numeric with these pivots and this unit."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _sharing=Sharing(), report=Report(threads=self.threads, repivoted=0, device=self._place))
+        del other._numeric
+        other._factorize(data, np.empty_like(data), replace(pivots, source=front_end.STALE), unit=unit)
+        return other
+
     def _factorize(self, data, spare, pivots, native=None, unit=1.0):
         """Factor the values ``data`` with these pivots, or with others if they do not fit and other pivots are allowed."""
         now, fits = self._factored(data, spare, pivots, native, unit)
@@ -166,10 +234,13 @@ class LUFactor(MeasuredSolves):
         return now, not perturbed and growth < (GROWTH if self.precision == "single" else np.inf)
 
     def _run(self, native, data, pivots, unit, undisturbed):
-        tiny, perturbed_size = (TINY, PERTURBED_SIZE) if self.precision == "double" else (TINY_SINGLE, PERTURBED_SIZE_SINGLE)
-        tiny = self._singular if pivots.analysis.pivoted else tiny
         with self.report.phase("numeric"):
-            return native.factor(data, THRESHOLD, tiny * unit, perturbed_size * unit, self.threads, undisturbed)
+            return native.factor(data, *self._pivot_rule(pivots, unit), self.threads, undisturbed)
+
+    def _pivot_rule(self, pivots, unit):
+        """(Threshold inside fronts, smallest pivot, value that replaces a smaller one) for a matrix whose scaled entries have size unit."""
+        tiny, perturbed_size = (TINY, PERTURBED_SIZE) if self.precision == "double" else (TINY_SINGLE, PERTURBED_SIZE_SINGLE)
+        return THRESHOLD, (self._singular if pivots.analysis.pivoted else tiny) * unit, perturbed_size * unit
 
     def _repivoted(self, now):
         """A Numeric of the same values with pivots of the next sources, up to one that fits. Other threads may solve with ``now``."""

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "lu.hpp"
+#include "batch.hpp"
 #include "native/bind.hpp"
 
 namespace ms {
@@ -95,6 +95,31 @@ void bind_load(nb::module_& m) {
   }, "factor"_a, "fronts"_a, "off_diagonal"_a, "exchange"_a);
   m.def("load_columns", [](lu::ColumnFactor<T>& f, In<T> columns, In<T> off_diagonal) { f.load(columns.data(), off_diagonal.data()); },
         "factor"_a, "columns"_a, "off_diagonal"_a);
+}
+
+// The Python wrapper checks that `data` has (count, nnz) numbers, and B and X (count, n, k).
+template <class T>
+void bind_batch(nb::module_& m, const char* name) {
+  using Batch = lu::Batch<T>;
+  nb::class_<Batch>(m, name)
+      .def("__init__", [](Batch* self, std::shared_ptr<lu::FrontPlan> plan, int64_t count) { new (self) Batch(plan, count); },
+           "plan"_a, "count"_a)
+      .def("__init__", [](Batch* self, std::shared_ptr<lu::ColumnPlan> plan, int64_t count) { new (self) Batch(plan, count); },
+           "plan"_a, "count"_a)
+      .def("factor", [](Batch& f, In<NumpyOf<T>> data, double threshold, double tiny, double perturbed_size, double risk, int threads) {
+        Released free;
+        f.factor(native<T>(data.data()), extent(data) / f.count(), {threshold, tiny, perturbed_size}, {risk, 0, 0}, threads);
+      }, "data"_a, "threshold"_a, "tiny"_a, "perturbed_size"_a, "risk"_a, "threads"_a)
+      .def("solve", [](Batch& f, In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, In<NumpyOf<T>> B, InOut<NumpyOf<T>> X,
+                       double enough, double suspect, int threads) {
+        Released free;
+        const Pattern A = pattern(indptr, indices);
+        f.solve(A, native<T>(data.data()), native<T>(B.data()), native<T>(X.data()), extent(B) / (f.count() * A.n), {0, enough, suspect},
+                threads);
+      }, "indptr"_a, "indices"_a, "data"_a, "B"_a, "X"_a, "enough"_a, "suspect"_a, "threads"_a)
+      .def("state", [](const Batch& f) { return copied(f.state()); })
+      .def("error", [](const Batch& f) { return copied(f.error()); })
+      .def_prop_ro("is_measured", &Batch::is_measured);
 }
 
 template <class Plan> auto off_diagonal(const Plan& p) {
@@ -192,6 +217,8 @@ void bind_lu(nb::module_& m) {
   bind_factor<double, lu::ColumnFactor<double>, ColumnPlan>(m, "ColumnLuDouble");
   bind_factor<float, lu::ColumnFactor<float>, ColumnPlan>(m, "ColumnLuSingle");
   bind_factor<Complex, lu::ColumnFactor<Complex>, ColumnPlan>(m, "ColumnLuComplex");
+  bind_batch<double>(m, "LuBatchDouble");
+  bind_batch<Complex>(m, "LuBatchComplex");
   bind_load<double>(m);
   bind_load<float>(m);
   bind_pivot_rows<double>(m);

@@ -86,13 +86,22 @@ struct Triangles {
 template <class T>
 class FrontFactor {
  public:
+  using Number = T;
+  using Plan = FrontPlan;
+  using Memory = fronts::BlockMemory<T>;  // work space of a numeric phase
+  using Space = fronts::SolveSpace<T>;    // of a solve
+
   explicit FrontFactor(std::shared_ptr<const FrontPlan> plan) : plan_(std::move(plan)) {}
 
   // Ax: values of A. Overwrites the earlier factor, even if interrupted.
-  Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads);
+  Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads) { return factor(Ax, rule, threads, blocks_); }
 
   // X := A^-1 B, or A^-T B. Several threads of the caller may solve at once.
   void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
+
+  // The same in work space that several factors share, one after the other; the solve on one thread.
+  Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& blocks);
+  void solve_in(Space& space, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k) const;
 
   Triangles<T> triangles() const;         // of the diagonal blocks
   void load(const T* fronts, const T* off_diagonal, const int32_t* exchange);      // a factor made on a GPU, in the same layout
@@ -100,12 +109,14 @@ class FrontFactor {
   const FrontPlan& plan() const { return *plan_; }
 
  private:
+  void solve_blocks(Space& space, bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
+
   std::shared_ptr<const FrontPlan> plan_;
   Buffer<T> fronts_;                      // plan.base
   Buffer<T> off_diagonal_;                     // plan.off_diagonal
   std::vector<int32_t> exchange_;         // (n) local row that was exchanged with pivot k of its front
-  mutable fronts::BlockMemory<T> blocks_; // update matrices; the first solve works in their memory
-  mutable Workspace<fronts::SolveSpace<T>> space_;
+  mutable Memory blocks_;                 // update matrices; the first solve works in their memory
+  mutable Workspace<Space> space_;
 };
 
 // ---- columns --------------------------------------------------------------------------------------------------------
@@ -157,9 +168,16 @@ SolveTasks solve_tasks(const ColumnPlan& plan);
 template <class T>
 class ColumnFactor {
  public:
+  using Number = T;
+  using Plan = ColumnPlan;
+  using Memory = std::vector<Buffer<T>>;       // a column of each worker, zeros between uses
+  using Space = std::vector<Buffer<T>>;        // of each worker: n x up to 8 values
+
   explicit ColumnFactor(std::shared_ptr<const ColumnPlan> plan) : plan_(std::move(plan)) {}
-  Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads);       // as FrontFactor
+  Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads) { return factor(Ax, rule, threads, dense_); }     // as FrontFactor
   void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
+  Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& dense);
+  void solve_in(Space& space, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k) const;
   Triangles<T> triangles() const;
   void load(const T* columns, const T* off_diagonal);      // a factor made on a GPU: U, pivot and L of each column
   int64_t nbytes() const;
@@ -167,17 +185,19 @@ class ColumnFactor {
 
  private:
   void allocate();
-  Outcome run(const Scalar<T>* Ax, const Pivoting& rule, int threads);
+  Outcome run(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& dense);
   void column(int32_t k, const Scalar<T>* Ax, const Pivoting& rule, T* x, Outcome& seen);
   const SolveTasks& tasks_of_solve() const;
+  void solve_pieces(Space& space, bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, const SolveTasks& tasks,
+                    int threads) const;
 
   std::shared_ptr<const ColumnPlan> plan_;
   ColumnTasks tasks_;                     // of the last factorization with several threads
   Buffer<T> l_, u_, pivot_, off_diagonal_;     // pivot_: inverse
-  std::vector<Buffer<T>> dense_;          // a column of each worker, zeros between uses
+  Memory dense_;
   mutable std::mutex plan_lock_;
   mutable std::unique_ptr<SolveTasks> solve_tasks_;
-  mutable Workspace<std::vector<Buffer<T>>> space_;       // of each worker: n x up to 8 values
+  mutable Workspace<Space> space_;
 };
 
 // ---- the GPU's steps -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import starved
 from hypothesis import given
 from hypothesis import strategies as st
-from saddles import dependent, eigenvalue_signs, rank_deficient, regular, spoiled, symmetric
+from saddles import decades, dependent, eigenvalue_signs, rank_deficient, regular, spoiled, symmetric
 
 import meshsolve as ms
 
@@ -50,15 +50,6 @@ def test_solves_and_inertia(name):
         y = K.solve(b[:, :columns])
         assert np.linalg.norm(b[:, :columns] - A @ y) <= 1e-10 * np.linalg.norm(b[:, :columns])
     assert np.allclose(K.solve(b[:, 0]), K.solve(b)[:, 0], rtol=1e-9, atol=1e-12 * abs(x).max())
-
-
-def decades(seed=4):
-    """Constraints of many sizes: rows made small by the scaling have residuals of 1e-6 even with a stable factor."""
-    rng, mesh = np.random.default_rng(seed), ms.datasets.icosphere(3)
-    n, m = len(mesh.vertices), 200
-    C = sp.csr_array((rng.standard_normal(5 * m), (np.repeat(np.arange(m), 5), rng.integers(0, n, 5 * m))), shape=(m, n))
-    R = sp.diags_array(10.0 ** rng.integers(-8, 9, m)) @ C
-    return sp.csr_array(sp.block_array([[ms.mass_matrix(mesh) + 1e-3 * ms.cotan_laplacian(mesh), R.T], [R, None]]))
 
 
 def test_solutions_of_badly_scaled_rows_are_refined():

@@ -129,14 +129,14 @@ void ColumnFactor<T>::column(int32_t k, const Scalar<T>* Ax, const Pivoting& rul
 }
 
 template <class T>
-Outcome ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int threads) {
+Outcome ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& dense) {
   const int32_t n = plan_->form.n();
   std::vector<Outcome> outcome(threads);
   interrupt::begin(n);
   if (threads == 1) {
     for (int32_t k = 0; k < n; ++k) {
       if (k % looks == 0) interrupt::poll();
-      column(k, Ax, rule, dense_[0].data(), outcome[0]);
+      column(k, Ax, rule, dense[0].data(), outcome[0]);
     }
     return outcome[0];
   }
@@ -144,7 +144,7 @@ Outcome ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int thre
   for_tree(threads, tasks_.parent, [&](int32_t task, int worker) {
     for (int32_t q = tasks_.begin[task]; q < tasks_.begin[task + 1]; ++q) {
       if (q % looks == 0) interrupt::poll();
-      column(tasks_.column[q], Ax, rule, dense_[worker].data(), outcome[worker]);
+      column(tasks_.column[q], Ax, rule, dense[worker].data(), outcome[worker]);
     }
     interrupt::advance(tasks_.begin[task + 1] - tasks_.begin[task]);
   });
@@ -157,19 +157,19 @@ Outcome ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int thre
 }
 
 template <class T>
-Outcome ColumnFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int threads) {
+Outcome ColumnFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& dense) {
   const ColumnPlan& p = *plan_;
   const int32_t n = p.form.n();
   if (p.total_work < parallel_work) threads = 1;
   if (!pivot_.data()) allocate();
-  while (static_cast<int>(dense_.size()) < threads) {
-    dense_.emplace_back(n);
-    std::fill(dense_.back().data(), dense_.back().data() + n, T(0));
+  while (static_cast<int>(dense.size()) < threads) {
+    dense.emplace_back(n);
+    std::fill(dense.back().data(), dense.back().data() + n, T(0));
   }
   try {
-    return run(Ax, rule, threads);
+    return run(Ax, rule, threads, dense);
   } catch (...) {
-    dense_.clear();                       // they are zeros only after a whole run
+    dense.clear();                       // they are zeros only after a whole run
     throw;
   }
 }

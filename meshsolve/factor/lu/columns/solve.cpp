@@ -180,13 +180,17 @@ const SolveTasks& ColumnFactor<T>::tasks_of_solve() const {
 
 template <class T>
 void ColumnFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const {
-  const int64_t n = plan_->form.n(), pieces = (k + 7) / 8;
   static const SolveTasks none;
-  const bool apart = pieces >= threads;             // a thread for each piece, else all threads at one piece
-  const SolveTasks& tasks = apart ? none : tasks_of_solve();
-  const int inside = apart || tasks.block < 0 ? 1 : threads;
+  const bool apart = (k + 7) / 8 >= threads;        // a thread for each piece, else all threads at one piece
   auto lease = space_.lease();
-  std::vector<Buffer<T>>& space = *lease;
+  solve_pieces(*lease, transposed, B, X, k, apart ? none : tasks_of_solve(), threads);
+}
+
+template <class T>
+void ColumnFactor<T>::solve_pieces(Space& space, bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k,
+                                   const SolveTasks& tasks, int threads) const {
+  const int64_t n = plan_->form.n(), pieces = (k + 7) / 8;
+  const int inside = tasks.block < 0 ? 1 : threads;
   space.resize(std::max<size_t>(space.size(), threads));
   const auto piece = [&](int64_t begin, int64_t end, int worker) {
     Buffer<T>& Y = space[worker];
@@ -203,11 +207,19 @@ void ColumnFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided
   });
 }
 
+template <class T>
+void ColumnFactor<T>::solve_in(Space& space, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k) const {
+  static const SolveTasks none;
+  solve_pieces(space, false, B, X, k, none, 1);
+}
+
 template void ColumnFactor<double>::solve(bool, Strided<const double>, Strided<double>, int64_t, int) const;
 template void ColumnFactor<float>::solve(bool, Strided<const double>, Strided<double>, int64_t, int) const;
 template void ColumnFactor<Complex>::solve(bool, Strided<const Complex>, Strided<Complex>, int64_t, int) const;
+template void ColumnFactor<double>::solve_in(Space&, Strided<const double>, Strided<double>, int64_t) const;
 template const SolveTasks& ColumnFactor<double>::tasks_of_solve() const;
 template const SolveTasks& ColumnFactor<float>::tasks_of_solve() const;
+template void ColumnFactor<Complex>::solve_in(Space&, Strided<const Complex>, Strided<Complex>, int64_t) const;
 template const SolveTasks& ColumnFactor<Complex>::tasks_of_solve() const;
 
 }  // namespace ms::lu

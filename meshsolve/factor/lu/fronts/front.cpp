@@ -217,7 +217,7 @@ void clear(const Front<T>& f, int threads) {
 }  // namespace
 
 template <class T>
-Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int threads) {
+Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& memory) {
   const FrontPlan& p = *plan_;
   const AssemblyTree& tree = p.tree;
   if (!fronts_.data()) {
@@ -227,7 +227,7 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
   }
   const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;
-  UpdateBlocks<T> blocks(tree, plan, threads, fronts::full, blocks_);
+  UpdateBlocks<T> blocks(tree, plan, threads, fronts::full, memory);
   std::vector<Scratch<T>> scratch(threads);
   interrupt::begin(tree.count());
   fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {

@@ -190,19 +190,32 @@ void solve_block(const Problem<T>& p, Strided<const Scalar<T>> B, int64_t K, Str
 
 template <class T>
 void FrontFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const {
-  const int64_t scalars = plan_->base.back();
-  threads = fronts::threads_worthwhile(scalars, k, threads);
-  const auto schedule = fronts::plan_of(plan_->tree, threads, fronts::Use::solve_small_subtrees);
+  threads = fronts::threads_worthwhile(plan_->base.back(), k, threads);
   auto space = space_.lease();
   space->reserve(plan_->tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
+  solve_blocks(*space, transposed, B, X, k, threads);
+}
+
+template <class T>
+void FrontFactor<T>::solve_in(Space& space, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k) const {
+  space.reserve(plan_->tree.n(), k, 1, nullptr);
+  solve_blocks(space, false, B, X, k, 1);
+}
+
+template <class T>
+void FrontFactor<T>::solve_blocks(Space& space, bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k,
+                                  int threads) const {
+  const auto schedule = fronts::plan_of(plan_->tree, threads, fronts::Use::solve_small_subtrees);
   const Problem<T> p{*plan_,     *schedule, fronts_.data(), exchange_.data(),
-                     off_diagonal_.data(), transposed, threads, *space, fronts::leaves_cache<T>(scalars)};
+                     off_diagonal_.data(), transposed, threads, space, fronts::leaves_cache<T>(plan_->base.back())};
   interrupt::begin(k);
   fronts::in_row_blocks<T>(k, [&](auto S, int64_t K, int64_t at) { solve_block<T, S>(p, B.from(at), K, X.from(at)); });
 }
 
+template void FrontFactor<double>::solve_in(Space&, Strided<const double>, Strided<double>, int64_t) const;
 template void FrontFactor<double>::solve(bool, Strided<const double>, Strided<double>, int64_t, int) const;
 template void FrontFactor<float>::solve(bool, Strided<const double>, Strided<double>, int64_t, int) const;
+template void FrontFactor<Complex>::solve_in(Space&, Strided<const Complex>, Strided<Complex>, int64_t) const;
 template void FrontFactor<Complex>::solve(bool, Strided<const Complex>, Strided<Complex>, int64_t, int) const;
 
 }  // namespace ms::lu

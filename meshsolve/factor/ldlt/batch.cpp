@@ -1,0 +1,190 @@
+#include "batch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <utility>
+
+#include "native/threads/systems.hpp"
+#include "scaling.hpp"
+#include "sparse/check.hpp"
+#include "sparse/product.hpp"
+
+namespace ms::ldlt {
+namespace {
+
+// Copies the pivots of all fronts into one block: columns of L, D, names of the columns.
+void store(const std::vector<FrontState<double>>& from, std::vector<FrontState<double>>& fronts, Buffer<char>& memory) {
+  const auto panel = [](const FrontState<double>& f) { return f.ld * f.pivots; };
+  int64_t scalars = 0, names = 0;
+  for (const auto& f : from) scalars += panel(f) + 2 * f.pivots, names += f.columns;
+  const int64_t bytes = scalars * int64_t{sizeof(double)} + names * int64_t{sizeof(int32_t)};
+  if (memory.size() < bytes) memory = Buffer<char>(bytes);
+  fronts = from;
+  double* next = reinterpret_cast<double*>(memory.data());
+  int32_t* next_name = reinterpret_cast<int32_t*>(next + scalars);
+  for (FrontState<double>& f : fronts) {
+    const double* const old = f.panel;
+    f.panel = std::exchange(next, std::copy_n(old, panel(f), next));
+    f.d = std::exchange(next, std::copy_n(f.d, f.pivots, next));
+    f.e = std::exchange(next, std::copy_n(f.e, f.pivots, next));
+    f.name = std::exchange(next_name, std::copy_n(f.name, f.columns, next_name));
+  }
+}
+
+// The largest absolute value in column c of an (n, k) block divided by `scale`, which may be null; NaN for one.
+double largest(const double* x, const double* scale, int32_t n, int64_t k, int64_t c) {
+  double most = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    const double size = std::abs(scale ? x[i * k + c] / scale[i] : x[i * k + c]);
+    if (!(size <= most)) most = size;
+    if (std::isnan(size)) return size;
+  }
+  return most;
+}
+
+double length(const double* x, int32_t n, int64_t k, int64_t c) {
+  double sum = 0;
+  for (int32_t i = 0; i < n; ++i) sum += x[i * k + c] * x[i * k + c];
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+// Work space of a thread in solves: five (n, k) blocks.
+struct Batch::Work {
+  fronts::SolveSpace<double> space;
+  Buffer<double> memory;
+  double *b = nullptr, *x = nullptr, *residual = nullptr;     // of the scaled system
+  double *correction = nullptr, *corrected = nullptr;
+  std::vector<double> squares;
+
+  void reserve(int64_t n, int64_t k) {
+    space.reserve(n, k, 1, nullptr);
+    squares.resize(k);
+    if (memory.size() >= 5 * n * k) return;
+    memory = Buffer<double>(5 * n * k);
+    double** const blocks[] = {&b, &x, &residual, &correction, &corrected};
+    for (int q = 0; q < 5; ++q) *blocks[q] = memory.data() + q * n * k;
+  }
+};
+
+Batch::Batch(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& rule, double strict_threshold, bool is_strict, int64_t count)
+    : tree_(std::move(tree)), rule_(rule), strict_threshold_(strict_threshold), is_strict_(is_strict), systems_(count),
+      state_(count, unknown) {}
+
+int32_t Batch::factor_one(System& system, Complete<double>& factor, const Pattern& A, const double* Ax, const double* scale,
+                          double most_spread) const {
+  if (first_not_finite(Ax, A.nnz()) >= 0) return not_finite;
+  if (std::all_of(Ax, Ax + A.nnz(), [](double a) { return a == 0; })) return zero;
+  if (system.scale.size() == 0) {
+    system.scaled = Buffer<double>(A.nnz());
+    system.scale = Buffer<double>(A.n);
+  }
+  std::copy_n(scale, A.n, system.scale.data());
+  if (rescale(A, Ax, system.scale.data(), system.scaled.data(), true, 1) > most_spread) return unfit;
+  factor.choose_threshold(is_strict_);
+  if (const int32_t failed = factor.factor(system.scaled.data(), 1); failed >= 0) return failed;
+  store(factor.fronts(), system.fronts, system.memory);
+  system.norm = norm(A, system.scaled.data(), system.scale.data(), 1);
+  system.inertia = factor.pivots().inertia;
+  system.undecided = factor.pivots().undecided;
+  return factored;
+}
+
+void Batch::factor(const Pattern& A, const double* Ax, const double* scale, double most_spread, int threads) {
+  std::fill(state_.begin(), state_.end(), unknown);
+  std::deque<Complete<double>> workers;
+  for (int q = 0; q < threads; ++q) workers.emplace_back(tree_, rule_, strict_threshold_, is_strict_);
+  panel_scalars_ = workers[0].panel_scalars();
+  each_system(threads, count(), 1, [&](int64_t i, int worker) {
+    const interrupt::Member uncounted(nullptr);
+    systems_[i].inertia = {};
+    systems_[i].undecided = 0;
+    state_[i] = factor_one(systems_[i], workers[worker], A, Ax + i * A.nnz(), scale, most_spread);
+  });
+}
+
+// The backward error of x in the caller's units. The work space receives the scaled system's b, x and residual.
+double Batch::measure(const System& system, const Pattern& A, const double* x, const double* b, int64_t k, Work& work) const {
+  const double* const scale = system.scale.data();
+  for (int32_t i = 0; i < A.n; ++i)
+    for (int64_t p = i * k; p < (i + 1) * k; ++p) work.b[p] = scale[i] * b[p], work.x[p] = x[p] / scale[i];
+  sparse::residual(A, system.scaled.data(), work.b, work.x, work.residual, k, work.squares.data(), 1);
+  double worst = 0;
+  for (int64_t c = 0; c < k; ++c)
+    worst = std::max(worst, sparse::backward_error(system.norm, largest(work.residual, scale, A.n, k, c), largest(x, nullptr, A.n, k, c),
+                                                   largest(b, nullptr, A.n, k, c)));
+  return worst;
+}
+
+// Refines x as meshsolve/sparse/refine.py does; returns its backward error.
+double Batch::refine(const System& system, const Pattern& A, const double* b, double* x, int64_t k, const Refinement& rule,
+                     Work& work) const {
+  const int64_t size = A.n * k;
+  double error = measure(system, A, x, b, k, work);
+  if (error <= rule.enough) return error;
+  for (int step = 0; step < rule.steps && !(error <= rule.target); ++step) {
+    for (int64_t p = 0; p < size; ++p) work.residual[p] /= system.scale.data()[p / k];
+    solve_fronts<double>(*tree_, system.fronts, panel_scalars_, system.scale.data(), {work.residual, k, 1}, {work.correction, k, 1}, k, 1,
+                         work.space);
+    for (int64_t p = 0; p < size; ++p) work.corrected[p] = x[p] + work.correction[p];
+    const double before = error, after = measure(system, A, work.corrected, b, k, work);
+    if (!(after < before)) break;
+    std::copy_n(work.corrected, size, x);
+    error = after;
+    if (after > 0.5 * before) break;
+  }
+  return error;
+}
+
+void Batch::solve(const Pattern& A, const double* B, double* X, double* error, double* outside, int64_t k, const Refinement& rule,
+                  int threads) const {
+  const int64_t size = A.n * k;
+  std::vector<Work> works(threads);
+  each_system(threads, count(), k, [&](int64_t i, int worker) {
+    Work& work = works[worker];
+    const System& system = systems_[i];
+    const double* const b = B + i * size;
+    double* const x = X + i * size;
+    const interrupt::Member uncounted(nullptr);
+    outside[i] = 0;
+    if (state_[i] != factored) {
+      error[i] = std::numeric_limits<double>::quiet_NaN();
+      std::fill(x, x + size, error[i]);
+      return;
+    }
+    work.reserve(A.n, k);
+    solve_fronts<double>(*tree_, system.fronts, panel_scalars_, system.scale.data(), {b, k, 1}, {x, k, 1}, k, 1, work.space);
+    error[i] = refine(system, A, b, x, k, rule, work);
+    if (system.inertia.zero == 0) return;
+    measure(system, A, x, b, k, work);
+    for (int64_t c = 0; c < k; ++c) {
+      const double left = length(work.residual, A.n, k, c), own = length(work.b, A.n, k, c);
+      if (left > rule.outside * own + rule.rounding * length(work.x, A.n, k, c)) outside[i] = std::max(outside[i], left / own);
+    }
+  });
+}
+
+std::vector<int64_t> Batch::inertia() const {
+  std::vector<int64_t> out;
+  for (const System& s : systems_) out.insert(out.end(), {s.inertia.positive, s.inertia.negative, s.inertia.zero});
+  return out;
+}
+
+std::vector<int64_t> Batch::undecided() const {
+  std::vector<int64_t> out;
+  for (const System& s : systems_) out.push_back(s.undecided);
+  return out;
+}
+
+int64_t Batch::nbytes() const {
+  int64_t sum = 0;
+  for (const System& s : systems_)
+    sum += s.memory.size() + int64_t{sizeof(FrontState<double>)} * static_cast<int64_t>(s.fronts.size()) +
+           int64_t{sizeof(double)} * (s.scale.size() + s.scaled.size());
+  return sum;
+}
+
+}  // namespace ms::ldlt

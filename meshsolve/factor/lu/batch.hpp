@@ -1,0 +1,64 @@
+// LU factors of many matrices with one pattern and the pivots of one analysis. Threads share the systems; each system runs on one thread
+// with the code of a single factor, so its solutions have the bits of one. The core measures what a single factor measures. A system
+// that needs more than the plain factor (other pivots, refinement, a probe) becomes `unfit`, and its owner factors it alone.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "lu.hpp"
+
+namespace ms::lu {
+
+// When a single factor does more than one plain solve; see solves.py.
+struct Limits {
+  double risk;                            // growth of the entries
+  double enough, suspect;                 // backward error, and size of the residual relative to b, of the first solution
+};
+
+// Factors with one plan, by either engine. The work space of a call has a part for each worker.
+template <class S>
+class Factors {
+ public:
+  using Work = std::shared_ptr<void>;
+  virtual ~Factors() = default;
+  virtual Work work_of_factor(int workers) const = 0;
+  virtual Work work_of_solve(int workers) const = 0;
+  virtual Outcome factor(int64_t i, const S* Ax, const Pivoting& rule, const Work& work, int worker) = 0;
+  virtual void solve(int64_t i, const S* B, S* X, int64_t k, const Work& work, int worker) const = 0;       // X := A^-1 B for (n, k) blocks
+};
+std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, double);
+std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, Complex);
+std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, double);
+std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, Complex);
+
+template <class S>
+class Batch {
+ public:
+  enum State : int32_t { factored = -1, not_finite = -2, unknown = -3, unfit = -4 };
+
+  template <class Plan>                   // FrontPlan or ColumnPlan
+  Batch(const std::shared_ptr<Plan>& plan, int64_t count)
+      : factors_(make_factors(std::shared_ptr<const Plan>(plan), count, S())), state_(count, unknown), is_measured_(count), error_(count) {}
+
+  // Factors all systems; Ax: (count, nnz) values of A. After an interruption the remaining systems are `unknown`.
+  void factor(const S* Ax, int64_t nnz, const Pivoting& rule, const Limits& limits, int threads);
+
+  // X := A^-1 B for B and X of (count, n, k) numbers; NaN for systems that are not `factored`. The first solution of each factor is
+  // measured, unless its right-hand sides are zero: error()[i] is its backward error. One caller at a time until all are measured.
+  void solve(const Pattern& A, const S* Ax, const S* B, S* X, int64_t k, const Limits& limits, int threads);
+
+  const std::vector<int32_t>& state() const { return state_; }
+  const std::vector<double>& error() const { return error_; }                 // NaN: not measured
+  bool is_measured() const;                                                   // all factored systems are
+  int64_t count() const { return static_cast<int64_t>(state_.size()); }
+
+ private:
+  bool is_good(int64_t i, const Pattern& A, const S* Ax, const S* B, const S* X, S* R, int64_t k, const Limits& limits);
+
+  const std::unique_ptr<Factors<S>> factors_;
+  std::vector<int32_t> state_;
+  std::vector<uint8_t> is_measured_;
+  std::vector<double> error_;
+};
+
+}  // namespace ms::lu

@@ -1,0 +1,96 @@
+"""LU factors of many matrices with one pattern and the pivots of one factor, on the host.
+
+    F = meshsolve.lu(A);  many = F.factor_batch(values);  many.solve(b);  many.refactor(values)        # values (N, nnz), b (N, n)
+
+The solution of a system has the bits of ``F.refactor(its matrix).solve(b)``. A system that one plain factorization and solve satisfy
+never enters Python. The conditions are those of :mod:`meshsolve.factor.lu.solves`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.factor.lu.solves import ENOUGH, RISK, SUSPECT
+from meshsolve.factor.many import ALONE, SingleFactors
+from meshsolve.memory import ensure_memory
+from meshsolve.options import counted
+
+CORES: dict[str, Any] = {"f": _core.LuBatchDouble, "c": _core.LuBatchComplex}
+
+
+class LUBatch(SingleFactors):
+    """LU factors of N matrices with one pattern, made by :meth:`LUFactor.factor_batch`.
+
+    Attributes
+    ----------
+    failed : (f,) int64
+        Systems without a factor, ascending: singular, not finite, or not reached before Ctrl-C. Their solutions are NaN;
+        :meth:`reason` says why. The first solve may find more.
+    alone : (a,) int64
+        Systems with a factor of their own, because the pivots of the analysis do not fit, entries grow by more than 1000, or the first
+        solution needs refinement. Each takes the time of a single ``refactor`` and ``solve``. The first solve may find more.
+    backward_error : (N,) float64
+        Normwise backward error of the first solution after each factorization, NaN without one.
+    shape : tuple of int
+        (N, n): number of systems, rows of each.
+    report : Report
+        Seconds of ``numeric`` and ``solve`` for all systems together.
+    """
+
+    _source = "F"
+
+    def __init__(self, factor, values, threads):
+        """Factor ``values``, (N, nnz) in the pattern of ``factor``, with its pivots, on ``threads`` threads."""
+        self._factor_of, now = factor, factor._numeric
+        self._pivots, self._unit = now.pivots, now.unit
+        pattern, scalar = factor._backend.pattern, factor._backend.scalar
+        super().__init__(pattern, values, scalar, threads, nnz_L=self._pivots.nnz, engine=self._pivots.engine)
+
+    def _prepare(self, data):
+        plan = self._pivots.plan
+        self._nbytes = self._scalar.itemsize * len(data) * (self._pattern.nnz + plan.scalars + len(plan.off_diagonal()[1]))
+        ensure_memory(self._nbytes, f"the factors of {counted(len(data), 'system')} together")
+        self._core = CORES[self._scalar.kind](plan, len(data))
+        self._data = np.empty_like(data)                # solves measure residuals
+
+    def _factor(self, data):
+        self._forget()
+        self._data[...] = data
+        with self.report.phase("numeric"):
+            self._core.factor(self._data.reshape(-1), *self._factor_of._pivot_rule(self._pivots, self._unit), RISK, self.threads)
+            self._factor_those_alone()
+        self.report.facts.update(bytes=self.nbytes, alone=len(self._alone))
+
+    def _factor_alone(self, system):
+        return self._factor_of._of_values(self._data[system].copy(), self._pivots, self._unit)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values and factors, without factors of single systems."""
+        return self._nbytes
+
+    @property
+    def backward_error(self) -> np.ndarray:
+        error = self._core.error()
+        for i, factor in self._alone.items():
+            error[i] = factor.report.facts.get("backward_error", np.nan)
+        return error
+
+    def _solved(self, columns):
+        if self._core.is_measured and not self._alone:
+            return self._solve_in_core(columns)
+        with self._sharing.turn():                      # one thread measures
+            x = self._solve_in_core(columns)
+            if (self._core.state() == ALONE).any():
+                self._factor_those_alone()
+                self._solve_those_alone(columns, x)
+                self.report.facts["alone"] = len(self._alone)
+            return x
+
+    def _solve_in_core(self, columns):
+        x, P = np.empty_like(columns), self._pattern
+        self._core.solve(P.indptr, P.indices, self._data.reshape(-1), columns.reshape(-1), x.reshape(-1), ENOUGH, SUSPECT, self.threads)
+        return x

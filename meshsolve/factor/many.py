@@ -1,0 +1,227 @@
+"""What the factors of many matrices of one pattern share: checks of values and right-hand sides, failed systems, factors of single ones.
+
+All systems are factored and solved in one call of the core, each on one thread. A system for which one plain factorization and solve are
+not enough (other pivots, another scaling) gets a factor of its own in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.errors import InvalidInputError, SingularMatrixError
+from meshsolve.factor.base import as_narrow
+from meshsolve.factor.sharing import Sharing, changes, reads
+from meshsolve.options import counted
+from meshsolve.report import Report, collected_warnings, warn
+from meshsolve.sparse.columns import as_array
+from meshsolve.sparse.matrix import SYMMETRY_TOLERANCE, Csr, not_symmetric
+from meshsolve.sparse.places import on_device
+from meshsolve.types import ArrayLike
+
+FACTORED, NOT_FINITE, UNKNOWN, ALONE = -1, -2, -3, -4       # of the core's states; ALONE: needs a factor of its own
+
+
+class FactorBatch:
+    """The factors of N matrices with one pattern. A subclass has ``_core``, :meth:`_factor`, :meth:`_solved` and ``_source``.
+
+    Attributes
+    ----------
+    failed : (f,) int64
+        Systems without a factor, ascending: singular, not definite where that is needed, not finite, or not reached before Ctrl-C. Their
+        solutions are NaN; :meth:`reason` says why.
+    shape : tuple of int
+        (N, n): number of systems, rows of each.
+    report : Report
+        Seconds of ``numeric`` and ``solve`` for all systems together.
+    """
+
+    _core: Any
+    _source: str                            # the object that made the batch, for messages
+    shape: tuple[int, int]
+
+    def __init__(self, pattern: Csr, values, scalar, threads, **facts):
+        """``scalar``: dtype of the values; ``facts``: of the report."""
+        self._pattern, self._scalar, self._sharing, self.threads = pattern, np.dtype(scalar), Sharing(), threads
+        self._reasons: dict[int, str] = {}
+        data = self._checked(values)
+        self.shape = len(data), pattern.n
+        self.report = Report(threads=threads, nnz_A=pattern.nnz, systems=len(data), **facts)
+        self._prepare(data)
+        self._factor(data)
+
+    @changes
+    def refactor(self, values: ArrayLike):
+        """Factor other matrices with the analyzed pattern, in the memory of these.
+
+        Parameters
+        ----------
+        values : (N, nnz) array
+            As for ``factor_batch``; N as before.
+
+        Returns
+        -------
+        This batch, with another :attr:`failed`.
+
+        Raises
+        ------
+        InvalidInputError, NotSymmetricError
+            As ``factor_batch``; another number of systems. The factors are unchanged.
+        FactorInUseError
+            Another call uses this batch at this time.
+        """
+        data = self._checked(values)
+        if len(data) != self.shape[0]:
+            raise InvalidInputError(f"values have {counted(len(data), 'system')}, but this batch has {self.shape[0]}: make another batch "
+                                    "with factor_batch(values)")
+        self._factor(data)
+        return self
+
+    @property
+    def failed(self) -> np.ndarray:
+        return np.array([i for i in np.flatnonzero(self._core.state() != FACTORED) if self._has_failed(int(i))], np.int64)
+
+    def _has_failed(self, system):
+        return True
+
+    def reason(self, system: int) -> str:
+        """Say why a system has no factor; "" if it has one."""
+        if not -self.shape[0] <= system < self.shape[0]:
+            raise InvalidInputError(f"system must be in 0..{self.shape[0] - 1}, got {system}")
+        system = int(system) % self.shape[0]
+        state = int(self._core.state()[system])
+        if state == FACTORED or not self._has_failed(system):
+            return ""
+        if state == NOT_FINITE:
+            return "the matrix has a value that is not finite"
+        if state == UNKNOWN:
+            return "the factorization was interrupted"
+        return self._reason_of(system, state)
+
+    @reads
+    def solve(self, b: ArrayLike) -> np.ndarray:
+        """Solve all systems.
+
+        Parameters
+        ----------
+        b : (N, n) or (N, n, k), real or complex
+            Right-hand sides of each system.
+
+        Returns
+        -------
+        x : array of b's shape
+            float32 or complex64 for such b, else float64 or complex128; complex for complex matrices. NaN for the systems in
+            :attr:`failed`.
+
+        Raises
+        ------
+        InvalidInputError
+            Wrong shape, NaN or infinity (names the system), text.
+        FactorInUseError
+            Another call is refactoring this batch.
+
+        Notes
+        -----
+        The solution of a system has the bits of a single factor with this analysis. O(N nnz(L) k) time, in parallel over the systems.
+        """
+        given = as_array(b, "b")
+        if given.dtype.kind not in "fiubc":
+            raise InvalidInputError(f"b must hold numbers, got {given.dtype}")
+        if given.ndim not in (2, 3) or given.shape[:2] != self.shape:
+            raise InvalidInputError(f"b must be {self.shape} or ({self.shape[0]}, {self.shape[1]}, k), got {given.shape}")
+        if given.dtype.kind != "c" or self._scalar.kind == "c":
+            x = self._solve_scalars(given)
+            return as_narrow(x, given.dtype, None) if given.dtype.kind == x.dtype.kind else x
+        x = np.empty(given.shape, np.complex128)
+        x.real, x.imag = self._solve_scalars(given.real), self._solve_scalars(given.imag)
+        return as_narrow(x, given.dtype, None)
+
+    def _solve_scalars(self, given):
+        columns = np.ascontiguousarray(given, self._scalar)
+        if (at := _core.first_not_finite(columns.reshape(-1).view(np.float64))) >= 0:
+            where = np.unravel_index(at * 8 // self._scalar.itemsize, columns.shape)
+            raise InvalidInputError(f"b: system {where[0]}, row {where[1]} holds {columns[where]}")
+        if not columns.size:
+            return np.empty_like(columns)
+        with self.report.phase("solve"):
+            return self._solved(columns.reshape(*self.shape, -1)).reshape(columns.shape)
+
+    def _checked(self, values):
+        """Return the values as a C contiguous (N, nnz) array; its numbers are not checked yet."""
+        if on_device(values):
+            raise InvalidInputError("values lie on the GPU, but batches are factored on the CPU: pass values.get()")
+        given, nnz = as_array(values, "values"), self._pattern.nnz
+        if given.dtype.kind not in ("fiubc" if self._scalar.kind == "c" else "fiub"):
+            raise InvalidInputError(f"values must hold {'' if self._scalar.kind == 'c' else 'real '}numbers, got {given.dtype}")
+        if given.ndim != 2 or given.shape[1] != nnz:
+            raise InvalidInputError(f"values must be (N, {nnz}), a row for each system with the {counted(nnz, 'entry')} of the analyzed "
+                                    f"pattern, got {given.shape}: {self._source}.values_of(A) makes the row of a matrix")
+        if len(given) == 0:
+            raise InvalidInputError("values must have at least one system, got shape (0, ...)")
+        return np.ascontiguousarray(given, self._scalar)
+
+    def _require_symmetric(self, data):
+        """Raise NotSymmetricError for the first system that is not symmetric; of systems with NaN only finite entries are compared."""
+        P = self._pattern
+        system, *entry = _core.first_asymmetry(P.indptr, P.indices, data.reshape(-1), len(data), SYMMETRY_TOLERANCE, self.threads)
+        if system >= 0:
+            raise not_symmetric(f"system {system}", *entry)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __repr__(self):
+        return f"{type(self).__name__}({counted(self.shape[0], 'system')}, n={self.shape[1]}, failed={len(self.failed)})"
+
+
+class SingleFactors(FactorBatch):
+    """A batch in which some systems have factors of their own. A subclass has :meth:`_factor_alone`.
+
+    Attributes
+    ----------
+    alone : (a,) int64
+        Systems with a factor of their own, ascending. Each takes the time of a single ``refactor`` and ``solve``.
+    """
+
+    def __init__(self, *args, **facts):
+        self._alone: dict[int, Any] = {}
+        super().__init__(*args, **facts)
+
+    @property
+    def alone(self) -> np.ndarray:
+        return np.array(sorted(self._alone), np.int64)
+
+    def _has_failed(self, system):
+        return system not in self._alone
+
+    def _reason_of(self, system, state):
+        return self._reasons.get(system, "the factorization was interrupted")
+
+    def _forget(self):
+        self._alone, self._reasons = {}, {}
+
+    def _factor_those_alone(self):
+        """Make the factors of systems that need their own and have none yet."""
+        for i in map(int, np.flatnonzero(self._core.state() == ALONE)):
+            if i not in self._alone and i not in self._reasons:
+                try:
+                    self._alone[i] = self._factor_alone(i)
+                except SingularMatrixError as error:
+                    self._reasons[i] = str(error)
+
+    def _solve_those_alone(self, columns, x):
+        """Write the solutions of systems with factors of their own to x, and give their warnings of one category as one."""
+        warnings: dict[type[Warning], list[tuple[int, str]]] = {}
+        for i, factor in sorted(self._alone.items()):
+            with collected_warnings() as found:
+                try:
+                    x[i] = factor.solve(columns[i])
+                except SingularMatrixError as error:
+                    del self._alone[i]
+                    self._reasons[i], x[i] = str(error), np.nan
+            for category, message in found:
+                warnings.setdefault(category, []).append((i, message))
+        for category, seen in warnings.items():
+            warn(f"{counted(len(seen), 'system')} of the batch, the first is system {seen[0][0]}: {seen[0][1]}", category)
