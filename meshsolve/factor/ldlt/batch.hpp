@@ -31,8 +31,9 @@ class Batch {
   // as a power of two, for which it is kept. After an interruption the remaining systems are `unknown`.
   void factor(const Pattern& A, const double* Ax, const double* scale, double most_spread, int threads);
 
-  // X := A^-1 B, refined, for B and X of (count, n, k) numbers; NaN for systems that are not `factored`. error: (count) backward errors;
-  // outside: (count) largest residual relative to b of a b outside the range of a singular matrix, else 0.
+  // X := A^-1 B, refined, for B and X of (count, n, k) numbers. X is NaN for systems that are not `factored`.
+  // error: (count) backward errors.
+  // outside: (count) 0, or the residual relative to b if b is not in the range of a singular matrix.
   void solve(const Pattern& A, const double* B, double* X, double* error, double* outside, int64_t k, const Refinement& rule,
              int threads) const;
 

@@ -163,9 +163,9 @@ class LUFactor(MeasuredSolves):
 
         Notes
         -----
-        The solution of a system has the bits of ``self.refactor(its matrix).solve(b)``. Choose a typical matrix for this factor. A matrix
-        whose pivots do not fit, or whose first solution needs refinement, gets a factor of its own, as ``repivot`` says: ``.alone``
-        counts them, and each costs as much as a single ``refactor``. A singular matrix, or one with NaN, fails alone. Later calls of
+        The solution of a system has the bits of ``self.refactor(its matrix).solve(b)``. Choose a typical matrix for this factor. If the
+        pivots do not fit a matrix, or its first solution needs refinement, it gets a factor of its own, as ``repivot`` says. ``.alone``
+        lists such systems, and each costs as much as a single ``refactor``. A singular matrix, or one with NaN, fails alone. Later calls of
         ``refactor`` do not change the batch. O(N flops) time, O(N nnz(L + U)) memory.
 
         Examples

@@ -135,9 +135,9 @@ struct ColumnPlan {                       // depends on the pattern and the pivo
 };
 ColumnPlan column_plan(const Pattern& A, BlockTriangularForm form);
 
-// Pivot rows by partial pivoting: the diagonal stays pivot if it is at least `threshold` times the largest entry of its column.
-// rows[k] is the row of A for position k. Returns -1, or the first position whose column has no entry of at least `least`, or n
-// if L has more than `most` entries.
+// Pivot rows by partial pivoting. The diagonal stays pivot if it is at least `threshold` times the largest entry of its column.
+// rows[k] is the row of A for position k.
+// Returns -1, the first position whose column has no entry of at least `least`, or n if L has more than `most` entries.
 template <class T>
 int32_t pivot_rows(const ColumnPlan& plan, const Scalar<T>* Ax, double threshold, double least, int64_t most,
                    std::vector<int32_t>& rows);
