@@ -234,12 +234,24 @@ def benchmark_orderings(path):
 
 def viewer(path):
     """The window: a scan after some steps of a flow, an end of it dragged."""
-    window = _window(_dragged(), (1440, 900))
-    window.model.show("displacement")
+    _window_shown(path, _dragged(), "displacement", ("Flow", "Edit"))
+
+
+def viewer_look(path):
+    """The window: distances from a vertex, with lines of equal distance."""
+    model = Model(ms.datasets.scan_like(20_000, noise=0.0, hole=False), "scan.ply")
+    model.measure(int((model.mesh.vertices @ [0.5, 0.3, 0.8]).argmax()))
+    _window_shown(path, model, "distance", ("Look at",))
+
+
+def _window_shown(path, model, view, sections):
+    """The whole window with some panels open."""
+    window = _window(model, (1200, 800))
+    window.model.show(view)
     window.scene.set_build_default_gui_panels(False)
     window.sides = (0, 390)
     window.look(15.0, 10.0)
-    window.panels.starts_open = ("Structure", "Flow", "Edit")
+    window.panels.starts_open = sections
     window.scene.set_max_fps(-1)
     for _ in range(3):
         window.scene.frame_tick()
@@ -251,7 +263,7 @@ def viewer_structure(path):
     window = _window(Model(ms.datasets.scan_like(40_000, noise=0.0)), (700, 520))
     figure, panels = pyplot.subplots(2, 2, figsize=(10, 7.4))
     for axes, view in zip(panels.flat, ("patches", "ribbons", "separators", "elimination order")):
-        window.show(view=view)
+        window.model.show(view)
         axes.imshow(window.pixels())
         axes.set_title(view, fontsize=10)
         axes.set_axis_off()
@@ -305,7 +317,7 @@ DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "eige
 PICTURES = {f.__name__: f for f in (
     patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, curvatures, quadratic, circuits,
     benchmark_orderings, signed_distance, log_map)}
-WINDOWS = {f.__name__: f for f in (viewer, viewer_structure)}         # need polyscope, and a display or EGL
+WINDOWS = {f.__name__: f for f in (viewer, viewer_look, viewer_structure)}         # need polyscope, and a display or EGL
 PICTURES |= WINDOWS
 PICTURES |= {f"demo_{name}": demo(name) for name in DEMOS}
 
@@ -326,14 +338,15 @@ def _save(figure, path):
     pyplot.close(figure)
 
 
-def _shrink(path, width=1000, colors=128):
-    """At most ``width`` pixels wide, and as few colours as keep the file below LARGEST: a page with several pictures should stay small."""
+def _shrink(path, width=1000, colors=128, largest=LARGEST):
+    """At most ``width`` pixels wide, in as few colours as keep the file below ``largest``: a page with several pictures stays small."""
     with Image.open(path) as image:
         small = image.convert("RGB")
     small.thumbnail((width, width))
-    (small if colors is None else small.quantize(colors)).save(path, optimize=True)
-    if colors is not None and colors > 16 and path.stat().st_size > LARGEST:
-        _shrink(path, width, colors // 2)
+    palette = small.quantize(colors)
+    (small.quantize(palette=palette) if colors == 256 else palette).save(path, optimize=True)          # with a palette, PIL dithers
+    if colors > 16 and path.stat().st_size > largest:
+        _shrink(path, width, colors // 2, largest)
 
 
 def main(arguments=None):
@@ -345,7 +358,7 @@ def main(arguments=None):
     for name in options.names or PICTURES:
         path = options.to / f"{name}.png"
         PICTURES[name](path)
-        _shrink(path, colors=None if name == "viewer" else 128)
+        _shrink(path, 1200, 256, 2 * LARGEST) if name in WINDOWS else _shrink(path)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from meshsolve.device import DEVICES
 from meshsolve.mesh.files import READABLE, WRITABLE
 from meshsolve.order.methods import METHODS, names
 
-VIEWS = ("plain", "patches", "ribbons", "one patch", "separators", "elimination order", "column counts", "eigenvector", "distance",
-         "texture")
+VIEWS = ("plain", "mean curvature", "Gaussian curvature", "normals", "eigenvector", "distance", "logarithmic map", "transport", "texture",
+         "angle distortion", "area distortion", "patches", "ribbons", "one patch", "separators", "elimination order", "column counts")
 MAPS = ("harmonic", "lscm", "conformal", "arap", "slim")
 QUIET = {"order": "print only the output of --stats and --blocks", "info": "print no progress bar", "view": "print nothing"}
 EXIT_CODES = ("Exit codes: 0 success; 2 wrong usage; 130 interrupted; 1 any other error, also a solution that misses its tolerance. "

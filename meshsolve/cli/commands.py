@@ -152,8 +152,8 @@ def _print_table(result, names):
 def run_view(args):
     """Show a mesh in a window, or write pictures of it without a window.
 
-    The window shows patches and orderings of the mesh, runs flows, and lets you pin and drag vertices. It needs polyscope: pip
-    install polyscope
+    The window shows curvatures, distances, maps, patches and orderings, runs flows, and lets you pin and drag vertices. It needs
+    polyscope: pip install polyscope
     """
     from meshsolve import apps
 

@@ -20,21 +20,38 @@ def stretches(mesh, uv):
     return np.stack([both + apart, np.abs(both - apart)], axis=1) / 2
 
 
+def face_distortions(mesh, uv):
+    """Two ratios of each face that are 1 if nothing is distorted.
+
+    Returns
+    -------
+    dict of str to (m,) float64
+        ``angle_distortion``: s1 / s2. ``area_distortion``: s1 s2 over its mean, or the mean over s1 s2, whichever is larger. NaN for faces
+        of zero area, and for faces that are mapped to a line.
+    """
+    s, area = stretches(mesh, uv), mesh.face_areas
+    kept = (area > 0) & (s[:, 1] > 0)
+    both = np.full((2, len(area)), np.nan)
+    if kept.any():
+        s = s[kept]
+        scale = s.prod(axis=1) / np.average(s.prod(axis=1), weights=area[kept])
+        both[:, kept] = s[:, 0] / s[:, 1], np.maximum(scale, 1 / scale)
+    return {"angle_distortion": both[0], "area_distortion": both[1]}
+
+
 def distortion(mesh, uv):
-    """Means over the surface, and largest values, of two ratios that are 1 if nothing is distorted.
+    """Means over the surface, and largest values, of the ratios of :func:`face_distortions`.
 
     Returns
     -------
     dict of str to float
-        ``angle_distortion`` and ``largest_angle_distortion``: s1 / s2 of a face. ``area_distortion`` and ``largest_area_distortion``:
-        s1 s2 over its mean, or the mean over s1 s2, whichever is larger. Faces that are mapped to a line are left out.
+        ``angle_distortion``, ``largest_angle_distortion``, ``area_distortion`` and ``largest_area_distortion``; empty if every face has
+        zero area or is mapped to a line.
     """
-    s, area = stretches(mesh, uv), mesh.face_areas
-    kept = (area > 0) & (s[:, 1] > 0)
+    found = face_distortions(mesh, uv)
+    kept = ~np.isnan(found["angle_distortion"])
     if not kept.any():
         return {}
-    s, area = s[kept], area[kept]
-    scale = s.prod(axis=1) / np.average(s.prod(axis=1), weights=area)
-    found = {"angle_distortion": s[:, 0] / s[:, 1], "area_distortion": np.maximum(scale, 1 / scale)}
+    found, area = {name: ratio[kept] for name, ratio in found.items()}, mesh.face_areas[kept]
     means = {name: float(np.average(ratio, weights=area)) for name, ratio in found.items()}
     return means | {f"largest_{name}": float(ratio.max()) for name, ratio in found.items()}

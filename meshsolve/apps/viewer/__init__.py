@@ -1,4 +1,4 @@
-"""The viewer: patches and orderings of a mesh, animated flows, editing with handles.
+"""The viewer: curvatures, distances and maps of a mesh, its patches and orderings, animated flows, editing with handles.
 
 :class:`Model` has all functions without a window. :class:`~meshsolve.apps.viewer.window.Window` draws the model with polyscope
 (extra ``viewer``) and calls it from its panels. :func:`view` opens a window on a model.
@@ -28,8 +28,9 @@ def view(mesh: MeshLike | Path, show: str = "plain", screenshot: Path | None = N
     ----------
     mesh : Mesh, trimesh.Trimesh, meshio.Mesh, str or path
     show : str
-        Initial view: ``"plain"``, ``"patches"``, ``"ribbons"``, ``"one patch"``, ``"separators"``,
-        ``"elimination order"``, ``"column counts"``, ``"eigenvector"``, ``"distance"`` from vertex 0, or ``"texture"``.
+        Initial view: ``"plain"``, ``"mean curvature"``, ``"Gaussian curvature"``, ``"normals"``, ``"eigenvector"``; ``"distance"``,
+        ``"logarithmic map"`` or ``"transport"`` from vertex 0; ``"texture"``, ``"angle distortion"`` or ``"area distortion"`` of a map;
+        ``"patches"``, ``"ribbons"``, ``"one patch"``, ``"separators"``, ``"elimination order"`` or ``"column counts"``.
     screenshot : str or path, optional
         PNG file to write.
     turntable : str or path, optional

@@ -13,7 +13,7 @@ from meshsolve.report import Report
 
 
 class Animation:
-    """A flow of a mesh with its settings.
+    """A flow of a mesh with its settings. Copies (``copy.copy``) may make steps apart from each other.
 
     Parameters
     ----------
@@ -78,14 +78,16 @@ class Animation:
         return self.mesh
 
     def _step(self):
-        if self._flow is None:
-            self._flow, before = Flow(self.mesh, self.method, device=self.device, threads=self.threads), {}
+        if self._flow is None or self._flow.report.facts["steps"] != self._made:            # another copy has made a step
+            self._flow, self._made, before = Flow(self.mesh, self.method, device=self.device, threads=self.threads), 0, {}
         else:
             before = self._flow.seconds()
         if not self._flow.step(self.dt):
             raise MeshsolveError("the next step would shrink the surface to a point: use a smaller dt, or restart the flow")
+        self._made += 1
         for phase, seconds in self._flow.seconds().items():
             self.report.add(phase, seconds - before.get(phase, 0.0))
 
     def _forget(self):
         self._flow = self._automatic = None
+        self._made = 0                                      # steps of the flow object

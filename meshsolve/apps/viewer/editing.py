@@ -32,7 +32,7 @@ FREE, PINNED = -1, 0                # groups of vertices; handles are 1, 2, ...
 
 
 class Editor:
-    """A surface with pinned vertices and handles.
+    """A surface with pinned vertices and handles. Copies (``copy.copy``) may be changed and used apart from each other.
 
     Parameters
     ----------
@@ -148,8 +148,7 @@ class Editor:
         try:
             yield
         except BaseException:
-            vars(self).update(before)
-            self._stale, self._basis = True, None           # except the factor, which may have newer values
+            vars(self).update(before)                       # the factor may have newer values, which the clock shows
             raise
 
     def center(self, handle):
@@ -198,6 +197,7 @@ class Editor:
             at[mine] = at[mine] @ T[:3, :3].T + T[:3, 3]
         if len(self._rows) == len(self.group):              # every vertex is fixed, and rows are ascending
             return at
+        self._count_use()
         with self.report.phase("solve"):
             return self._deformation.move(at, iterations=STEPS).vertices
 
@@ -228,8 +228,9 @@ class Editor:
         if self._rows is None:
             self._rows = self._fixed_rows()
             self._group_of_row = self.group[self._rows]
-        elif not self._stale:
+        elif not self._stale and self._use == self._clock[0]:
             return
+        self._count_use()
         if self.method == METHODS[2]:
             if len(self._rows) < len(self.group):
                 with self.report.phase("numeric"):
@@ -274,7 +275,12 @@ class Editor:
 
     def _forget_factor(self):
         self._factor = self._rows = self._basis = self._weights = self._deformation = None
-        self._stale = True
+        self._stale, self._use, self._clock = True, 0, [0]
+
+    def _count_use(self):
+        """Advance the clock that all copies of this editor share with its factor. A copy whose last use is not the latest factors again."""
+        self._clock[0] += 1
+        self._use = self._clock[0]
 
     @contextlib.contextmanager
     def _counted(self):

@@ -1,20 +1,24 @@
 """The viewer without its window: a mesh, its views, and all actions on it.
 
-The panels call these methods and draw the results; tests and scripts may call them too. An action that raises changes nothing.
+The panels call these methods and draw the results; tests and scripts may call them too. An action that raises changes nothing. The
+window runs actions on a copy in another thread, and adopts the copy at the end.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import pathlib
 
 import numpy as np
 
 from meshsolve.apps.denoising import denoise
-from meshsolve.apps.viewer import geometry, spectrum, structure
+from meshsolve.apps.viewer import geometry, spectrum, structure, surface
 from meshsolve.apps.viewer.animation import Animation
-from meshsolve.apps.viewer.coloring import PALETTE, Coloring
+from meshsolve.apps.viewer.coloring import PALETTE, Coloring, Plot
 from meshsolve.apps.viewer.editing import Editor
 from meshsolve.apps.viewer.geometry import Geometry
+from meshsolve.apps.viewer.history import History
 from meshsolve.apps.viewer.structure import Structure
 from meshsolve.apps.viewer.timings import Timings
 from meshsolve.errors import InvalidInputError
@@ -22,7 +26,10 @@ from meshsolve.mesh import checked_mesh, load_mesh
 from meshsolve.options import as_integer, one_of
 from meshsolve.patches import LARGEST_PATCH
 
-VIEWS = ("plain", *structure.VIEWS, "handles", "weights", "eigenvector", *geometry.VIEWS, "displacement")
+SHAPES = ("plain", *surface.VIEWS, "eigenvector", *geometry.VIEWS, "displacement", "handles", "weights")
+VIEWS = (*SHAPES, *structure.VIEWS)
+TOOLS = ("structure", "animation", "editor", "geometry")
+LASTING = ("threads", "timings", "history", "gesture", "view", "ordering", "patch_size", "patch")      # what undo does not change
 
 
 class Model:
@@ -45,12 +52,14 @@ class Model:
         Settings of the views of patches and orderings.
     handle, eigenvector : int
         Index of the handle and of the eigenvector that are shown.
-    structure, animation, editor, geometry, spectrum, timings
+    structure, animation, editor, geometry, spectrum, timings, history
         The tools; ``spectrum`` is ``None`` until it is computed.
+    gesture : int or None
+        Number of the present motion of the mouse: changes of one kind within it are undone together. None: each change alone.
     """
 
     def __init__(self, mesh, name="mesh", threads=None):
-        self.threads, self.timings = threads, Timings()
+        self.threads, self.timings, self.history, self.gesture = threads, Timings(), History(), None
         self.ordering, self.patch_size, self.patch = "nd", 512, 0
         self._begin(mesh, name)
 
@@ -73,7 +82,7 @@ class Model:
 
     def load(self, path):
         """Replace the mesh by that of a file; settings and timings stay."""
-        with self.timings.measure("load"):
+        with self._changing("load"):
             self._begin(load_mesh(path), pathlib.Path(path).name)
 
     def save(self, path):
@@ -82,13 +91,54 @@ class Model:
 
     def reset(self):
         """Restore the loaded shape. Pins stay, transforms of handles are reset."""
-        self._replace(self.original)
+        with self._changing("reset shape"):
+            self._replace(self.original)
 
     def facts(self):
         """Return the sizes of the mesh, name to text."""
         mesh = self.mesh
         return {"vertices": f"{len(mesh.vertices):,}", "faces": f"{len(mesh.faces):,}", "edges": f"{len(mesh.edges):,}",
                 "components": f"{mesh.components.max() + 1:,}", "manifold": "yes" if mesh.is_manifold else "no"}
+
+    # ---- copies and undo ------------------------------------------------------------------------------------------------
+
+    def copy(self):
+        """Return a model in the same state; changes of one do not change the other. Meshes, factors and caches are shared."""
+        other = copy.copy(self)
+        for name in TOOLS:
+            setattr(other, name, copy.copy(getattr(self, name)))
+        return other
+
+    def adopt(self, other):
+        """Take over the state of a copy."""
+        vars(self).update(vars(other))
+
+    def undo(self):
+        """Undo the last change of the mesh, its pins or handles. Returns the name of the change, empty if no change is left."""
+        return self._travel(self.history.last, self.history.undo)
+
+    def redo(self):
+        """Make the change again that was undone last. Returns its name, empty if no change is left."""
+        return self._travel(self.history.next, self.history.redo)
+
+    def _travel(self, name, move):
+        if name:
+            self.history, state = move(self._state())
+            vars(self).update(state)
+            self.adopt(self.copy())                         # the state stays as it is, for other copies of the history
+            self.animation.running = False
+        return name
+
+    def _state(self):
+        return {name: value for name, value in vars(self.copy()).items() if name not in LASTING}
+
+    @contextlib.contextmanager
+    def _changing(self, name, phases=dict):
+        """Time the ``with`` block and make it a change that can be undone, unless it raises."""
+        before = self._state()
+        with self.timings.measure(name, phases):
+            yield
+        self.history = self.history.record(name, self.gesture, before)
 
     # ---- views ----------------------------------------------------------------------------------------------------------
 
@@ -112,6 +162,8 @@ class Model:
         """Return the :class:`Coloring` of the view, or None for the plain mesh."""
         if self.view == "plain":
             return None
+        if self.view in surface.VIEWS:
+            return surface.view(self.view, self.mesh)
         if self.view in structure.VIEWS:
             return self.structure.view(self.view, self.ordering, self.patch_size, self.patch)
         if self.view in geometry.VIEWS:
@@ -136,11 +188,12 @@ class Model:
     def _eigenvector_view(self):
         if self.spectrum is None:
             self.decompose()
-        k = min(self.eigenvector, len(self.spectrum.values) - 1)
+        w = self.spectrum.values
+        k = min(self.eigenvector, len(w) - 1)
         v = self.spectrum.vectors[:, k]
         largest = float(np.abs(v).max())
-        return Coloring("eigenvector", v, caption=f"eigenvector {k + 1}, eigenvalue {self.spectrum.values[k]:.5g}",
-                        colormap="coolwarm", limits=(-largest, largest))
+        return Coloring("eigenvector", v, caption=f"eigenvector {k + 1} of {len(w)}, eigenvalue {w[k]:.5g}", colormap="coolwarm",
+                        limits=(-largest, largest), plot=Plot("smallest eigenvalues", "number", "eigenvalue", {"eigenvalue": w}))
 
     def _displacement_view(self):
         moved = np.linalg.norm(self.mesh.vertices - self.original.vertices, axis=1)
@@ -150,10 +203,9 @@ class Model:
 
     def step(self):
         """Make one step of the flow. The result becomes the rest shape of the editor."""
-        with self.timings.measure("step", lambda: dict(self.animation.report.seconds)):
-            mesh = self.animation.step()
-        self.mesh = mesh
-        self.editor.rest(mesh)
+        with self._changing("step", lambda: dict(self.animation.report.seconds)):
+            self.mesh = self.animation.step()
+            self.editor.rest(self.mesh)
 
     def pin(self, vertex, rings=0):
         """Pin a vertex and its neighbors up to ``rings`` edges away, at their current positions."""
@@ -181,33 +233,34 @@ class Model:
 
     def keep(self):
         """Make the edited shape the rest shape."""
-        self._replace(self.mesh)
+        with self._changing("keep shape"):
+            self._replace(self.mesh)
 
     def measure(self, vertices, add=False):
-        """Show the distances from source vertices; ``add`` keeps the earlier sources."""
+        """Choose source vertices; ``add`` keeps the earlier ones. Shows the distances, or another view of sources if that is shown."""
         before = self.geometry.sources
-        self.geometry.use(self.mesh, np.union1d(before, vertices) if add else np.atleast_1d(vertices))
+        given = np.atleast_1d(vertices)
+        self.geometry.use(self.mesh, np.concatenate([before, given[~np.isin(given, before)]]) if add else given)
         try:
-            return self.show("distance")
+            return self.show(self.view if self.view in geometry.VIEWS[1:4] else "distance")
         except BaseException:
             self.geometry.use(self.mesh, before)
             raise
 
     def flatten(self, method=None):
-        """Show a map to the plane by a checkerboard. Surfaces that are no discs are cut."""
+        """Show a map to the plane by a checkerboard, or its distortion if that is shown. Surfaces that are no discs are cut."""
         before = self.geometry.method
         self.geometry.use(self.mesh, method=method)
         try:
-            return self.show("texture")
+            return self.show(self.view if self.view in geometry.MAPS else "texture")
         except BaseException:
             self.geometry.use(self.mesh, method=before)
             raise
 
     def denoise(self, sigma=0.35):
         """Remove noise and keep creases. The result becomes the rest shape."""
-        with self.timings.measure("denoise"):
-            mesh, _ = denoise(self.mesh, sigma=sigma)
-        self._replace(mesh)
+        with self._changing("denoise"):
+            self._replace(denoise(self.mesh, sigma=sigma)[0])
 
     def decompose(self, count=8, laplacian="graph"):
         """Compute eigenvectors of the current mesh."""
@@ -217,13 +270,12 @@ class Model:
 
     def _edit(self, action, change, rest_first=False):
         """Change the editor and update the surface. With ``rest_first`` the current surface first becomes the rest shape."""
-        with self.editor.restored_on_error(), self.timings.measure(action, lambda: dict(self.editor.report.seconds)):
+        with self._changing(action, lambda: dict(self.editor.report.seconds)), self.editor.restored_on_error():
             if rest_first and self.editor.is_moved:
                 self.editor.rest(self.mesh)
             result = change()
-            mesh = self.mesh.with_vertices(self.editor.positions())
-        self.mesh = mesh
-        self.animation.restart(mesh)
+            self.mesh = self.mesh.with_vertices(self.editor.positions())
+            self.animation.restart(self.mesh)
         return result
 
     def _replace(self, mesh):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import api, order
-from meshsolve.apps.viewer.coloring import PALETTE, Coloring
+from meshsolve.apps.viewer.coloring import PALETTE, Coloring, Plot
 from meshsolve.operators import graph_laplacian
 from meshsolve.options import counted
 from meshsolve.order.methods import names
@@ -17,6 +17,7 @@ from meshsolve.patches import PatchMesh
 VIEWS = ("patches", "ribbons", "one patch", "separators", "elimination order", "column counts")
 ORDERINGS = names()
 GRAY = 0.85
+POINTS = 500                        # most points of a plot over the columns; the plot is about 300 pixels wide
 NO_SEPARATORS = "no separators: meshes below 5,000 vertices and near-trees are ordered by minimum degree"
 COPIED = np.array([[GRAY] * 3, [1.0, 0.6, 0.2], [0.85, 0.2, 0.15]])
 
@@ -111,14 +112,23 @@ class Structure:
         sym = self.analysis(ordering)
         position = np.empty(sym.n)
         position[sym.perm] = np.arange(sym.n)
-        return Coloring("elimination order", position, "vertices", f"{ordering}: 0 is eliminated first, {sym.n - 1:,} last")
+        return Coloring("elimination order", position, "vertices", f"{ordering}: 0 is eliminated first, {sym.n - 1:,} last",
+                        plot=column_plot(sym))
 
     def _count_view(self, ordering):
         sym = self.analysis(ordering)
         count = np.empty(sym.n)
         count[sym.perm] = sym.colcount
         return Coloring("column counts", np.log10(count), "vertices", f"{ordering}: log10 of the entries in each column of L; "
-                        f"nnz(L) {sym.nnz:,}, {sym.flops:.3g} flops, longest column {int(count.max()):,}")
+                        f"nnz(L) {sym.nnz:,}, {sym.flops:.3g} flops, longest column {int(count.max()):,}", plot=column_plot(sym))
+
+
+def column_plot(sym):
+    """Plot of the entries in each column of L in elimination order; the longest column of each part, if there are many."""
+    part = -(-sym.n // POINTS)
+    padded = np.zeros(-(-sym.n // part) * part)
+    padded[:sym.n] = sym.colcount
+    return Plot("factor L", "column, in elimination order", "entries", {"entries": padded.reshape(-1, part).max(axis=1)}, step=part)
 
 
 def patch_colors(mesh, of_face):

@@ -5,10 +5,12 @@ The screen rectangle of each widget is stored under its label, so that a test ca
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 
 WIDTH = 170
-LINE = 30                           # characters of radio buttons that fit in one line
+LINE, BUTTON = 44, 4                # characters of radio buttons that fit in one line, and those that the circle of each takes
 PLOT = (-1.0, 160.0)                # width (-1: all available) and height of a plot, pixels
 
 
@@ -46,7 +48,7 @@ class Widgets:
 
     def choice(self, label, current, names):
         """Radio buttons if they fit in one line, else a combo box; the chosen name, or None."""
-        if len("".join(names)) > LINE:
+        if len("".join(names)) + len(label) + BUTTON * len(names) > LINE:
             return self._box(label, current, names)
         chosen = None
         for name in names:
@@ -55,6 +57,8 @@ class Widgets:
             if self.gui.RadioButton(f"{name}##{label}", name == current) and name != current:
                 chosen = name
             self._record(f"{label}: {name}")
+        self.gui.SameLine()
+        self.gui.TextUnformatted(label)
         return chosen
 
     def _box(self, label, current, names):
@@ -94,23 +98,45 @@ class Widgets:
         self._record(label)
         return value
 
-    def line(self, text, strong=False):
-        """Wrapped text."""
+    @contextlib.contextmanager
+    def enabled(self, condition):
+        """Widgets of the ``with`` block keep their place, but take input only if the condition holds."""
+        self.gui.BeginDisabled(not condition)
+        try:
+            yield
+        finally:
+            self.gui.EndDisabled()
+
+    def box(self, label, text, lines, strong=False):
+        """Wrapped text in a box of a fixed number of lines, which scrolls if the text is longer."""
+        height = lines * self.gui.GetTextLineHeightWithSpacing()
+        self.gui.BeginChild(label, (0.0, height))
         if strong:
             self.gui.PushStyleColor(self.gui.ImGuiCol_Text, (1.0, 0.65, 0.4, 1.0))
-        self.gui.TextWrapped(text.replace("%", "%%"))
+        self.gui.PushTextWrapPos(0.0)
+        self.gui.TextUnformatted(text)
+        self.gui.PopTextWrapPos()
         if strong:
             self.gui.PopStyleColor()
+        self.gui.EndChild()
 
-    def plot(self, label, curves, unit):
-        """Plot of curves, name to (k,) values, over the number of the action."""
-        if not self.implot.BeginPlot(label, PLOT):
+    def progress(self, share, text, width):
+        """Bar with a text on it."""
+        self.gui.ProgressBar(share, (width, 0.0), text)
+
+    def plot(self, label, plot):
+        """Curves of a :class:`Plot` with its title and the names of its axes. None: an empty frame of the same size."""
+        title, x, y, curves, first, step = plot or ("this view has no values to plot", "", "", {}, 0.0, 0.0)
+        flags = self.implot.ImPlotFlags_NoMenus | self.implot.ImPlotFlags_NoMouseText
+        if len(curves) < 2:
+            flags |= self.implot.ImPlotFlags_NoLegend
+        if not self.implot.BeginPlot(f"{title}###{label}", PLOT, flags):
             return
         self.implot.SetupLegend(self.implot.ImPlotLocation_East, self.implot.ImPlotLegendFlags_Outside)
         fit = self.implot.ImPlotAxisFlags_AutoFit
-        self.implot.SetupAxes("", unit, fit, fit)
+        self.implot.SetupAxes(x, y, fit, fit)
         for name, values in curves.items():
-            self.implot.PlotLine(name, np.ascontiguousarray(values, np.float64))
+            self.implot.PlotLine(name, first + step * np.arange(len(values)), np.ascontiguousarray(values, np.float64))
         self.implot.EndPlot()
 
     def _changed(self, label, outcome):

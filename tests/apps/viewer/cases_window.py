@@ -5,19 +5,21 @@ MESHSOLVE_VIEWER_BACKEND names it; openGL_mock draws nothing: with it the same a
 """
 
 import os
+import threading
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import meshsolve as ms
-from meshsolve.apps.viewer import VIEWS, Model
+from meshsolve.apps.viewer import VIEWS, Model, structure
 from meshsolve.apps.viewer.window import Window
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
+from meshsolve.report import announce, count
 
 BACKEND = os.environ.get("MESHSOLVE_VIEWER_BACKEND", "openGL3_egl")
 DRAWS = BACKEND != "openGL_mock"
-SECTIONS = ("Mesh", "Structure", "Flow", "Edit", "Eigenvectors", "Distances", "Texture", "Denoise", "Pictures")
+SECTIONS = ("Look at", "Solver structure", "Flow", "Edit", "Denoise", "Files", "Pictures")
 NO_GRAPHICS = 77                    # exit status
 seen, pressed = set(), set()        # labels of widgets over all tests
 
@@ -28,13 +30,15 @@ class User:
     def __init__(self, window):
         self.window, self.ui, self.scene = window, window.panels.ui, window.scene
         self.io = self.ui.gui.GetIO()
-        self.open = {"Mesh", "Structure", "Flow"}
+        self.open, self.waits = {"Look at"}, True
 
     def frame(self, count=1):
-        for _ in range(count):
+        """Draw frames, then more of them until no action runs, if the user waits."""
+        while count > 0 or (self.waits and self.window.job is not None and not self.window.model.animation.running) or self.window._film:
             self.ui.where.clear()
             self.scene.frame_tick()
             seen.update(self.ui.where)
+            count -= 1
 
     def at(self, label, share=0.5):
         """A point on a widget, not on the text to its right."""
@@ -96,9 +100,9 @@ class User:
 
 
 def start(mesh, **options):
-    """Open a window of 760 x 600 pixels and return a User."""
+    """Open a window of 760 x 960 pixels and return a User."""
     try:
-        window = Window(Model(mesh), (760, 600), headless=True, backend=BACKEND, **options)
+        window = Window(Model(mesh), (760, 960), headless=True, backend=BACKEND, **options)
     except DeviceUnavailableError as e:
         pytest.exit(f"no graphics: {e}", NO_GRAPHICS)
     window.scene.set_SSAA_factor(1)
@@ -106,11 +110,11 @@ def start(mesh, **options):
     window.scene.set_build_default_gui_panels(False)          # more space for the surface
     user = User(window)
     user.scene.set_render_scene(False)
-    user.io.AddMousePosEvent(1, 599)
+    user.io.AddMousePosEvent(1, 959)
     user.frame(2)
     for name in SECTIONS:                                   # ImGui remembers open sections between windows
-        shown = {"Mesh": "load", "Structure": "view", "Flow": "step", "Edit": "release all", "Eigenvectors": "compute",
-                 "Distances": "show distance", "Texture": "show map", "Denoise": "denoise", "Pictures": "take picture"}[name]
+        shown = {"Look at": "show", "Solver structure": "view", "Flow": "step", "Edit": "release all", "Denoise": "denoise", "Files": "load",
+                 "Pictures": "take picture"}[name]
         (user.open.add if shown in user.ui.where else user.open.discard)(name)
     return user
 
@@ -131,10 +135,10 @@ def differs(before, after, share=0.002):
 
 
 def test_every_view_is_another_picture(user):
-    user.only("Structure")
+    user.only("Solver structure")
     pictures = [user.picture()]
     assert shows(pictures[0])
-    for view in VIEWS[1:7]:
+    for view in structure.VIEWS:
         user.choose("view", view)
         assert user.window.model.view == view and user.window.caption and not user.window.message
         pictures.append(user.picture())
@@ -148,10 +152,18 @@ def test_every_view_is_another_picture(user):
     before = user.picture()
     user.press("patch size", 0.02)
     assert user.window.model.patch_size < 400 and differs(before, user.picture())
-    user.choose("view", "weights")
-    assert "needs a handle" in user.window.message and user.window.model.view == "patches"
-    user.choose("view", "plain")
-    assert not user.window.caption and same(pictures[0], user.picture())
+    user.choose("view", "column counts")
+    assert user.window.plot.curves["entries"].max() == user.window.model.structure.analysis("rcm").colcount.max()
+    user.only("Look at")
+    user.choose("show", "weights")
+    assert "needs a handle" in user.window.message and user.window.model.view == "column counts"
+    for view in ("mean curvature", "Gaussian curvature", "normals"):
+        user.choose("show", view)
+        assert user.window.model.view == view and view.split()[-1] in user.window.caption and not user.window.message
+        pictures.append(user.picture())
+        assert shows(pictures[-1]) and all(differs(p, pictures[-1]) for p in pictures[:-1]), view
+    user.choose("show", "plain")
+    assert not user.window.caption and user.window.plot is None and same(pictures[0], user.picture())
 
 
 def test_flows_step_and_run(user):
@@ -166,10 +178,11 @@ def test_flows_step_and_run(user):
     assert model.animation.steps == 2 and model.mesh is not before
     user.choose("flow", "conformalized")
     user.press("run", 0.06)
-    user.frame(3)
-    assert model.animation.running and model.animation.steps > 4
-    while model.animation.running:                          # the line of timings above may wrap and move the box during a click
-        user.press("run", 0.06)
+    while model.animation.steps < 5:
+        user.frame()
+    assert model.animation.running
+    user.press("run", 0.06)
+    assert not model.animation.running
     steps = model.animation.steps
     user.frame(2)
     assert model.animation.steps == steps and not model.animation.running
@@ -269,46 +282,129 @@ def pick(user, middle, offset):
 
 
 def test_eigenvectors(user):
-    user.only("Eigenvectors")
+    user.only("Look at")
     model, before = user.window.model, user.picture()
     user.press("count", 0.1)
     user.choose("Laplacian", "cotan")
-    user.press("compute")
+    user.press("compute eigenvectors")
     assert model.view == "eigenvector" and model.spectrum.vectors.shape[1] == user.window.panels.count == 3
     first = user.picture()
     assert differs(before, first) and "eigenvalue" in user.window.caption
+    assert np.array_equal(user.window.plot.curves["eigenvalue"], model.spectrum.values)
     user.press("eigenvector", 0.95)
     assert model.eigenvector == 2 and differs(first, user.picture())
     user.choose("Laplacian", "graph")
 
 
-def test_distances_from_a_source_that_was_clicked(user):
-    user.only("Distances")
+def test_views_from_sources_that_were_clicked(user):
+    user.only("Look at")
     model, before = user.window.model, user.picture()
-    user.press("show distance")
+    user.choose("show", "distance")
     first = user.picture()
     assert model.view == "distance" and differs(before, first) and "from 1 source" in user.window.caption
-    user.press("a click sets the source", 0.06)
+    assert user.window.panels.mode == "source"
     middle = middle_of_surface(user)
     pick(user, middle, (40, -20))
     source = model.geometry.sources[0]
     assert source > 0 and len(model.geometry.sources) == 1 and differs(first, user.picture()) and not user.window.message
     user.press("keep earlier sources", 0.06)
     pick(user, middle, (-40, -40))
-    assert len(model.geometry.sources) == 2 and source in model.geometry.sources and "from 2 sources" in user.window.caption
-    user.press("a click sets the source", 0.06)
+    assert len(model.geometry.sources) == 2 and source == model.geometry.sources[0] and "from 2 sources" in user.window.caption
+    pictures = [user.picture()]
+    for view in ("signed distance", "logarithmic map", "transport"):
+        user.choose("show", view)
+        assert model.view == view and not user.window.message, user.window.message
+        pictures.append(user.picture())
+        assert all(differs(p, pictures[-1]) for p in pictures[:-1]), view
+    user.press("click sets the source", 0.06)
     assert user.window.panels.mode == "look"
 
 
-def test_a_texture_on_a_surface_that_is_cut():
+def test_a_map_and_its_distortion_on_a_surface_that_is_cut():
     user = start(ms.datasets.icosphere(3))
-    user.only("Texture")
-    before = user.picture()
-    user.press("show map")
-    first = user.picture()
-    assert user.window.model.view == "texture" and differs(before, first) and "arap map" in user.window.caption
+    user.only("Look at")
+    pictures = [user.picture()]
+    for view in ("texture", "angle distortion", "area distortion"):
+        user.choose("show", view)
+        pictures.append(user.picture())
+        assert user.window.model.view == view and "arap map" in user.window.caption and all(differs(p, pictures[-1]) for p in pictures[:-1])
     user.choose("map", "lscm")
-    assert user.window.model.geometry.method == "lscm" and differs(first, user.picture()) and not user.window.message
+    assert user.window.model.geometry.method == "lscm" and differs(pictures[-1], user.picture()) and not user.window.message
+    assert user.window.model.view == "area distortion"
+
+
+def test_undo_and_redo(user):
+    user.only("Denoise")
+    model, first = user.window.model, user.window.model.mesh
+    user.press("denoise")
+    second = model.mesh
+    assert second is not first
+    user.press("undo")
+    assert model.mesh is first and model.history.next == "denoise"
+    user.press("redo")
+    assert model.mesh is second and not model.history.next
+
+
+class Slow:
+    """An action that waits for the test, and reports progress as the library does."""
+
+    def __init__(self):
+        self.began, self.may_end = threading.Event(), threading.Event()
+
+    def __call__(self, model):
+        model.mesh = model.mesh.with_vertices(2 * model.mesh.vertices)
+        self.began.set()
+        announce("numeric")
+        while not self.may_end.wait(0.01):
+            count(1, 4)
+
+
+def test_a_long_action_shows_its_progress_and_can_be_canceled(user, monkeypatch):
+    monkeypatch.setattr("meshsolve.apps.viewer.window.SLOW", 0.0)
+    user.only("Look at", "Flow")
+    model, window, mesh, slow = user.window.model, user.window, user.window.model.mesh, Slow()
+    user.waits = False
+    window.do("double", slow)
+    slow.began.wait()
+    user.frame(3)
+    places = dict(user.ui.where)
+    while not window.job.share:
+        user.frame()
+    assert window.is_busy and window.progress()[0] == 0.25 and "double: numeric 25%" in window.progress()[1] and model.mesh is mesh
+    x, y = user.at("step")
+    for down in (True, False):                              # panels take no input, nothing moves
+        user.io.AddMousePosEvent(x, y)
+        user.io.AddMouseButtonEvent(0, down)
+        user.frame(2)
+    assert window._waiting is None and model.animation.steps == 0 and user.ui.where == places
+    user.press("cancel")
+    user.waits = True
+    user.frame()
+    assert window.message == "double: canceled, nothing has changed" and model.mesh is mesh and not window.is_busy
+    assert user.ui.where == places
+    slow.may_end.set()
+    window.do("double", slow)
+    user.frame()
+    assert np.array_equal(model.mesh.vertices, 2 * mesh.vertices) and not window.message
+
+
+def test_no_control_moves(user):
+    """Whatever the texts say, each widget of the open panels keeps its place."""
+    user.only(*SECTIONS[:1])
+    model, window = user.window.model, user.window
+    places = dict(user.ui.where)
+    for view in VIEWS:
+        window.show(view=view)
+        user.frame(2)
+        assert user.ui.where == places, view
+    window.message = "a long message " * 40
+    user.frame(2)
+    assert user.ui.where == places
+    user.only("Edit")
+    places = dict(user.ui.where)
+    model.grab(100, 3)
+    user.frame(2)
+    assert user.ui.where == places
 
 
 def test_denoising(user):
@@ -321,7 +417,7 @@ def test_denoising(user):
 
 
 def test_files(user, tmp_path):
-    user.only("Mesh")
+    user.only("Files")
     model = user.window.model
     model.step()
     user.frame()
@@ -331,6 +427,12 @@ def test_files(user, tmp_path):
     user.type("save as", tmp_path / "a.ply")
     user.press("save")
     assert len(ms.load_mesh(tmp_path / "a.ply").vertices) == len(model.mesh.vertices)
+    (tmp_path / "a.ply").write_text("mine")
+    user.press("overwrite")                                 # disabled: no question was asked
+    user.press("save")
+    assert (tmp_path / "a.ply").read_text() == "mine" and "a.ply exists. Press overwrite" in user.window.message
+    user.press("overwrite")
+    assert len(ms.load_mesh(tmp_path / "a.ply").vertices) == len(model.mesh.vertices) and not user.window.message
     ms.datasets.icosphere(3).save(tmp_path / "ball.obj")
     user.type("file", tmp_path / "ball.obj")
     before = user.picture()
@@ -350,7 +452,7 @@ def test_pictures(user, tmp_path):
     user.press("take picture")
     assert not user.window.message
     with Image.open(tmp_path / "a.png") as image:
-        assert image.size == (760, 600) and np.array_equal(np.asarray(image)[::2, ::2], user.picture())
+        assert image.size == (760, 960) and np.array_equal(np.asarray(image)[::2, ::2], user.picture())
     user.press("frames", 0.01)
     user.window.panels.frames = 3
     user.type("folder", tmp_path / "turn")
@@ -391,7 +493,7 @@ def test_nothing_that_fails_closes_the_window(monkeypatch):
     user.press("run", 0.06)
     user.frame(2)
     assert not user.window.model.animation.running and "no face with an area" in user.window.message
-    monkeypatch.setattr(user.window.model, "step", lambda: 1 / 0)
+    monkeypatch.setattr(Model, "step", lambda model: 1 / 0)
     user.press("step")
     assert user.window.message == "ZeroDivisionError: division by zero"
     monkeypatch.undo()
