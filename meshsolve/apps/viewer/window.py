@@ -25,7 +25,8 @@ VIEW_ANGLE, FAR = 45.0, 2.6        # vertical field of view, degrees; camera dis
 STILL = 4.0                         # largest mouse motion within a click, pixels
 STEADY = ("plain", "eigenvector", *structure.VIEWS)        # views that stay as they are when the surface moves
 SQUARES = 24                        # squares of a checkerboard along the longer side of a map, and circles of a logarithmic map
-GRACE = 0.05                        # seconds that a frame waits for its action, so that short actions end in the frame that starts them
+GRACE = 0.04                        # seconds that a frame waits for an action: short actions end in the frame that starts them, and long
+                                    # ones need the time, because drawing keeps Python's lock
 SLOW = 0.3                          # seconds after which an action is shown with its progress, and panels take no input
 CLAY, DARK, ARROW = (0.78, 0.83, 0.89), (0.2, 0.2, 0.22), (0.8, 0.15, 0.1)
 
@@ -113,18 +114,18 @@ class Window:
         that wait the last one is run.
         """
         self._waiting = name, lambda model: action(model, *arguments, **options)
-        self._settle(GRACE)
+        self._settle()
 
-    def _settle(self, patience=0.0):
-        """Adopt the result of an action that has ended, and start the one that waits, which gets ``patience`` seconds to end."""
-        if self.job is not None and self.job.wait(0.0):
+    def _settle(self):
+        """Wait ``GRACE`` seconds for the action that runs, adopt its result if it has ended, and start the one that waits."""
+        if self.job is not None and self.job.wait(GRACE):
             self._adopt(self.job)
         if self.job is None and self._waiting is not None:
             (name, action), self._waiting = self._waiting, None
             self._trial, self._ran, drawn = self.model.copy(), self.model.animation.running, self._colored
             self._trial.gesture = self._gesture
             self.job = Job(name, lambda trial=self._trial: (action(trial), trial.facts(), self._colors(trial, drawn)))
-            if self.job.wait(patience):
+            if self.job.wait(GRACE):
                 self._adopt(self.job)
 
     def _adopt(self, job):
