@@ -123,6 +123,8 @@ def _kept_arguments(parser, boundary, default):
 
 def _denoise_arguments(parser):
     _mesh_arguments(parser)
+    parser.add_argument("--method", choices=("bilateral", "guided"), default="bilateral",
+                        help="filter of the normals; guided is slower, and better against strong noise (default: bilateral)")
     parser.add_argument("--sigma", type=_positive, default=0.35, metavar="S",
                         help="difference of unit normals that still counts as noise, about the angle of the noise in radians; larger "
                              "values also smooth weak creases (default: 0.35)")

@@ -138,6 +138,6 @@ def run_denoise(args):
 
     mesh = load_input_mesh(args)
     with files.naming(args.mesh):
-        out, report = apps.denoise(mesh, sigma=args.sigma, iterations=args.iterations, vertex_iterations=args.iterations,
+        out, report = apps.denoise(mesh, args.method, sigma=args.sigma, iterations=args.iterations, vertex_iterations=args.iterations,
                                    boundary=args.boundary)
-    finish_pair(args, mesh, out, report, f"bilateral denoising, sigma {args.sigma:g}")
+    finish_pair(args, mesh, out, report, f"{args.method} denoising, sigma {args.sigma:g}")

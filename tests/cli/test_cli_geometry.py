@@ -151,10 +151,11 @@ def test_denoise(run, folder):
     cube = ms.datasets.cube(6)
     noisy = cube.with_vertices(cube.vertices + 0.04 * np.random.default_rng(0).standard_normal(cube.vertices.shape))
     noisy.save(folder / "noisy.ply")
-    code, text, err = run("denoise", folder / "noisy.ply", "-o", folder / "clean.ply", "--sigma", 0.5, "--iterations", 10)
-    expected, _ = ms.apps.denoise(noisy, sigma=0.5, iterations=10, vertex_iterations=10)
-    assert (code, err) == (0, "") and "largest_move" in text
-    assert np.array_equal(ms.load_mesh(folder / "clean.ply").vertices, expected.vertices)
+    for method in ("bilateral", "guided"):
+        code, text, err = run("denoise", folder / "noisy.ply", "-o", folder / "clean.ply", "--method", method, "--sigma", 0.5, "--iterations", 10)
+        expected, _ = ms.apps.denoise(noisy, method, sigma=0.5, iterations=10, vertex_iterations=10)
+        assert (code, err) == (0, "") and "largest_move" in text
+        assert np.array_equal(ms.load_mesh(folder / "clean.ply").vertices, expected.vertices)
 
 
 def test_the_boundary_stays_if_asked(run, folder, cap):
