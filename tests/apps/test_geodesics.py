@@ -51,6 +51,23 @@ def test_each_source_has_a_column(count):
         assert np.allclose(each[:, k], G.distance(sources[k]), atol=1e-9)
 
 
+def test_each_set_has_a_column():
+    """More sets than are solved for together; vertices, points in faces, and both."""
+    G, faces = ms.apps.Geodesics(SPHERE), ([3, 50], [[0.2, 0.3, 0.5], [0, 1, 0]])
+    sets = [[k, 2 * k, 3 * k + 1] for k in range(1, 20)]
+    out = G.each(sets)
+    assert out.shape == (len(SPHERE.vertices), 19)
+    for k in (0, 15, 16, 18):
+        assert np.allclose(out[:, k], G.distance(sets[k]), rtol=1e-12)
+    mixed = G.each([np.array([7]), faces, (4, [1, 0, 0]), [7, 9]])
+    for k, one in enumerate(([7], faces, (4, [1, 0, 0]), [7, 9])):
+        assert np.allclose(mixed[:, k], G.distance(one), rtol=1e-12)
+    for bad, message in (([[0], []], r"sources\[1\] must have at least one"), ([[0], [10**7]], r"sources\[1\]\[0\] must be a vertex number"),
+                         ([[0], (0, [1, 1, 1])], r"point 0 of sources\[1\]")):
+        with pytest.raises(ms.InvalidInputError, match=message):
+            G.each(bad)
+
+
 def test_points_in_faces():
     """The middle of a face, and a corner of one given as a point."""
     G, face = ms.apps.Geodesics(SPHERE), SPHERE.faces[10]
@@ -108,7 +125,7 @@ def test_the_same_bits_on_any_number_of_threads():
 
 
 @pytest.mark.parametrize(("sources", "message"), [
-    ([], "at least one vertex"), ([-1], r"sources\[0\] must be"), ([0, 10**9], r"sources\[1\] must be"), ([0.5], "vertex numbers"), ([[0, 1]], "vertex numbers"),
+    ([], "at least one vertex"), ([-1], r"sources\[0\] must be"), ([0, 10**9], r"sources\[1\] must be"), ([0.5], "vertex numbers"), (np.array([[0, 1]]), "vertex numbers"),
     (([0], [[0.5, 0.5, 0.5]]), "point 0 of sources must lie"), (([0, 1], [[1, 0, 0], [2, -1, 0]]), "point 1 of sources must lie"), (([10**6], [[1, 0, 0]]), "point 0 of sources must lie"),
     (([0], [[np.nan, 1, 0]]), "point 0 of sources must lie"), (([], np.zeros((0, 3))), "must be")])
 def test_bad_sources(sources, message):

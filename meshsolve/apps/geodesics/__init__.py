@@ -23,7 +23,7 @@ from meshsolve.apps.geodesics.curves import segments_of
 from meshsolve.apps.geodesics.heat import LEVELS, ScalarHeat
 from meshsolve.apps.geodesics.signed_heat import LEVEL_SETS, SignedHeat
 from meshsolve.apps.geodesics.slopes import SLOPES
-from meshsolve.apps.geodesics.sources import points_of
+from meshsolve.apps.geodesics.sources import columns_of, points_of
 from meshsolve.apps.geodesics.vector_heat import VectorHeat
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
@@ -140,13 +140,20 @@ class Geodesics:
         load = points.load(len(self._time))[:, None]
         return self._distances(load, points, np.zeros(len(points), int))[:, 0]
 
-    def each(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Array:
-        """Distances to each source alone: (n, s), a column for each; as :meth:`distance` otherwise."""
-        points = points_of(self._mesh, sources)
-        out, work = np.empty((len(self._time), len(points))), self._slopes.workspace(min(WIDTH, len(points)))
-        for begin in range(0, len(points), WIDTH):
-            part = points[begin:begin + WIDTH]
-            out[:, begin:begin + WIDTH] = self._distances(part.loads(len(self._time)), part, np.arange(len(part)), work)
+    def each(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike] | list[Any]) -> Array:
+        """Distances to each source alone, or to each of several sets: (n, s), a column for each.
+
+        An array or a tuple, as in :meth:`distance`, has a column for each source. A list of arrays or tuples, as
+        ``[[0, 1], [7]]``, has a column for each of them: the distance to the nearest of the set. Errors are those of
+        :meth:`distance`.
+        """
+        points, columns = columns_of(self._mesh, sources)
+        count = int(columns[-1]) + 1
+        out, work = np.empty((len(self._time), count)), self._slopes.workspace(min(WIDTH, count))
+        for begin in range(0, count, WIDTH):
+            chosen = slice(*np.searchsorted(columns, [begin, begin + WIDTH]))
+            part, column = points[chosen], columns[chosen] - begin
+            out[:, begin:begin + WIDTH] = self._distances(part.loads(len(self._time), column), part, column, work)
         return out
 
     def signed_distance(self, curve: Any, level_set: Literal["zero", "each"] | None = "zero") -> Array:
@@ -348,7 +355,8 @@ class Geodesics:
         else:
             from scipy.spatial import cKDTree  # takes long to import
 
-            phi = np.maximum(phi - shift[self._components], cKDTree(at).query(self._mesh.vertices)[0][:, None])
+            straight = [cKDTree(at[columns == k]).query(self._mesh.vertices)[0] for k in range(phi.shape[1])]
+            phi = np.maximum(phi - shift[self._components], np.stack(straight, axis=1))
         source, corner = np.nonzero(points.weights == 1)
         phi[points.vertices[source, corner], columns[source]] = 0
         return phi

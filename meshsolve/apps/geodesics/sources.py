@@ -47,11 +47,32 @@ class Points:
         sums = [np.bincount(self.vertices.ravel(), part, minlength=n) for part in parts]
         return sums[0] if len(sums) == 1 else sums[0] + 1j * sums[1]
 
-    def loads(self, n):
-        """(n, s) weights: a column for each point."""
-        load = np.zeros((n, len(self)))
-        np.add.at(load, (self.vertices, np.arange(len(self))[:, None]), self.weights)
+    def loads(self, n, columns):
+        """(n, k) sums of weights, from the column (s,) of each point."""
+        load = np.zeros((n, int(columns.max()) + 1))
+        np.add.at(load, (self.vertices, columns[:, None]), self.weights)
         return load
+
+    def with_corners(self):
+        """The same points with three corners each, also vertices."""
+        if self.vertices.shape[1] == 3:
+            return self
+        return Points(self.vertices.repeat(3, axis=1), self.weights * [1, 0, 0], self.faces)
+
+
+def columns_of(mesh, sources):
+    """Check sources with a column each, or a list of sets with a column each: their :class:`Points` and (s,) ascending columns.
+
+    Raises as :func:`points_of`.
+    """
+    if not isinstance(sources, list) or len(sources) == 0 or np.isscalar(sources[0]):
+        points = points_of(mesh, sources)
+        return points, np.arange(len(points))
+    sets = [points_of(mesh, one, f"sources[{k}]") for k, one in enumerate(sources)]
+    if any(one.faces is not None for one in sets):
+        sets = [one.with_corners() for one in sets]
+    points = Points(np.concatenate([one.vertices for one in sets]), np.concatenate([one.weights for one in sets]))
+    return points, np.repeat(np.arange(len(sets)), [len(one) for one in sets])
 
 
 def points_of(mesh, sources, name="sources"):
