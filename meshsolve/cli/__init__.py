@@ -5,7 +5,7 @@ Exit codes: 0 success, 2 wrong usage, 130 interrupted, 1 any other error. An err
 with "meshsolve: error:". A warning also prints one line, with the name of the input file. A solution that misses its tolerance
 is written, and the exit code is 1. If the reader of standard output closes the pipe (`meshsolve info A.mtx | head -1`), the exit
 code is 0, because all files are complete by then.
-The output files of a command are all written completely, or none of them.
+The output files of a command are all written completely, or none of them. The file name ``-`` is standard input or output.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import warnings
 
 from meshsolve.cli.arguments import parser
 from meshsolve.cli.many import run_each
+from meshsolve.cli.pipes import misuse, piped, plain
 from meshsolve.errors import MeshsolveError
 from meshsolve.options import thread_count
 from meshsolve.report import showing_progress
@@ -34,10 +35,13 @@ def main(argv=None):
         if args.command is None:
             commands.print_help(sys.stderr)
             return 2
+        if problem := misuse(args):
+            commands.error(problem)
         with warnings.catch_warnings(), _progress(args.quiet) as args.label:
             warnings.showwarning = _one_line_warning(args)
             args.threads = thread_count(args.threads)
-            run_each(args, _print_error) if isinstance(getattr(args, "mesh", None), list) else args.run(args)
+            with piped(args):
+                run_each(args, _print_error) if isinstance(getattr(args, "mesh", None), list) else args.run(args)
         if sys.stdout is not None:                          # None if the caller closed it
             sys.stdout.flush()
         return 0
@@ -63,6 +67,7 @@ def _one_line_warning(args):
     """Make a function for ``warnings.showwarning`` that prints one line with the name of the input file."""
     def show(message, category, filename, lineno, file=None, line=None):
         given = next((path for path in (getattr(args, name, None) for name in ("mesh", "matrix", "deck", "input")) if path), "")
+        given = given[0] if isinstance(given, list) and len(given) == 1 else given
         text = " ".join(str(message).split())
         _print_error(f"warning: {text}" if not given or given in text else f"warning: {given}: {text}")
 
@@ -72,7 +77,7 @@ def _one_line_warning(args):
 def _print_error(text):
     """Print one line on standard error; a closed pipe is ignored."""
     try:
-        print(f"meshsolve: {text}", file=sys.stderr)
+        print(f"meshsolve: {plain(text)}", file=sys.stderr)
     except BrokenPipeError:
         _discard(sys.stderr)
 

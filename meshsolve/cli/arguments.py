@@ -7,6 +7,7 @@ import contextlib
 
 from meshsolve.cli.batch import run_batch
 from meshsolve.cli.commands import run_circuit, run_completion, run_info, run_mcf, run_order, run_smooth, run_solve, run_view
+from meshsolve.cli.files import NETLIST_SUFFIXES
 from meshsolve.cli.geometry import run_denoise, run_geodesics, run_param, run_spectrum
 from meshsolve.datasets.files import MATRIX_SUFFIXES
 from meshsolve.device import DEVICES
@@ -40,7 +41,9 @@ def parser():
     from meshsolve.version import __version__
 
     parser = _Parser(
-        prog="meshsolve", formatter_class=_Paragraphs, description="Fast sparse solvers for meshes, graphs and circuits.",
+        prog="meshsolve", formatter_class=_Paragraphs,
+        description="Fast sparse solvers for meshes, graphs and circuits.\n\n"
+                    "The file name - stands for standard input or standard output; write ./- for a file named -.",
         epilog=f"Help for a command: meshsolve COMMAND --help\n\n{EXIT_CODES}")
     parser.add_argument("--version", action="version", version=f"meshsolve {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
@@ -65,6 +68,10 @@ def parser():
             epilog=f"Example: meshsolve {name} {example}\n\n{EXIT_CODES}")
         command.set_defaults(run=run)
         add_arguments(command)
+        if run not in (run_batch, run_completion):
+            command.add_argument("--input-format", type=_format, metavar="EXT",
+                                 help="format of standard input (-), as ply or mtx (default: by its first bytes)")
+            command.add_argument("--format", type=_format, metavar="EXT", help="format of standard output (-), as ply or mtx")
         command.add_argument("--threads", type=_integer(1), metavar="N",
                              help="number of threads (default: MESHSOLVE_NUM_THREADS, or all cores); results do not depend on it")
         command.add_argument("--quiet", action="store_true", help=QUIET.get(name, "print no progress bar and no table"))
@@ -81,10 +88,10 @@ def _mesh(parser, several=True):
     """One mesh, or ``several``: then ``args.mesh`` is a list, and cli/many.py runs the command on each."""
     what = f"({', '.join(READABLE)}; also compressed: .ply.gz)"
     if several:
-        parser.add_argument("mesh", type=_file, nargs="+", metavar="MESH",
+        parser.add_argument("mesh", nargs="+", metavar="MESH",
                             help=f"input mesh {what}; several meshes, or a quoted pattern such as 'scans/*.ply', if OUT is a folder (OUT/)")
     else:
-        parser.add_argument("mesh", type=_file, metavar="MESH", help=f"input mesh {what}")
+        parser.add_argument("mesh", metavar="MESH", help=f"input mesh {what}")
 
 
 def _mcf_arguments(parser):
@@ -191,11 +198,12 @@ def _param_arguments(parser):
 
 
 def _batch_arguments(parser):
-    parser.add_argument("folder", type=_file, metavar="FOLDER", help=f"folder with meshes ({', '.join(READABLE)}, each also with .gz)")
+    parser.add_argument("folder", type=_folder, metavar="FOLDER", help=f"folder with meshes ({', '.join(READABLE)}, each also with .gz)")
     parser.add_argument("--do", choices=("smooth", "spectrum", "geodesics"), required=True, metavar="smooth|spectrum|geodesics",
                         help="smooth: the mesh, bi-Laplacian; spectrum: the smallest eigenvalues and eigenfunctions of its Laplacian; "
                              "geodesics: the distances from one vertex")
-    _output(parser, "OUT", "folder for the results, made if it does not exist: a file for each mesh, and rows.jsonl with a line for each")
+    _output(parser, "OUT", kind=_folder, what="folder for the results, made if it does not exist: a file for each mesh, and rows.jsonl "
+                                              "with a line for each")
     parser.add_argument("--strength", type=_non_negative, default=0.25, metavar="S", help="of --do smooth (default: 0.25)")
     parser.add_argument("-k", "--count", type=_integer(1), default=10, metavar="N", help="eigenvalues of --do spectrum (default: 10)")
     parser.add_argument("--source", type=_integer(0), default=0, metavar="V", help="source vertex of --do geodesics (default: 0)")
@@ -203,12 +211,12 @@ def _batch_arguments(parser):
                         help="meshes of an earlier run into OUT that are computed again (default: errors)")
 
 
-def _output(parser, metavar, what):
-    parser.add_argument("-o", "--output", type=_file, required=True, metavar=metavar, help=what)
+def _output(parser, metavar, what, kind=str):
+    parser.add_argument("-o", "--output", type=kind, required=True, metavar=metavar, help=what)
 
 
 def _picture(parser, what):
-    parser.add_argument("--render", type=_file, metavar="PNG", help=f"also write a picture of {what}")
+    parser.add_argument("--render", metavar="PNG", help=f"also write a picture of {what}")
 
 
 def _factor_arguments(parser):
@@ -220,11 +228,11 @@ def _factor_arguments(parser):
 
 
 def _solve_arguments(parser):
-    parser.add_argument("matrix", type=_file, metavar="A.mtx",
+    parser.add_argument("matrix", metavar="A.mtx",
                         help="matrix A: Matrix Market (.mtx, .mtx.gz), scipy.sparse.save_npz (.npz) or dense numpy (.npy)")
-    parser.add_argument("rhs", type=_file, metavar="b.mtx",
+    parser.add_argument("rhs", metavar="b.mtx",
                         help="right-hand side b with one or more columns: .mtx, .npy, .npz or .txt")
-    parser.add_argument("-o", "--output", type=_file, required=True, metavar="x.mtx",
+    parser.add_argument("-o", "--output", required=True, metavar="x.mtx",
                         help="output file for the solution x: .mtx, .npy, .npz or .txt")
     parser.add_argument("--method", choices=("auto", "cholesky", "lu", "ildl", "ilu", "parac"), default="auto",
                         help="cholesky: A is symmetric positive definite, or a Laplacian; parac: likewise, with an approximate "
@@ -236,12 +244,12 @@ def _solve_arguments(parser):
 
 
 def _order_arguments(parser):
-    parser.add_argument("input", type=_file, metavar="A.mtx|MESH",
+    parser.add_argument("input", metavar="A.mtx|MESH",
                         help=f"matrix ({', '.join(MATRIX_SUFFIXES)}; only its pattern is used, as A + A^T) or mesh "
                              f"({', '.join(READABLE)})")
     parser.add_argument("--method", choices=names(), default="nd",
                         help="; ".join(f"{name}: {METHODS[name].about}" for name in names()) + " (default: nd)")
-    parser.add_argument("--perm", type=_file, metavar="FILE",
+    parser.add_argument("--perm", metavar="FILE",
                         help="output file for the permutation, one row index per line (.npy: binary)")
     parser.add_argument("--stats", action="store_true", help="also print the time of each phase and more sizes")
     parser.add_argument("--blocks", type=_integer(2), metavar="ROWS", nargs="?", const=32,
@@ -253,12 +261,12 @@ def _order_arguments(parser):
 
 
 def _circuit_arguments(parser):
-    parser.add_argument("deck", type=_file, metavar="NETLIST",
+    parser.add_argument("deck", metavar="NETLIST",
                         help="SPICE netlist (also compressed: .gz) of R, C, L, V, I, diodes, linear E, F, G, H, B sources and "
                              "subcircuits")
     parser.add_argument("-o", "--output", type=_file_or_output, metavar="OUT.csv",
                         help="output table (default, or -: standard output)")
-    parser.add_argument("--plot", type=_file, metavar="PNG", help="also write a plot of the results")
+    parser.add_argument("--plot", metavar="PNG", help="also write a plot of the results")
     parser.add_argument("--analysis", choices=("tran", "ac", "dc", "op"),
                         help="analysis to run (default: the first of these that the netlist has a line for, or op)")
     _report_argument(parser)
@@ -268,7 +276,7 @@ def _view_arguments(parser):
     _mesh(parser, several=False)
     names = ", ".join(repr(view) if " " in view else view for view in VIEWS)
     parser.add_argument("--show", choices=VIEWS, default="plain", metavar="VIEW", help=f"initial view: {names} (default: plain)")
-    parser.add_argument("--screenshot", type=_file, metavar="PNG", help="write a picture instead of opening a window")
+    parser.add_argument("--screenshot", metavar="PNG", help="write a picture instead of opening a window")
     parser.add_argument("--turntable", metavar="DIR",
                         help="write pictures of a full turn around the mesh into this folder: frame_000.png and so on")
     parser.add_argument("--frames", type=_integer(2), default=72, metavar="N",
@@ -280,9 +288,10 @@ def _view_arguments(parser):
 
 
 def _info_arguments(parser):
-    parser.add_argument("input", type=_file, nargs="?", metavar="FILE",
-                        help=f"mesh ({', '.join(READABLE)}) or matrix ({', '.join(MATRIX_SUFFIXES)}); without FILE: versions, "
-                             "threads and GPU of this installation")
+    parser.add_argument("input", nargs="*", metavar="FILE",
+                        help=f"meshes ({', '.join(READABLE)}), matrices ({', '.join(MATRIX_SUFFIXES)}) or netlists "
+                             f"({', '.join(NETLIST_SUFFIXES)}), also patterns such as '*.mtx'; without FILE: versions, threads and GPU of "
+                             "this installation")
     _report_argument(parser, "write the same facts")
 
 
@@ -297,17 +306,23 @@ def _device_argument(parser):
 
 
 def _report_argument(parser, what="write times and sizes of each phase"):
-    parser.add_argument("--report", type=_file, metavar="JSON", help=f"{what} to this file, as JSON")
+    parser.add_argument("--report", metavar="JSON", help=f"{what} to this file, as JSON")
 
 
-def _file(text):
+def _folder(text):
     if text == "-":
-        raise argparse.ArgumentTypeError("standard input and output are not supported, only files; write ./- for a file named -")
+        raise argparse.ArgumentTypeError("a folder cannot be standard input or output; write ./- for a folder named -")
     return text
 
 
 def _file_or_output(text):
     return None if text == "-" else text
+
+
+def _format(text):
+    if not text.strip(".") or not all(part.isalnum() for part in text.removeprefix(".").split(".")):
+        raise argparse.ArgumentTypeError(f"must be a suffix such as ply or mtx.gz, got {text!r}")
+    return text.lower()
 
 
 def _integer(least):

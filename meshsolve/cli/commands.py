@@ -7,6 +7,7 @@ import tempfile
 
 from meshsolve.cli import files
 from meshsolve.cli.describe import describe, describe_installation, sizes
+from meshsolve.cli.many import expanded
 from meshsolve.cli.shared import finish_pair, load_input_mesh, outputs, show
 from meshsolve.datasets.files import load_matrix
 from meshsolve.errors import ConvergenceWarning, MeshsolveError
@@ -171,21 +172,28 @@ def run_view(args):
 
 
 def run_info(args):
-    """Print properties of a mesh or a matrix and the method that would be chosen; without a file, properties of the installation.
+    """Print properties of meshes, matrices or netlists and the cost of solving with them; without a file, properties of the installation.
 
-    Prints sizes, components, symmetry, definiteness (by factorization, if that does not take long), the chosen method and ordering,
-    and the size of the factor. Messages count rows and columns from 0.
+    Prints sizes, components, symmetry, definiteness (by factorization, if that does not take long), the chosen method and ordering.
+    Nonzeros, operations and memory of the factor come from its symbolic analysis. Expected seconds come from these numbers and from the
+    rates of two small problems, which are measured at the call. Messages count rows and columns from 0.
     """
-    files.check_outputs(args.report, inputs=(args.input,) if args.input else ())
-    if args.input:
-        with files.naming(args.input, call="the matrix"):
-            rows = describe(args.input, args.threads)
-    else:
-        rows = describe_installation()
+    paths = expanded(args.input)
+    files.check_outputs(args.report, inputs=paths)
+    tables = {path: _described(path, args.threads) for path in paths} if paths else {None: describe_installation()}
+    values = [{key: value for row in rows for key, value in row.values.items()} for rows in tables.values()]
     with outputs(args.report) as (report_part,):
-        files.write_report(report_part, {key: value for row in rows for key, value in row.values.items()})
-    width = max(len(row.name) for row in rows)
-    print("\n".join(f"{row.name:<{width}}  {row.text}" for row in rows))
+        files.write_report(report_part, values[0] if len(values) == 1 else {path: each for path, each in zip(paths, values, strict=True)})
+    for path, rows in tables.items():
+        if len(tables) > 1:
+            print(f"{path}:")
+        width = max(len(row.name) for row in rows)
+        print("\n".join(f"{row.name:<{width}}  {row.text}" for row in rows))
+
+
+def _described(path, threads):
+    with files.naming(path, call="the matrix"):
+        return describe(path, threads)
 
 
 def run_completion(args):

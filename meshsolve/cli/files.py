@@ -142,9 +142,14 @@ def naming(path, rhs=None, call=None):
         raise MeshsolveError(f"{name}: {message}") from e
 
 
+def is_netlist(path):
+    """True if the suffix is that of a SPICE netlist."""
+    return str(path).lower().removesuffix(".gz").endswith(NETLIST_SUFFIXES)
+
+
 def refuse_netlist(path):
     """Raise if the suffix is that of a netlist, which is neither a mesh nor a matrix."""
-    if str(path).lower().removesuffix(".gz").endswith(NETLIST_SUFFIXES):
+    if is_netlist(path):
         raise InvalidInputError(f"{existing(path)}: this is the name of a SPICE netlist; run it with: meshsolve circuit {path} "
                                 "-o OUT.csv")
 

@@ -53,10 +53,11 @@ def run_each(args, print_error):
 
 
 def expanded(paths):
-    """Return the paths with patterns such as ``scans/*.ply`` expanded, which a quoted pattern and Windows leave to the program."""
+    """Return the paths with patterns such as ``scans/*.ply`` or ``scans/**/*.ply`` expanded, which a quoted pattern and Windows leave to
+    the program."""
     found = []
     for path in paths:
-        matches = sorted(glob.glob(path)) if any(c in path for c in "*?[") and not os.path.exists(path) else [path]
+        matches = sorted(glob.glob(path, recursive=True)) if any(c in path for c in "*?[") and not os.path.exists(path) else [path]
         if not matches:
             raise InvalidInputError(f"{path}: no file matches this pattern")
         found += matches

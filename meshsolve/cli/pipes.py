@@ -33,6 +33,21 @@ def plain(text):
     return text
 
 
+def misuse(args):
+    """Return what is wrong with the arguments ``-``, ``--format`` and ``--input-format``, or an empty text."""
+    inputs, outputs = _named(args)
+    if len(inputs) > 1 or (inputs and any(len(_listed(getattr(args, name, None))) > 1 for name in INPUTS)):
+        return "only one input can be standard input (-)"
+    if len(outputs) > 1 or (outputs and args.command == "circuit" and not args.output):
+        return "only one output can be standard output (-); give file names to the others, the table of circuit by -o"
+    if outputs and len(_listed(getattr(args, "mesh", None))) > 1:
+        return "several meshes need a folder for their results, not standard output (-)"
+    for option, names, what in (("input_format", inputs, "input"), ("format", outputs, "output")):
+        if getattr(args, option, None) and not names:
+            return f"--{option.replace('_', '-')} is for standard {what} (-); files have their format in their names"
+    return ""
+
+
 @contextlib.contextmanager
 def piped(args):
     """Replace ``-`` among the arguments by temporary files, and copy the output to standard output, also after an error.
@@ -40,11 +55,9 @@ def piped(args):
     Raises
     ------
     InvalidInputError
-        Two inputs or two outputs are ``-``, standard input is empty, its format is unknown, or ``--format`` has no use.
+        Standard input is empty or closed, or its format is unknown.
     """
-    inputs = [name for name in INPUTS if "-" in _listed(getattr(args, name, None))]
-    outputs = [name for name in OUTPUTS if getattr(args, name, None) == "-"]
-    _check(args, inputs, outputs)
+    inputs, outputs = _named(args)
     if not inputs and not outputs:
         yield
         return
@@ -66,21 +79,14 @@ def piped(args):
                 _copy_out(path)
 
 
+def _named(args):
+    """Names of the input arguments and of the output arguments that are ``-``."""
+    return ([name for name in INPUTS if "-" in _listed(getattr(args, name, None))],
+            [name for name in OUTPUTS if getattr(args, name, None) == "-"])
+
+
 def _listed(value):
     return value if isinstance(value, list) else [value]
-
-
-def _check(args, inputs, outputs):
-    several = any(len(_listed(getattr(args, name, None))) > 1 for name in INPUTS)
-    if len(inputs) > 1 or (inputs and several):
-        raise InvalidInputError("only one input can be standard input (-)")
-    if len(outputs) > 1 or (outputs and args.command == "circuit" and not args.output):
-        raise InvalidInputError("only one output can be standard output (-): give file names to the others, with -o for the table of circuit")
-    if outputs and several:
-        raise InvalidInputError("several meshes need a folder for their results, not standard output (-)")
-    for option, names, what in (("input_format", inputs, "input"), ("format", outputs, "output")):
-        if getattr(args, option, None) and not names:
-            raise InvalidInputError(f"--{option.replace('_', '-')} is for standard {what} (-); files have their format in their names")
 
 
 def _read(args, name, folder):

@@ -18,24 +18,25 @@ from meshsolve.cli import files
     ["smooth", "ball.obj", "-o", "x.obj", "--strength", "-1"], ["smooth", "ball.obj", "-o", "x.obj", "--strength", "nan"],
     ["order", "A.mtx", "--method", "metis"], ["order", "A.mtx", "--seed", "-1"], ["order", "A.mtx", "--threads", "0"],
     ["circuit"], ["circuit", "deck.sp", "-o", "x.csv", "--analysis", "noise"],
-    ["solve", "A.mtx", "b.mtx"], ["solve", "-", "b.mtx", "-o", "x.mtx"], ["solve", "A.mtx", "-", "-o", "x.mtx"], ["order", "A.mtx", "--perm", "-"],
-    ["circuit", "-"], ["info", "-"], ["mcf", "ball.obj", "-o", "x.obj", "--report", "-"], ["view", "-"], ["sovle"], ["info", "a", "b"], ["--nonsense"], []])
+    ["solve", "A.mtx", "b.mtx"], ["solve", "-", "-", "-o", "x.mtx"], ["mcf", "ball.obj", "-o", "-", "--report", "-"],
+    ["smooth", "ball.obj", "-", "-o", "out/"], ["smooth", "ball.obj", "scan.ply", "-o", "-"], ["circuit", "d.sp", "--report", "-"],
+    ["order", "A.mtx", "--format", "txt"], ["info", "A.mtx", "--input-format", "mtx"], ["info", "-", "--input-format", "a/b"],
+    ["batch", "-", "--do", "smooth", "-o", "out"], ["view", "a", "b"], ["sovle"], ["--nonsense"], []])
 def test_wrong_usage_is_2(run, folder, monkeypatch, argv):
     monkeypatch.chdir(folder)
     before = listing(folder)
     code, text, err = run(*argv)
     assert (code, text) == (2, "") and listing(folder) == before
     if argv:                                            # one line with the error, one with the command for help
-        command = argv[0] if argv[0] in ("mcf", "smooth", "order", "circuit", "solve", "view", "info") else ""
+        command = argv[0] if argv[0] in ("mcf", "smooth", "order", "circuit", "solve", "view", "info", "batch") else ""
         first, second = err.splitlines()
         assert first.startswith("meshsolve: error: ") and second in {f"try: meshsolve {command}".strip() + " --help", "try: meshsolve --help"}
     else:
         assert "usage: meshsolve" in err
 
 
-def test_standard_input_is_not_a_file(run, folder, monkeypatch):
+def test_a_file_may_be_named_as_standard_output(run, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    assert "standard input and output are not supported, only files; write ./- for a file named -" in run("order", "A.mtx", "--perm", "-")[2]
     assert run("order", "A.mtx", "--perm", "./-", "--quiet") == (0, "", "") and pathlib.Path("-").exists()
 
 
@@ -96,12 +97,11 @@ def test_the_message_of_a_wrong_time_step(run, given):
     (["solve", "A.mtx", "nans.npy", "-o", "x.mtx"], "nans.npy: row 0 holds nan"),
     (["solve", "U.mtx", "short.npy", "-o", "x.mtx", "--method", "cholesky"], "U.mtx: A is not symmetric"),
     (["solve", "words.mtx", "b.mtx", "-o", "x.mtx"], "words.mtx:3: each line must have 3 numbers, got '1 4 x'"),
-    (["info", "deck.cir"], "deck.cir: this is the name of a SPICE netlist; run it with: meshsolve circuit deck.cir -o OUT.csv"),
-    (["order", "deck.cir"], "run it with: meshsolve circuit deck.cir"),
+    (["order", "deck.cir"], "deck.cir: this is the name of a SPICE netlist; run it with: meshsolve circuit deck.cir"),
     (["mcf", "deck.cir", "-o", "x.obj"], "run it with: meshsolve circuit deck.cir"),
     (["solve", "deck.cir", "b.mtx", "-o", "x.mtx"], "run it with: meshsolve circuit deck.cir"),
     (["view", "deck.cir"], "run it with: meshsolve circuit deck.cir"),
-    (["info", "none.sp"], "none.sp: no such file"),
+    (["info", "none.sp"], "none.sp: no such file"), (["info", "no*.mtx"], "no*.mtx: no file matches this pattern"),
     (["info", "garbage.npz"], "garbage.npz: this is not a .npz file"),
     (["solve", "garbage.npy", "b.mtx", "-o", "x.mtx"], "garbage.npy: this is not a .npy file"),
     (["solve", "A.mtx", "garbage.npy", "-o", "x.mtx"], "garbage.npy: this is not a .npy file"),

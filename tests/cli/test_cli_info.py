@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from cli_files import mmread
 
 import meshsolve as ms
-from meshsolve.cli import describe
+from meshsolve.cli import costs, describe
 from meshsolve.order.methods import names
 
 # ---- order ------------------------------------------------------------------------------------------------------------
@@ -92,6 +92,81 @@ def test_info_of_a_matrix_that_takes_long_does_not_factor_it(run, folder, monkey
 def test_info_without_a_file(run):
     code, text, _ = run("info")
     assert code == 0 and {"meshsolve", "numpy", "threads", "instruction set", "gpu"} <= set(facts(text))
+
+
+# ---- costs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def costly(folder):
+    """A folder with a system of each kind that is large enough for a factor."""
+    scipy.io.mmwrite(folder / "K.mtx", ms.datasets.kkt(600, 240))
+    scipy.io.mmwrite(folder / "R.mtx", sp.coo_array(ms.datasets.grid2d(20, 20, boundary="dirichlet") + sp.diags_array(np.ones(399), offsets=1)))
+    scipy.io.mmwrite(folder / "P.mtx", ms.datasets.grid3d(20))
+    L = ms.datasets.grid2d(30, 30)
+    W = sp.csr_array(sp.diags_array(L.diagonal()) - L)
+    W.eliminate_zeros()
+    scipy.io.mmwrite(folder / "W.mtx", W)
+    (folder / "d.sp").write_text("* rectifier\nV1 a 0 SIN(0 1 50)\nD1 a b dm\nR1 b 0 1k\nC1 b 0 1u\n.model dm D(IS=1e-12)\n.tran 1u 1m\n.end\n")
+    return folder
+
+
+def factor_of(name, folder):
+    """The factor itself, to compare its size."""
+    if name == "d.sp":
+        return ms.lu(ms.apps.circuit.read(folder / name).matrix())
+    A = mmread(folder / name)
+    return {"A.mtx": ms.cholesky, "R.mtx": ms.lu, "K.mtx": lambda A: ms.ildl(A, fill_level=None)}[name](A)
+
+
+@pytest.mark.parametrize("name, method, most", [("A.mtx", "cholesky", 0), ("R.mtx", "lu", 0), ("d.sp", "lu", 0), ("K.mtx", "ildl", 0.2)])
+def test_the_predicted_size_is_that_of_the_factor(run, costly, name, method, most):
+    report, F = reported(run, costly, "info", costly / name), factor_of(name, costly)
+    assert report["method"] == method and report["nnz_L"] == pytest.approx(F.nnz, rel=most)
+    assert report["flops"] == pytest.approx(F.report.facts["flops"], rel=most)
+    assert report["seconds_analysis"] > 0 and report["seconds_factor"] >= 0 and report["seconds_solve"] > 0 and report["bytes"] > 0
+    said = facts(run("info", costly / name)[1])
+    assert f"{report['nnz_L']:,} nonzeros" in said["factor"] and "estimated" in said["factorization"] and "measured" in said["analysis"]
+
+
+def test_the_cost_of_a_graph_is_that_of_its_laplacian(run, costly):
+    report = reported(run, costly, "info", costly / "W.mtx")
+    sym = ms.analyze(ms.datasets.grid2d(30, 30))
+    assert report["kind"] == "graph" and report["edges"] == 1740 and report["laplacian_method"] == "cholesky"
+    assert report["laplacian_nnz_L"] == sym.nnz and report["laplacian_flops"] == sym.flops
+
+
+def test_the_cost_of_a_large_graph_is_that_of_a_random_factor(run, costly, monkeypatch):
+    monkeypatch.setattr("meshsolve.api.solving.LARGE_FACTOR", 1.0)
+    report = reported(run, costly, "info", costly / "P.mtx")
+    assert report["method"] == "parac" and report["nnz_complete"] == ms.analyze(ms.datasets.grid3d(20)).nnz
+    assert report["nnz_L"] == pytest.approx(ms.parac(ms.datasets.grid3d(20)).nnz, rel=0.01)
+
+
+def test_a_structurally_singular_matrix_has_no_factor(run, folder):
+    scipy.io.mmwrite(folder / "S.mtx", sp.coo_array([[0.0, 1.0, 2.0], [0.0, 3.0, 4.0], [0.0, 5.0, 0.0]]))
+    assert facts(run("info", folder / "S.mtx")[1])["factor"].startswith("no factor: A is singular: column 0 has no nonzero (structural rank 2 of 3)")
+
+
+def test_a_factor_larger_than_memory_is_said(run, folder, monkeypatch):
+    monkeypatch.setattr(describe, "available_memory", lambda: 100)
+    assert "more than the available memory of 0.0 GiB" in facts(run("info", folder / "A.mtx")[1])["factor"]
+
+
+def test_seconds_follow_the_model():
+    rates, size = costs.Rates(2e-10, 3e-8, 1e-9), costs.Size("cholesky", 1000, 1e6, 8000, 0.1)
+    assert rates.factor(size) == pytest.approx(2e-4 + 3e-5)
+    measured = costs.rates_of("cholesky")
+    assert measured.flop >= 0 and measured.entry >= 0 and measured.flop + measured.entry > 0 and measured.solve > 0
+    assert costs.rates_of("cholesky") is measured                       # measured once
+
+
+def test_info_of_several_files_and_patterns(run, costly, monkeypatch):
+    monkeypatch.chdir(costly)
+    code, text, err = run("info", "A.*", "d.sp", "--report", "r.json")
+    assert (code, err) == (0, "") and re.findall(r"^(\S+):$", text, re.MULTILINE) == ["A.mtx", "A.npz", "d.sp"]
+    report = json.loads((costly / "r.json").read_text())
+    assert list(report) == ["A.mtx", "A.npz", "d.sp"] and report["d.sp"]["kind"] == "netlist" and report["d.sp"]["analyses"] == ["tran"]
 
 
 # ---- for programs -----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 
 from meshsolve.apps.circuit import controls, requests, topology
 from meshsolve.apps.circuit.family import Family
-from meshsolve.apps.circuit.mna import System
+from meshsolve.apps.circuit.mna import Matrix, System
 from meshsolve.apps.circuit.names import lower
 from meshsolve.apps.circuit.newton import Solver, operating_point
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
@@ -24,6 +24,7 @@ from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_integer, as_number, one_of, shown
 from meshsolve.report import Report
+from meshsolve.types import Sparse
 
 PIN_CONDUCTANCE = 1e10      # siemens from a node to the source of its .ic voltage
 BIAS_DIFFERENCE = 4.0       # largest accepted difference of device voltages between two operating points, in tolerances
@@ -122,6 +123,11 @@ class Circuit:
                 self._copies = other._family = other._copies = self._copies or Family(self._system)
         other._netlist, other._system, other._read = netlist, system, report
         return other
+
+    def matrix(self) -> Sparse:
+        """Assemble the matrix of the equations at 1 MHz, with 1 mS for each branch of a device: (n, n) float64, for statistics."""
+        matrix = Matrix(self._system, dynamic=True)
+        return matrix.with_devices(2e6 * np.pi, np.full(int(matrix.which.max(initial=-1)) + 1, 1e-3))
 
     def op(self, threads: int | None = None, nodes: list[str] | None = None) -> OperatingPoint:
         """Compute the operating point: capacitors open, inductors short, sources at their DC values.

@@ -193,3 +193,9 @@ def test_the_power_grid_over_time(data_dir):
     assert len(w.time) == 1001 and len(names) == len(w) == 20
     first = circuit.op()
     assert all(w[n][0] == pytest.approx(first[n], abs=1e-9) for n in names) and max(np.ptp(w[n]) for n in names) > 0.01
+
+
+def test_the_matrix_of_the_equations(deck):
+    A = deck("V1 a 0 2\nR1 a b 1k\nC1 b 0 1u\nD1 b 0 dm\n.model dm D(IS=1e-12)").matrix().toarray()
+    branch, capacitor = 1e-3, 2e6 * np.pi * 1e-6
+    assert np.allclose(A, [[branch, -branch, 1], [-branch, branch + capacitor + 1e-3, 0], [1, 0, 0]], atol=1e-15)
