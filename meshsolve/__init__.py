@@ -67,8 +67,8 @@ from meshsolve.version import __version__
 __all__ = [
     "CholeskyBatch", "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "EigenInfo", "Eigenpairs",
     "GeneralSchurComplement", "IldlBatch", "IldlFactor", "IluFactor", "Info", "InvalidInputError", "LUBatch", "LUFactor", "Mesh",
-    "MeshsolveError", "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError",
-    "ParacFactor", "PatchMesh", "PatternMismatchError", "Quadratic", "QuadraticInfo", "Report", "SchurComplement",
+    "MeshsolveError", "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering",
+    "OutOfMemoryError", "ParacFactor", "PatchMesh", "PatternMismatchError", "Quadratic", "QuadraticInfo", "Report", "SchurComplement",
     "SingularMatrixError", "Symbolic", "__version__", "analyze", "apps", "batch", "cg", "cholesky", "cotan_laplacian",
     "datasets", "eigsh", "factorized", "gmres", "graph_laplacian", "ildl", "ilu", "load_mesh", "lu", "mass_matrix",
     "normalized_laplacian", "operators", "order", "parac", "schur_complement", "scipy_solver", "show_config",

@@ -172,6 +172,8 @@ def files(tmp_path, monkeypatch):
     ms.Mesh(sphere.vertices * (1 + 0.02 * np.sin(40 * sphere.vertices[:, :1])), sphere.faces).save("scan.ply")
     used, faces = np.unique(sphere.faces[(sphere.vertices[sphere.faces, 1] > 0).all(axis=1)], return_inverse=True)
     ms.Mesh(sphere.vertices[used], faces.reshape(-1, 3)).save("face.ply")
+    loop = used[ms.Mesh(sphere.vertices[used], faces.reshape(-1, 3)).boundary_loops()[0]]
+    np.savetxt("loop.txt", [*loop, loop[0]], fmt="%d")
     scipy.io.mmwrite("A.mtx", ms.datasets.grid2d(14, 11, boundary="dirichlet"))
     scipy.io.mmwrite("L.mtx", ms.datasets.grid2d(14, 11))
     scipy.io.mmwrite("b.mtx", (np.arange(154.0) - 76.5)[:, None])

@@ -135,3 +135,16 @@ def test_each_algorithm_has_its_picture_sources_and_limits(page):
         return
     assert re.search(r"!\[.{10,}\]\(\S+\.png\)", text), "no picture"
     assert re.search(r"## Sources and limits\n|\*\*Sources\.\*\*.*\*\*Limits\.\*\*", text, re.S), "no sources and limits"
+
+
+WIDTH = 88                  # characters of a code line that fit the column of the site in a window 1440 pixels wide, see docs/wide.css
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+def test_code_fits_the_column(page):
+    blocks = re.findall(r"^```(?:python|py|sh)\n(.*?)^```", page.read_text(), re.M | re.S)
+    assert [line for block in blocks for line in block.splitlines() if len(line) > WIDTH] == []
+
+
+def test_pictures_are_small():
+    assert [picture.name for picture in (ROOT / "docs" / "images").iterdir() if picture.stat().st_size >= 150_000] == []
