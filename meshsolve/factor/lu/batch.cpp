@@ -28,16 +28,65 @@ class FactorsOf : public Factors<S> {
   }
   Work work_of_factor(int workers) const override { return std::make_shared<std::vector<Memory>>(workers); }
   Work work_of_solve(int workers) const override { return std::make_shared<std::vector<Space>>(workers); }
-  Outcome factor(int64_t i, const S* Ax, const Pivoting& rule, const Work& work, int worker) override {
-    return factors_[i].factor(Ax, rule, 1, (*static_cast<std::vector<Memory>*>(work.get()))[worker]);
+  void factor(int64_t i, int64_t, const S* Ax, int64_t, const Pivoting& rule, Outcome* seen, const Work& work, int worker) override {
+    *seen = factors_[i].factor(Ax, rule, 1, (*static_cast<std::vector<Memory>*>(work.get()))[worker]);
   }
-  void solve(int64_t i, const S* B, S* X, int64_t k, const Work& work, int worker) const override {
+  void solve(int64_t i, int64_t, const S* B, S* X, int64_t k, const Work& work, int worker) const override {
     factors_[i].solve_in((*static_cast<std::vector<Space>*>(work.get()))[worker], {B, k, 1}, {X, k, 1}, k);
   }
 
  private:
   std::deque<Factor> factors_;
 };
+
+// Four systems at a time by the columns engine: numbers of four systems lie together.
+class LanesOf : public Factors<double> {
+ public:
+  using Factor = ColumnFactor<Lanes>;
+
+  LanesOf(const std::shared_ptr<const ColumnPlan>& plan, int64_t count) {
+    for (int64_t i = 0; i < count; i += Lanes::count) factors_.emplace_back(plan);
+  }
+  Work work_of_factor(int workers) const override { return std::make_shared<std::vector<Space>>(workers); }
+  Work work_of_solve(int workers) const override { return std::make_shared<std::vector<Space>>(workers); }
+  int64_t group() const override { return Lanes::count; }
+  void factor(int64_t g, int64_t count, const double* Ax, int64_t nnz, const Pivoting& rule, Outcome* seen, const Work& work,
+              int worker) override {
+    Space& space = (*static_cast<std::vector<Space>*>(work.get()))[worker];
+    const auto found = factors_[g].factor(space.joined(count, Ax, nnz), rule, 1, space.own);
+    for (int q = 0; q < count; ++q)
+      seen[q] = {static_cast<int64_t>(found.perturbed[q]), found.largest_entry[q], found.largest_pivot_row[q]};
+  }
+  void solve(int64_t g, int64_t count, const double* B, double* X, int64_t k, const Work& work, int worker) const override {
+    Space& space = (*static_cast<std::vector<Space>*>(work.get()))[worker];
+    const int64_t size = factors_[g].plan().form.n() * k;
+    const Lanes* const b = space.joined(count, B, size);
+    if (space.result.size() < size) space.result = Buffer<Lanes>(size);
+    Lanes* const x = space.result.data();
+    factors_[g].solve_in(space.own, {b, k, 1}, {x, k, 1}, k);
+    for (int64_t p = 0; p < size; ++p)
+      for (int q = 0; q < count; ++q) X[q * size + p] = x[p][q];
+  }
+
+ private:
+  struct Space {
+    std::vector<Buffer<Lanes>> own;       // of the factor
+    Buffer<Lanes> given, result;
+
+    // (size) numbers of `count` systems; missing ones repeat the first.
+    const Lanes* joined(int64_t count, const double* from, int64_t size) {
+      if (given.size() < size) given = Buffer<Lanes>(size);
+      const double* of[Lanes::count];
+      for (int64_t q = 0; q < Lanes::count; ++q) of[q] = from + (q < count ? q : 0) * size;
+      for (int64_t p = 0; p < size; ++p) given.data()[p] = Lanes(Lanes::Two{of[0][p], of[1][p]}, Lanes::Two{of[2][p], of[3][p]});
+      return given.data();
+    }
+  };
+  std::deque<Factor> factors_;
+};
+static_assert(Lanes::count <= most_together);
+
+constexpr int64_t most_lanes = int64_t{2} << 20;        // bytes of four factors up to which they stay in a cache
 
 template <class S>
 bool is_finite(const S* x, int64_t size) {
@@ -68,6 +117,8 @@ std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const Front
   return std::make_unique<FactorsOf<Complex, FrontFactor<Complex>>>(plan, count);
 }
 std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, double) {
+  const int64_t entries = static_cast<int64_t>(plan->pattern.l_row.size() + plan->pattern.u_row.size());
+  if (count >= Lanes::count && entries * int64_t{sizeof(Lanes)} <= most_lanes) return std::make_unique<LanesOf>(plan, count);
   return std::make_unique<FactorsOf<double, ColumnFactor<double>>>(plan, count);
 }
 std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, Complex) {
@@ -80,13 +131,20 @@ void Batch<S>::factor(const S* Ax, int64_t nnz, const Pivoting& rule, const Limi
   std::fill(is_measured_.begin(), is_measured_.end(), uint8_t{0});
   std::fill(error_.begin(), error_.end(), not_a_number);
   const auto work = factors_->work_of_factor(threads);
-  each_system(threads, count(), 1, [&](int64_t i, int worker) {
+  const int64_t together = factors_->group();
+  each_system(threads, (count() + together - 1) / together, together, [&](int64_t g, int worker) {
     const interrupt::Member uncounted(nullptr);
-    const S* const x = Ax + i * nnz;
-    if (is_finite(x, nnz))
-      state_[i] = is_safe(factors_->factor(i, x, rule, work, worker), limits.risk) ? factored : unfit;
-    else
-      state_[i] = not_finite;
+    const int64_t first = g * together, here = std::min(together, count() - first);
+    Outcome seen[most_together];
+    bool any = false;
+    for (int64_t i = first; i < first + here; ++i) {
+      state_[i] = is_finite(Ax + i * nnz, nnz) ? unfit : not_finite;
+      any = any || state_[i] == unfit;
+    }
+    if (!any) return;
+    factors_->factor(g, here, Ax + first * nnz, nnz, rule, seen, work, worker);
+    for (int64_t q = 0; q < here; ++q)
+      if (state_[first + q] == unfit && is_safe(seen[q], limits.risk)) state_[first + q] = factored;
   });
 }
 
@@ -110,19 +168,20 @@ void Batch<S>::solve(const Pattern& A, const S* Ax, const S* B, S* X, int64_t k,
   const int64_t size = A.n * k, nnz = A.nnz();
   const auto work = factors_->work_of_solve(threads);
   std::vector<Buffer<S>> residual(threads);
-  each_system(threads, count(), k, [&](int64_t i, int worker) {
+  const int64_t together = factors_->group();
+  each_system(threads, (count() + together - 1) / together, together * k, [&](int64_t g, int worker) {
     const interrupt::Member uncounted(nullptr);
-    const S* const b = B + i * size;
-    S* const x = X + i * size;
-    if (state_[i] == factored) {
-      factors_->solve(i, b, x, k, work, worker);
-      if (is_measured_[i]) return;
-      Buffer<S>& r = residual[worker];
-      if (r.size() < size) r = Buffer<S>(size);
-      if (is_good(i, A, Ax + i * nnz, b, x, r.data(), k, limits)) return;
-      state_[i] = unfit;
+    const int64_t first = g * together, end = std::min(first + together, count());
+    const auto is_factored = [](int32_t state) { return state == factored; };
+    if (std::any_of(state_.begin() + first, state_.begin() + end, is_factored))
+      factors_->solve(g, end - first, B + first * size, X + first * size, k, work, worker);
+    Buffer<S>& r = residual[worker];
+    if (r.size() < size) r = Buffer<S>(size);
+    for (int64_t i = first; i < end; ++i) {
+      S* const x = X + i * size;
+      if (state_[i] == factored && !is_measured_[i] && !is_good(i, A, Ax + i * nnz, B + i * size, x, r.data(), k, limits)) state_[i] = unfit;
+      if (state_[i] != factored) std::fill(x, x + size, S(not_a_number));
     }
-    std::fill(x, x + size, S(not_a_number));
   });
 }
 

@@ -15,7 +15,10 @@ struct Limits {
   double enough, suspect;                 // backward error, and size of the residual relative to b, of the first solution
 };
 
-// Factors with one plan, by either engine. The work space of a call has a part for each worker.
+constexpr int64_t most_together = 4;
+
+// Factors with one plan, by either engine, in groups of systems that are computed together. The last group may be smaller.
+// The work space of a call has a part for each worker.
 template <class S>
 class Factors {
  public:
@@ -23,8 +26,11 @@ class Factors {
   virtual ~Factors() = default;
   virtual Work work_of_factor(int workers) const = 0;
   virtual Work work_of_solve(int workers) const = 0;
-  virtual Outcome factor(int64_t i, const S* Ax, const Pivoting& rule, const Work& work, int worker) = 0;
-  virtual void solve(int64_t i, const S* B, S* X, int64_t k, const Work& work, int worker) const = 0;       // X := A^-1 B for (n, k) blocks
+  virtual int64_t group() const { return 1; }         // systems of a group, at most most_together
+  // Factors `count` systems of group g; Ax: (count, nnz) values.
+  virtual void factor(int64_t g, int64_t count, const S* Ax, int64_t nnz, const Pivoting& rule, Outcome* seen, const Work& work,
+                      int worker) = 0;
+  virtual void solve(int64_t g, int64_t count, const S* B, S* X, int64_t k, const Work& work, int worker) const = 0;   // (count, n, k)
 };
 std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, double);
 std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, Complex);

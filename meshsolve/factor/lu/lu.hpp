@@ -22,10 +22,12 @@
 #include "sparse/csr.hpp"
 #include "native/dense/dense.hpp"
 #include "native/dense/lu.hpp"
+#include "factor/lu/lanes.hpp"
 
 namespace ms::lu {
 
-template <class T> using Scalar = std::conditional_t<std::is_same_v<T, Complex>, Complex, double>;    // of A, b and x
+template <class T> using Scalar = std::conditional_t<std::is_same_v<T, float>, double, T>;      // of A, b and x
+template <class T> using Size = std::conditional_t<std::is_same_v<T, Lanes>, Lanes, double>;     // of absolute values
 
 // Permutations, scalings and diagonal blocks of B.
 struct BlockTriangularForm {
@@ -46,10 +48,12 @@ struct Outside {
   std::vector<uint32_t> source;           // in A's data
 };
 
-struct Outcome {                          // of one factorization
-  int64_t perturbed = 0;                    // perturbed pivots: too small, and replaced
-  double largest_entry = 0, largest_pivot_row = 0;      // max |B|, max |U|
+template <class Size>
+struct OutcomeOf {                        // of one factorization
+  std::conditional_t<std::is_same_v<Size, double>, int64_t, Size> perturbed = 0;       // perturbed pivots: too small, and replaced
+  Size largest_entry = 0, largest_pivot_row = 0;        // max |B|, max |U|
 };
+using Outcome = OutcomeOf<double>;
 
 // ---- fronts ---------------------------------------------------------------------------------------------------------
 
@@ -165,7 +169,7 @@ struct SolveTasks {
 };
 SolveTasks solve_tasks(const ColumnPlan& plan);
 
-template <class T>
+template <class T>                        // Lanes: four factors at once
 class ColumnFactor {
  public:
   using Number = T;
@@ -174,6 +178,7 @@ class ColumnFactor {
   using Space = std::vector<Buffer<T>>;        // of each worker: n x up to 8 values
 
   explicit ColumnFactor(std::shared_ptr<const ColumnPlan> plan) : plan_(std::move(plan)) {}
+  using Outcome = OutcomeOf<Size<T>>;
   Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads) { return factor(Ax, rule, threads, dense_); }     // as FrontFactor
   void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
   Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& dense);

@@ -1,8 +1,10 @@
 // Size and direction of a pivot, for real and complex numbers alike. The size of a complex number is the sum of its parts'.
 #pragma once
 #include <cmath>
+#include <cstdint>
 
 #include "native/dense/complex.hpp"
+#include "native/dense/lu.hpp"
 
 namespace ms::lu {
 
@@ -17,6 +19,16 @@ T sign(T x) {
 inline Complex sign(Complex x) {
   const double m = magnitude(x);
   return m > 0 ? Complex{x.re / m, x.im / m} : Complex{1, 0};
+}
+
+inline double larger(double a, double b) { return a < b ? b : a; }          // a if b is NaN
+
+// Replaces a pivot that is too small. Returns how many pivots it replaced.
+template <class T>
+int64_t perturb(T& pivot, const Pivoting& rule) {
+  if (magnitude(pivot) >= rule.tiny) return 0;
+  pivot = sign(pivot) * T(rule.perturbed_size);
+  return 1;
 }
 
 }  // namespace ms::lu

@@ -95,26 +95,23 @@ void ColumnFactor<T>::column(int32_t k, const Scalar<T>* Ax, const Pivoting& rul
   const int32_t* const l_row = f.l_row.data();
   const int32_t* const u_row = f.u_row.data();
   T *const l = l_.data(), *const u_out = u_.data();
-  double entry = 0, largest = 0;
+  Size<T> entry = 0, largest = 0;
   for (int64_t q = p.entry_ptr[k]; q < p.entry_ptr[k + 1]; ++q) {
     const T a = static_cast<T>(Ax[p.source[q]] * p.scale[q]);
     x[p.row[q]] += a;
-    entry = std::max(entry, magnitude(a));
+    entry = larger(entry, magnitude(a));
   }
   for (int64_t q = f.u_ptr[k], end = f.u_ptr[k + 1]; q < end; ++q) {
     const int32_t i = u_row[q];
     const T u = x[i];
     x[i] = T(0);
     u_out[q] = u;
-    largest = std::max(largest, magnitude(u));
+    largest = larger(largest, magnitude(u));
     for (int64_t s = l_ptr[i], last = l_ptr[i + 1]; s < last; ++s) x[l_row[s]] -= l[s] * u;
   }
   T pivot = x[k];
   x[k] = T(0);
-  if (!(magnitude(pivot) >= rule.tiny)) {
-    pivot = sign(pivot) * T(rule.perturbed_size);
-    ++seen.perturbed;
-  }
+  seen.perturbed += perturb(pivot, rule);
   const T inverse = pivot_.data()[k] = T(1) / pivot;
   for (int64_t s = l_ptr[k], end = l_ptr[k + 1]; s < end; ++s) {
     l[s] = x[l_row[s]] * inverse;
@@ -123,13 +120,12 @@ void ColumnFactor<T>::column(int32_t k, const Scalar<T>* Ax, const Pivoting& rul
   for (int64_t q = p.off_diagonal.ptr[k]; q < p.off_diagonal.ptr[k + 1]; ++q)
     off_diagonal_.data()[q] = static_cast<T>(
         Ax[p.off_diagonal.source[q]] * (p.form.row_factor[p.off_diagonal.row[q]] * p.form.col_factor[k]));
-  if (entry > seen.largest_entry) seen.largest_entry = entry;
-  largest = std::max(largest, magnitude(pivot));
-  if (largest > seen.largest_pivot_row) seen.largest_pivot_row = largest;
+  seen.largest_entry = larger(seen.largest_entry, entry);
+  seen.largest_pivot_row = larger(seen.largest_pivot_row, larger(largest, magnitude(pivot)));
 }
 
 template <class T>
-Outcome ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& dense) {
+OutcomeOf<Size<T>> ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& dense) {
   const int32_t n = plan_->form.n();
   std::vector<Outcome> outcome(threads);
   interrupt::begin(n);
@@ -150,14 +146,14 @@ Outcome ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int thre
   });
   for (int w = 1; w < threads; ++w) {
     outcome[0].perturbed += outcome[w].perturbed;
-    outcome[0].largest_entry = std::max(outcome[0].largest_entry, outcome[w].largest_entry);
-    outcome[0].largest_pivot_row = std::max(outcome[0].largest_pivot_row, outcome[w].largest_pivot_row);
+    outcome[0].largest_entry = larger(outcome[0].largest_entry, outcome[w].largest_entry);
+    outcome[0].largest_pivot_row = larger(outcome[0].largest_pivot_row, outcome[w].largest_pivot_row);
   }
   return outcome[0];
 }
 
 template <class T>
-Outcome ColumnFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& dense) {
+OutcomeOf<Size<T>> ColumnFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& dense) {
   const ColumnPlan& p = *plan_;
   const int32_t n = p.form.n();
   if (p.total_work < parallel_work) threads = 1;
@@ -242,5 +238,6 @@ Triangles<T> ColumnFactor<T>::triangles() const {
 template class ColumnFactor<double>;
 template class ColumnFactor<float>;
 template class ColumnFactor<Complex>;
+template OutcomeOf<Lanes> ColumnFactor<Lanes>::factor(const Lanes*, const Pivoting&, int, Memory&);
 
 }  // namespace ms::lu

@@ -221,5 +221,6 @@ template const SolveTasks& ColumnFactor<double>::tasks_of_solve() const;
 template const SolveTasks& ColumnFactor<float>::tasks_of_solve() const;
 template void ColumnFactor<Complex>::solve_in(Space&, Strided<const Complex>, Strided<Complex>, int64_t) const;
 template const SolveTasks& ColumnFactor<Complex>::tasks_of_solve() const;
+template void ColumnFactor<Lanes>::solve_in(Space&, Strided<const Lanes>, Strided<Lanes>, int64_t) const;
 
 }  // namespace ms::lu
