@@ -182,16 +182,24 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
 
 Asymmetry first_asymmetry(const Pattern& A, const double* values, int64_t count, double tolerance, int threads) {
   const int64_t nnz = A.ptr[A.n];
-  std::vector<int64_t> mirror(nnz), next(A.ptr, A.ptr + A.n);
+  std::vector<int64_t> below, mirror, next(A.ptr, A.ptr + A.n);         // entries below the diagonal, and their mirror entries
   for (int32_t i = 0; i < A.n; ++i)                     // rows ascend, so row j meets its mirror entries in order
-    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) mirror[p] = next[A.idx[p]]++;
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
+      const int64_t q = next[A.idx[p]]++;
+      if (A.idx[p] >= i) continue;
+      below.push_back(p);
+      mirror.push_back(q);
+    }
   std::atomic<int64_t> first{count};
   each_system(threads, count, 1, [&](int64_t i, int) {
     if (i > first) return;
     const double* const x = values + i * nnz;
-    bool same = true;
-    for (int64_t p = 0; p < nnz; ++p) same &= x[p] == x[mirror[p]] || !std::isfinite(x[p]) || !std::isfinite(x[mirror[p]]);
+    bool same = true, comparable = false;
+    for (size_t q = 0; q < below.size(); ++q) same &= x[below[q]] == x[mirror[q]];
     if (same) return;
+    for (size_t q = 0; q < below.size(); ++q)
+      comparable = comparable || (x[below[q]] != x[mirror[q]] && std::isfinite(x[below[q]]) && std::isfinite(x[mirror[q]]));
+    if (!comparable) return;
     const Symmetry found = symmetry(A, x, 1);
     if (!(found.gap > tolerance * found.scale)) return;
     for (int64_t seen = first; i < seen && !first.compare_exchange_weak(seen, i);) {

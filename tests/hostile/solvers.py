@@ -6,6 +6,7 @@ import scipy.sparse as sp
 import meshsolve as ms
 from hostile.material import (
     RHS,
+    SHARED,
     SHARED_LDL,
     SHARED_LU,
     N,
@@ -24,6 +25,8 @@ CONSTRAINED = {"lu": lambda **options: ms.lu(spd(), **options), "ildl": lambda *
                "parac": lambda **options: ms.parac(spd(), **options), "cg": lambda **options: ms.cg(spd(), RHS, **options),
                "solve": lambda **options: ms.solve(spd(), RHS, **options), "ilu": lambda **options: ms.ilu(spd(), **options),
                "gmres": lambda **options: ms.gmres(spd(), RHS, **options)}
+BATCHES = {"lu: F.factor_batch": SHARED_LU.factor_batch, "ildl: F.factor_batch": SHARED_LDL.factor_batch,
+           "Symbolic.factor_batch": SHARED.symbolic.factor_batch}
 ROWS = [
     *[bad(f"{name}(fixed=)", given, says, lambda tmp, f=function, o=options: (f, (), o)) for name, function in CONSTRAINED.items() for given, says, options in [
         ("rows out of range", "outside 0..11: 12", {"fixed": [N]}),
@@ -37,6 +40,14 @@ ROWS = [
     bad("lu(pin=)", "columns that do not sum to 0", "column 0 of A sums to", lambda tmp: (ms.lu, ([[1.0, -1.0], [0.0, 0.0]],), {"pin": True}), ms.NotLaplacianError, row=0),
     bad("lu(fixed=): F.solve", "NaN or infinity in `fixed_values`", "fixed_values: row 1 is not finite", lambda tmp: (ms.lu(spd(), fixed=[0, 5]).solve, (RHS,), {"fixed_values": [1.0, np.nan]})),
     bad("ildl(fixed=): K.refactor", "an entry outside the analyzed pattern", "row 2, column 9", lambda tmp: (ms.ildl(spd(), fixed=[0, 5]).refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
+    *[row for name, made in BATCHES.items() for row in (
+        bad(name, "another number of entries, or one system without its axis", "values must be (N,", lambda tmp, f=made: (f, (np.ones((2, 5)),), {})),
+        bad(name, "no system", "at least one system", lambda tmp, f=made: (f, (np.ones((0, spd().nnz)),), {})),
+        bad(name, "text, objects, dates", "numbers", lambda tmp, f=made: (f, ([["a"] * spd().nnz],), {})),
+        fine(name, "NaN in one system", "it fails alone, `.failed` lists it", lambda tmp, f=made: (f, (np.stack([spd().data, np.nan * spd().data]),), {})))],
+    *[bad(f"{name}(...).solve", given, says, lambda tmp, f=made, b=b: (f(spd().data[None]).solve, (b,), {})) for name, made in BATCHES.items() for given, says, b in [
+        ("b of another shape", "b must be (1, 12)", np.ones(N)), ("NaN or infinity in b", "system 0, row 3 holds nan", np.where(np.arange(N) == 3, np.nan, 1.0)[None])]],
+    bad("ildl: F.factor_batch", "a system that is not symmetric", "system 1 is not symmetric", lambda tmp: (SHARED_LDL.factor_batch, (np.stack([spd().data, np.arange(float(spd().nnz))]),), {}), Unsymmetric),
     bad("cg(fixed=)", "an operator as A", "without entries, which fixed= and pin=True need", lambda tmp: (ms.cg, (sp.linalg.aslinearoperator(spd()), RHS), {"fixed": [0]})),
     bad("cg(fixed=)", "M of another size", "M must be 12 x 12, or 10 x 10 for the free rows alone", lambda tmp: (ms.cg, (spd(), RHS), {"M": np.eye(5), "fixed": [0, 5]})),
     bad("cg(fixed=)", "the ParAC factor of a singular Laplacian as M", "pass parac(A, fixed=...)", lambda tmp: (ms.cg, (spd(), RHS, ms.parac(ms.graph_laplacian(spd()))), {"fixed": [0, 5]})),

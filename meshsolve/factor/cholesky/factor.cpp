@@ -10,6 +10,7 @@
 #include "factor/fronts/traverse.hpp"
 #include "native/threads/parallel.hpp"
 #include "native/threads/systems.hpp"
+#include "sparse/check.hpp"
 
 namespace ms::cholesky {
 namespace {
@@ -265,7 +266,7 @@ void Batch<T>::factor(const double* Ax, int64_t nnz, int threads) {
   std::fill(state_.begin(), state_.end(), unknown);
   const auto one = [&](Worker& w, int64_t i) -> int32_t {
     const double* const x = Ax + i * nnz;
-    if (!std::all_of(x, x + nnz, [](double value) { return std::isfinite(value); })) return not_finite;
+    if (first_not_finite(x, nnz) >= 0) return not_finite;
     for (int64_t p = 0; p < w.values.size(); ++p) w.values.data()[p] = static_cast<T>(x[tree.entry_source.data()[p]]);
     w.least.ratio = 1;
     const Numeric<T> front{tree, panel_ptr_, w.blocks, w.values.data(), panels_of(i)};

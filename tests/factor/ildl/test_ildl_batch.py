@@ -9,6 +9,8 @@ from saddles import decades
 
 import meshsolve as ms
 
+pytestmark = pytest.mark.native
+
 
 def saddle(n, m, seed=0):
     """A symmetric indefinite matrix with a zero block."""

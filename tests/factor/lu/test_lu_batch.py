@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import meshsolve as ms
 
+pytestmark = pytest.mark.native
 GRID = sp.csr_array(ms.datasets.grid2d(7, 6, boundary="dirichlet") + sp.diags_array(np.full(41, 0.3), offsets=1))
 
 
@@ -61,6 +62,8 @@ def test_any_number_of_threads():
     F = ms.lu(A)
     one, three = (F.factor_batch(values, threads=t) for t in (1, 3))
     assert np.array_equal(one.solve(b), three.solve(b)) and np.array_equal(one.alone, three.alone)
+    few = F.factor_batch(values[1:4])                                            # too few to be eliminated four at a time
+    assert np.array_equal(few.solve(b[1:4]), one.solve(b)[1:4])
 
 
 def test_systems_fail_alone():
@@ -73,6 +76,8 @@ def test_systems_fail_alone():
     assert many.failed.tolist() == [2, 3, 5] and np.isnan(x[many.failed]).all() and np.isfinite(np.delete(x, many.failed, axis=0)).all()
     assert "not finite" in many.reason(2) and "singular" in many.reason(5) and many.reason(-1) == ""
     assert np.isnan(many.backward_error[[2, 5]]).all()
+    for i in (0, 1, 4, 11):
+        assert np.array_equal(x[i], ms.lu(A).refactor(member(A, values[i])).solve(np.ones(50)))
     assert len(many.refactor(batch(A, 12)).failed) == 0 and np.isfinite(many.solve(np.ones((12, 50)))).all()
 
 
