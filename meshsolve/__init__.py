@@ -14,6 +14,9 @@ from pkgutil import extend_path
 # Python started in a checkout imports this folder, but the compiled core is only in the installed package: search both.
 __path__ = extend_path(__path__, __name__)
 
+from meshsolve import startup  # noqa: F401 (first, for Ctrl-C during the imports below)
+
+# isort: split
 from meshsolve import apps, batch, datasets, operators, order, torch
 from meshsolve.api import (
     Quadratic,

@@ -36,7 +36,7 @@ LAYERS = [                                  # from the top; a package may import
     ["foreign"],
     ["files", "memory", "options"],
     ["device"],
-    ["errors", "types", "version", "native", "_core"],
+    ["errors", "types", "version", "native", "startup", "_core"],
 ]
 LEVEL = {package: len(LAYERS) - k for k, packages in enumerate(LAYERS) for package in packages}
 OPTIONAL = {"cloudpickle", "cupy", "cupyx", "dask", "distributed", "polyscope", "nvmath", "shtab", "torch"}

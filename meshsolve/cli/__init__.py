@@ -23,13 +23,13 @@ from meshsolve.cli.pipes import misuse, piped, plain
 from meshsolve.errors import MeshsolveError
 from meshsolve.options import thread_count
 from meshsolve.report import showing_progress
-
-INTERRUPTED = 130           # exit code of shells: 128 + the number of the signal SIGINT
+from meshsolve.startup import INTERRUPTED, release
 
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
     try:
+        release()
         commands = parser()
         args = commands.parse_args(argv)
         if args.command is None:

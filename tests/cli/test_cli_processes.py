@@ -115,3 +115,23 @@ def test_a_bar_is_shown_on_a_terminal(folder):
     child.wait(timeout=1200)
     os.close(main)
     assert child.returncode == 130 and re.search(bar, seen)
+
+
+@pytest.mark.parametrize("command", [["-m", "meshsolve"], ["meshsolve"]])
+def test_ctrl_c_during_the_imports_is_one_line(tmp_path, command):
+    (tmp_path / "numpy.py").write_text("import sys, time\nprint('begun', file=sys.stderr, flush=True)\ntime.sleep(600)\n")
+    (tmp_path / "meshsolve").write_text("from meshsolve.cli import main\nmain()\n")            # as pip writes it
+    command = [str(tmp_path / word) if word == command[0] == "meshsolve" else word for word in command]
+    child = subprocess.Popen([sys.executable, *command, "info"], stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+                             env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])})
+    assert child.stderr.readline() == "begun\n"
+    child.send_signal(signal.SIGINT)
+    assert (child.communicate(timeout=1200)[1], child.returncode) == ("meshsolve: error: interrupted\n", 130)
+
+
+def test_other_programs_keep_their_ctrl_c(tmp_path):
+    (tmp_path / "tool.py").write_text("import signal\nimport meshsolve\nassert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n")
+    for command in (["tool.py"], ["-m", "tool"], ["-c", "import tool", "meshsolve"]):
+        done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True,
+                              env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])})
+        assert (done.returncode, done.stderr) == (0, "")
