@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from meshsolve.api import cholesky
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, divergence, gradient, mass_matrix
 from meshsolve.operators.rigid import VertexRotations, alternate
 from meshsolve.options import as_integer, as_number, one_of, thread_count
@@ -187,7 +188,7 @@ def checked_handles(mesh, handles):
     chosen, component, used = as_indices(handles, len(mesh.vertices), "handles"), mesh.components, np.zeros(len(mesh.vertices), bool)
     if len(chosen) == 0:
         raise InvalidInputError("handles must have at least one vertex, got none")
-    used[mesh.faces] = True
+    used[mesh.cells if isinstance(mesh, TetMesh) else mesh.faces] = True
     without = used & ~np.isin(component, component[chosen])
     if without.any():
         raise InvalidInputError(f"each component needs a handle, that of vertex {int(without.argmax())} has none: hold one of its vertices "

@@ -41,8 +41,8 @@ class DirectionField:
     vectors : (n, 3) float64
         A unit vector along one direction at each vertex; the others follow by turns of 2 pi / power. 0 at vertices without faces.
     powers : (n,) complex128
-        The power of the direction in the frame of each vertex: the eigenvector, with squared norm 1 in the masses of each
-        component, or the solution with absolute value 1 at fixed vertices, or close to the power of ``align``.
+        The power of the direction in the frame of each vertex. An eigenvector has squared norm 1 in the masses of each component.
+        A field with ``fixed`` has absolute value 1 at these vertices, one with ``align`` is close to the powers of its vectors.
     frames : (n, 2, 3) float64
         Frames at the vertices.
     index : (m,) int64
@@ -93,10 +93,10 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
     Raises
     ------
     InvalidInputError
-        Not a mesh, no faces, an edge or a vertex that is not manifold, faces that are not oriented alike (names the edge);
-        ``power`` below 1 or above 100; ``fixed`` with a vertex outside the mesh or twice, with a vector that is NaN or orthogonal
-        to the surface (names it), or without a vertex on a component; ``align`` of another shape, with NaN or without a preference
-        on a component, or of curvatures with an odd ``power``; ``strength`` not positive.
+        Not a mesh, no faces, an edge or a vertex that is not manifold, faces that are not oriented alike (names the edge).
+        ``power`` below 1 or above 100. ``fixed`` with a vertex outside the mesh or twice, or without a vertex on a component.
+        A vector of ``fixed`` that is NaN or orthogonal to the surface (names it). ``align`` of another shape, with NaN, or without
+        a preference on a component. Curvatures with an odd ``power``. ``strength`` not positive.
 
     Warns
     -----

@@ -18,6 +18,7 @@ from meshsolve.api.quadratic import Quadratic
 from meshsolve.apps.deformation import checked_handles
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, mass_matrix
 from meshsolve.options import one_of
 from meshsolve.types import Array, ArrayLike, Device
@@ -30,8 +31,8 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
 
     Parameters
     ----------
-    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        With n vertices, each in a face.
+    mesh : Mesh, TetMesh, trimesh.Trimesh or meshio.Mesh
+        With n vertices, each in a face or cell. In a solid weights spread through the inside, not along the surface.
     handles : (h,) integers or (n,) bool
         Vertices; each component of the mesh needs one.
     partition : {"divide", "couple"} or None
@@ -66,14 +67,15 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
     >>> W.shape, bool(abs(W.sum(axis=1) - 1).max() < 1e-9)
     ((162, 2), True)
     """
-    mesh = checked_mesh(mesh)
+    mesh = mesh if isinstance(mesh, TetMesh) else checked_mesh(mesh)
     n = len(mesh.vertices)
     chosen = checked_handles(mesh, handles)
     if partition is not None:
         one_of(partition, "partition", ("divide", "couple"))
     mass = mass_matrix(mesh).diagonal()
     if not (mass > 0).all():
-        raise InvalidInputError(f"each vertex must have a face of positive area, vertex {int((mass <= 0).argmax())} has none")
+        raise InvalidInputError("each vertex must have a face of positive area or a cell of positive volume, vertex "
+                                f"{int((mass <= 0).argmax())} has none")
     L = cotan_laplacian(mesh)
     bending = sp.csr_array(L @ sp.diags_array(1 / mass) @ L)
     if partition == "couple":

@@ -56,7 +56,8 @@ def from_meshio(mesh):
         if kind in ("vertex", "line"):
             continue
         if kind not in ("triangle", "quad") and not kind.startswith("polygon"):
-            raise InvalidInputError(f"cells of kind {kind!r} are not supported: pass a surface of triangles, quads and polygons")
+            hint = "; tetrahedra are read by TetMesh.from_meshio" if kind == "tetra" else ""
+            raise InvalidInputError(f"cells of kind {kind!r} are not supported: pass a surface of triangles, quads and polygons{hint}")
         rings = [cells.reshape(-1)] if cells.ndim == 2 else [np.asarray(cell) for cell in cells]
         corners += rings
         counts.append(np.full(len(cells), cells.shape[1]) if cells.ndim == 2 else np.array([len(ring) for ring in rings], np.int64))
