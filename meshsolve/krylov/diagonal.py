@@ -230,7 +230,7 @@ def takes_more(pattern, operations, threads):
         if is_scale_free(pattern):
             return len(minimum_degree(pattern, operations)) < pattern.n
         estimated_dimension(pattern, most)
-        dissect(pattern.graph(), "fast", DEFAULT_PATCH, 0, threads, np.inf, most)
+        dissect(pattern.graph(threads), "fast", DEFAULT_PATCH, 0, threads, np.inf, most)
     except TooManyOperations:
         return True
     return False

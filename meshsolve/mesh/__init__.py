@@ -406,11 +406,11 @@ def load_mesh(path: Path) -> Mesh:
         raise InvalidInputError(f"{path}: {e}") from e
 
 
-def pattern_of(mesh_or_matrix, name="A"):
+def pattern_of(mesh_or_matrix, name="A", threads=1):
     """Return the graph of a mesh or matrix: a symmetric pattern without diagonal, as :class:`Csr` without values.
 
     For a mesh this is the graph of its edges, for a matrix the pattern of A + A^T. An :class:`Csr` is returned as it is. Graphs of
-    networkx and igraph and lists of edges are accepted too. O(vertices + edges).
+    networkx and igraph and lists of edges are accepted too. O(vertices + edges) on so many threads.
     """
     if isinstance(mesh_or_matrix, Csr):
         return mesh_or_matrix
@@ -419,7 +419,7 @@ def pattern_of(mesh_or_matrix, name="A"):
         n = len(mesh.vertices)
         indptr, indices, _ = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, thread_count())
         return Csr(n, indptr, indices)
-    return symmetric_pattern(weights_of(mesh_or_matrix, name) if is_graph(mesh_or_matrix) else mesh_or_matrix, name)
+    return symmetric_pattern(weights_of(mesh_or_matrix, name) if is_graph(mesh_or_matrix) else mesh_or_matrix, name, threads)
 
 
 def is_mesh(thing):

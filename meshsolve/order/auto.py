@@ -56,7 +56,7 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
     >>> ms.order.auto(ms.datasets.grid2d(50, 50)).method
     'amd'
     """
-    return auto_within(pattern_of(A_or_mesh), as_seed(seed), thread_count(threads), effort)
+    return auto_within(pattern_of(A_or_mesh, threads=thread_count(threads)), as_seed(seed), thread_count(threads), effort)
 
 
 def auto_within(pattern, seed, threads, effort, most=math.inf):
@@ -68,7 +68,7 @@ def auto_within(pattern, seed, threads, effort, most=math.inf):
     one_of(effort, "effort", EFFORTS)
 
     def dissected(cheap=0.0):
-        return dissect(pattern.graph(), effort, DEFAULT_PATCH, seed, threads, cheap, most)
+        return dissect(pattern.graph(threads), effort, DEFAULT_PATCH, seed, threads, cheap, most)
 
     if is_scale_free(pattern):
         ordering = minimum_degree(pattern, most * pattern.n)

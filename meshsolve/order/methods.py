@@ -109,7 +109,7 @@ def _auto(pattern, options):
 @method("nd", "nested dissection, for meshes and grids")
 def _nested_dissection(pattern, options):
     one_of(options.effort, "effort", EFFORTS)
-    return dissect(pattern.graph(), options.effort, DEFAULT_PATCH, options.seed, options.threads, bounded=options.bounded)
+    return dissect(pattern.graph(options.threads), options.effort, DEFAULT_PATCH, options.seed, options.threads, bounded=options.bounded)
 
 
 @method("amd", "approximate minimum degree, for small or irregular matrices")

@@ -81,7 +81,7 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
     one_of(effort, "effort", EFFORTS)
     patch = max(16, as_integer(patch_size, "patch_size", 16) // PATCHES_PER_MESH_PATCH)
     seed, threads = as_seed(seed), thread_count(threads)
-    subject = A_or_mesh if (held := prepass_cuda.held(A_or_mesh)) else pattern_of(A_or_mesh)
+    subject = A_or_mesh if (held := prepass_cuda.held(A_or_mesh)) else pattern_of(A_or_mesh, threads=threads)
     if choose(device, len(subject.indptr) - 1, *[subject.indptr] * held) == "cuda":
         return dissect_cuda(subject, seed, threads, effort, patch, stays=False)
     return dissect(prepass_cuda.on_host(subject) if held else subject, effort, patch, seed, threads)

@@ -11,8 +11,8 @@
 namespace ms {
 namespace {
 
-auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
-  const Symmetry s = released([&] { return symmetry(pattern(indptr, indices), data.data(), threads); });
+auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, std::optional<In<double>> data, int threads) {
+  const Symmetry s = released([&] { return symmetry(pattern(indptr, indices), data ? data->data() : nullptr, threads); });
   return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.scale);
 }
 
@@ -79,7 +79,7 @@ void bind_checks(nb::module_& m) {
   m.def("first_not_finite", [](In<double> x, int threads) {
     return released([&] { return first_not_finite(x.data(), extent(x), threads); });
   }, "x"_a, "threads"_a = 1, "Position of the first NaN or infinity, or -1.");
-  m.def("symmetry", symmetry_of, "indptr"_a, "indices"_a, "data"_a, "threads"_a);
+  m.def("symmetry", symmetry_of, "indptr"_a, "indices"_a, "data"_a.none(), "threads"_a);
   m.def("first_asymmetry", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, int64_t count, double tolerance, int threads) {
     const auto found = released([&] { return first_asymmetry(pattern(indptr, indices), data.data(), count, tolerance, threads); });
     return std::make_tuple(found.system, found.entry.row, found.entry.column, found.entry.gap, found.entry.scale);
@@ -110,12 +110,12 @@ void bind_checks(nb::module_& m) {
 void bind_patterns(nb::module_& m) {
   using namespace nb::literals;
   m.def("mirror_lower", mirrored, "indptr"_a, "indices"_a, "data"_a);
-  m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
-    return to_numpy(released([&] { return symmetrize(pattern(indptr, indices)); }));
-  }, "indptr"_a, "indices"_a);
-  m.def("drop_diagonal", [](In<int64_t> indptr, In<int32_t> indices) {
-    return to_numpy(released([&] { return drop_diagonal(pattern(indptr, indices)); }));
-  }, "indptr"_a, "indices"_a);
+  m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices, int threads) {
+    return to_numpy(released([&] { return symmetrize(pattern(indptr, indices), threads); }));
+  }, "indptr"_a, "indices"_a, "threads"_a = 1);
+  m.def("drop_diagonal", [](In<int64_t> indptr, In<int32_t> indices, int threads) {
+    return to_numpy(released([&] { return drop_diagonal(pattern(indptr, indices), threads); }));
+  }, "indptr"_a, "indices"_a, "threads"_a = 1);
   m.def("unite", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
     return to_numpy(released([&] { return unite(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b)); }));
   }, "indptr_a"_a, "indices_a"_a, "indptr_b"_a, "indices_b"_a);

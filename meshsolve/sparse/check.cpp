@@ -119,8 +119,8 @@ struct Secret {
   }
 };
 
-// Exclusive or of the hashes of ({row, column}, value) of the off-diagonal entries of rows [begin, end). An entry and its mirror entry
-// cancel.
+// Exclusive or of the hashes of ({row, column}, value) of the off-diagonal entries of rows [begin, end), or without values (x is null)
+// of ({row, column}). An entry and its mirror entry cancel.
 uint64_t unmatched(const Pattern& A, const double* x, int64_t begin, int64_t end) {
   const auto [position, what] = Secret::drawn();
   uint64_t alone = 0;
@@ -128,7 +128,7 @@ uint64_t unmatched(const Pattern& A, const double* x, int64_t begin, int64_t end
     const uint64_t row = static_cast<uint64_t>(i), own = row * position + 1;
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
       const uint64_t j = static_cast<uint32_t>(A.idx[p]);
-      const uint64_t hash = fold(own * (j * position + 1) ^ position, std::bit_cast<uint64_t>(x[p]) ^ what);
+      const uint64_t hash = fold(own * (j * position + 1) ^ position, (x ? std::bit_cast<uint64_t>(x[p]) : 0) ^ what);
       alone ^= j == row ? 0 : hash;
     }
   }
@@ -150,6 +150,10 @@ bool same_halves(const Pattern& A, const double* x, int threads) {
 Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   Symmetry s;
   if (same_halves(A, x, threads)) return s;
+  if (!x) {
+    s.pattern = false;
+    return s;
+  }
   const std::vector<double> most = largest_of_rows(A, x);
   std::vector<int64_t> next(A.n);
   double worst = 0;
@@ -255,25 +259,6 @@ OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source) {
   return B;
 }
 
-namespace {
-
-bool symmetric_pattern(const Pattern& A) {
-  std::vector<int64_t> next(A.n);
-  for (int32_t i = 0; i < A.n; ++i) {
-    int64_t p = A.ptr[i];
-    for (; p < A.ptr[i + 1] && A.idx[p] < i; ++p) {
-      int64_t& q = next[A.idx[p]];
-      if (q >= A.ptr[A.idx[p] + 1] || A.idx[q++] != i) return false;
-    }
-    next[i] = p < A.ptr[i + 1] && A.idx[p] == i ? p + 1 : p;
-  }
-  for (int32_t j = 0; j < A.n; ++j)
-    if (next[j] < A.ptr[j + 1]) return false;
-  return true;
-}
-
-}  // namespace
-
 int64_t first_not_finite(const double* x, int64_t size, int threads) {
   constexpr uint64_t exponent = 0x7FF0'0000'0000'0000;       // all ones: NaN or infinity
   constexpr int64_t block = 1024;
@@ -301,27 +286,31 @@ bool is_permutation(const int32_t* perm, int32_t n) {
   return true;
 }
 
-OwnedPattern drop_diagonal(const Pattern& A) {
+OwnedPattern drop_diagonal(const Pattern& A, int threads) {
   OwnedPattern B;
-  B.ptr.assign(A.n + 1, 0);
-  B.idx.resize(A.nnz());
-  int64_t q = 0;
-  for (int32_t i = 0; i < A.n; ++i) {
-    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-      B.idx[q] = A.idx[p];
-      q += A.idx[p] != i;
+  B.ptr.assign(A.n + int64_t{1}, 0);
+  const auto is_kept = [&](int64_t i, int64_t p) { return A.idx[p] != i; };
+  for_range(threads, A.n, some_rows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) B.ptr[i + 1] += is_kept(i, p);
+  });
+  cumsum(B.ptr);
+  B.idx.resize(B.ptr[A.n]);
+  for_range(threads, A.n, some_rows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t q = B.ptr[i];
+      for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
+        if (is_kept(i, p)) B.idx[q++] = A.idx[p];
     }
-    B.ptr[i + 1] = q;
-  }
-  B.idx.resize(q);
+  });
   return B;
 }
 
-OwnedPattern symmetrize(const Pattern& A) {
-  if (symmetric_pattern(A)) return drop_diagonal(A);
+OwnedPattern symmetrize(const Pattern& A, int threads) {
+  if (same_halves(A, nullptr, threads)) return drop_diagonal(A, threads);
   const OwnedPattern T = transpose(A, 0, [](int64_t, int64_t) {});
   const OwnedPattern both = unite(A, T.view());
-  return drop_diagonal(both.view());
+  return drop_diagonal(both.view(), threads);
 }
 
 OwnedPattern unite(const Pattern& A, const Pattern& B) {

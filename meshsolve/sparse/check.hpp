@@ -22,7 +22,7 @@ struct Symmetry {
   double gap = 0;                // |A - A^T| of this entry
   double scale = 0;              // smaller one of the two largest entries: a penalty in one row does not excuse another row
 };
-Symmetry symmetry(const Pattern& A, const double* x, int threads);
+Symmetry symmetry(const Pattern& A, const double* x, int threads);      // of the pattern alone if x is null
 
 // Of matrices with one symmetric pattern, x: (count, nnz). The first system with entries that differ from their mirror entries by more
 // than `tolerance` times the largest entries of their rows, or -1. NaN and infinity are not compared.
@@ -46,10 +46,10 @@ OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source);
 bool is_permutation(const int32_t* perm, int32_t n);
 
 // A without its diagonal.
-OwnedPattern drop_diagonal(const Pattern& A);
+OwnedPattern drop_diagonal(const Pattern& A, int threads);
 
 // The pattern of A + A^T without the diagonal.
-OwnedPattern symmetrize(const Pattern& A);
+OwnedPattern symmetrize(const Pattern& A, int threads);
 
 // The union of two patterns of the same size.
 OwnedPattern unite(const Pattern& A, const Pattern& B);

@@ -70,9 +70,9 @@ class Csr:
             return self
         return Csr(self.n, *(None if x is None else device.to_device(x) for x in (self.indptr, self.indices, self.data)), self.diagonal)
 
-    def graph(self):
+    def graph(self, threads=1):
         """Return the pattern without its diagonal, on the host; itself if no diagonal entry may be stored."""
-        return Csr(self.n, *_core.drop_diagonal(self.indptr, self.indices)) if self.diagonal else self
+        return Csr(self.n, *_core.drop_diagonal(self.indptr, self.indices, threads)) if self.diagonal else self
 
     def diagonal_values(self, threads=1):
         """Return the diagonal of a float64 matrix, (n,); zero where nothing is stored."""
@@ -239,16 +239,16 @@ def not_symmetric(name, row, column, gap, scale):
         f"entries of {scale:.3g}. {UNSYMMETRIC}", row, column)
 
 
-def symmetric_pattern(A, name="A"):
+def symmetric_pattern(A, name="A", threads=1):
     """Return the pattern of A + A^T without its diagonal, for orderings and patches, as :class:`Csr` without values."""
-    M = as_csr(A, name, dtype=None, per_row=PER_ROW["pattern"])
-    return Csr(M.n, *_core.symmetrize(M.indptr, M.indices))
+    M = as_csr(A, name, dtype=None, per_row=PER_ROW["pattern"], threads=threads)
+    return Csr(M.n, *_core.symmetrize(M.indptr, M.indices, threads))
 
 
-def pattern_with_diagonal(A, per_row=0):
+def pattern_with_diagonal(A, per_row=0, threads=1):
     """Return the pattern of A + A^T with the stored diagonal entries of A, as :class:`Csr` without values."""
-    M = as_csr(A, dtype=None, per_row=per_row)
-    if _core.symmetry(M.indptr, M.indices, np.ones(M.nnz), 1)[0] == "symmetric":
+    M = as_csr(A, dtype=None, per_row=per_row, threads=threads)
+    if _core.symmetry(M.indptr, M.indices, None, threads)[0] == "symmetric":
         return M
     half = M.to_scipy()
     return as_csr(half + half.T, dtype=None)

@@ -61,7 +61,7 @@ class Host:
 
     def symmetric_pattern(self, A, threads=1, lower=False, per_row=0):
         """Return the pattern of A + A^T with the stored diagonal entries of A, or with ``lower`` the matrix; see :meth:`symmetric`."""
-        return as_symmetric(A, lower=True, per_row=per_row) if lower else pattern_with_diagonal(A, per_row)
+        return as_symmetric(A, lower=True, threads=threads, per_row=per_row) if lower else pattern_with_diagonal(A, per_row, threads)
 
     def general(self, A):
         """Return a real square matrix of any kind as :class:`Csr`, checked, in this place."""

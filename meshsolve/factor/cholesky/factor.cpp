@@ -8,6 +8,7 @@
 
 #include "batch.hpp"
 #include "factor/fronts/traverse.hpp"
+#include "native/dense/lu.hpp"
 #include "native/threads/parallel.hpp"
 #include "native/threads/systems.hpp"
 #include "sparse/check.hpp"
@@ -81,17 +82,54 @@ void assemble_boundary(const AssemblyTree& tree, int32_t s, const T* values, con
   });
 }
 
-// The update matrix, tile by tile: the product of the first step writes it, the products of the other steps are subtracted.
+// Rows [begin, end) of the `block`-th group of columns of a lower trapezoid, counted from its diagonal.
+struct Piece { int64_t block, begin, end; };
+
+// Cuts the blocks into pieces for threads. The first piece of a block has its triangle. How they are cut changes no bits: the kernels
+// subtract the products of an entry in the order of the columns.
+template <class Height, class Width>
+std::vector<Piece> cut(int64_t count, int threads, Height&& height, Width&& width) {
+  int64_t rows = 0;
+  for (int64_t q = 0; q < count; ++q) rows += height(q);
+  const int64_t most = threads > 1 ? std::max(tile_rows, rows / (4 * threads)) : rows;
+  std::vector<Piece> pieces;
+  for (int64_t q = 0; q < count; ++q)
+    for (int64_t begin = 0, end; begin < height(q); begin = end) {
+      end = std::min(height(q), std::max(begin + most, width(q)));
+      if (height(q) - end < most / 2) end = height(q);
+      pieces.push_back({q, begin, end});
+    }
+  return pieces;
+}
+
+// C -= A B^T, or with `overwrites` C = -A B^T, in the rows of a piece of `columns` columns. A and B are the rows of `step` that belong
+// to the first row of the block.
+template <class T>
+void multiply(const Piece& piece, int64_t columns, const Step<T>& step, const T* rows, T* C, int64_t ld, bool overwrites) {
+  if (piece.begin == 0) {
+    const auto product = overwrites ? dense<T>().gemm_lower_overwrite : dense<T>().gemm_lower;
+    return product(piece.end, columns, step.width, rows, step.ld, rows, step.ld, C, ld);
+  }
+  const int64_t count = piece.end - piece.begin;
+  if (overwrites)
+    for (int64_t j = 0; j < columns; ++j) std::memset(C + piece.begin + j * ld, 0, sizeof(T) * count);
+  dense_lu<T>().gemm(count, columns, step.width, rows + piece.begin, step.ld, rows, step.ld, C + piece.begin, ld);
+}
+
+// The update matrix: the product of the first step writes it, the products of the other steps are subtracted.
 template <class T>
 void write_update(const Front<T>& f, int threads) {
   const PackedLower u = f.updates();
-  u.each_tile(threads, [&](int64_t c) {
-    for (int64_t k = 0; k < f.shape.steps(); ++k) {
-      const Step<T> step = f.step(k);
-      const auto product = k == 0 ? dense<T>().gemm_lower_overwrite : dense<T>().gemm_lower;
-      const T* const rows = step.from(f.shape.pivots) + c;
-      product(u.ld(c), u.width(c), step.width, rows, step.ld, rows, step.ld, f.update + u.begin(c), u.ld(c));
-    }
+  const auto begin = [](int64_t q) { return q * PackedLower::tile; };
+  const std::vector<Piece> pieces = cut((u.rows + PackedLower::tile - 1) / PackedLower::tile, threads,
+                                        [&](int64_t q) { return u.ld(begin(q)); }, [&](int64_t q) { return u.width(begin(q)); });
+  for_range(threads, static_cast<int64_t>(pieces.size()), 1, [&](int64_t b, int64_t stop, int) {
+    for (int64_t p = b; p < stop; ++p)
+      for (int64_t k = 0; k < f.shape.steps(); ++k) {
+        const int64_t c = begin(pieces[p].block);
+        const Step<T> step = f.step(k);
+        multiply(pieces[p], u.width(c), step, step.from(f.shape.pivots) + c, f.update + u.begin(c), u.ld(c), k == 0);
+      }
   });
 }
 
@@ -103,23 +141,31 @@ bool factor_number(T* number) {
   return fits;
 }
 
-// Right-looking over steps of pivots: diagonal block, rows below it by tiles, later steps. 0, or 1 + the failing pivot.
+// Right-looking over steps of pivots: rows below the diagonal block by tiles, then later steps. The task that updates the next
+// diagonal block also factors it while others update the rest. 0, or 1 + the failing pivot.
 template <class T>
 int64_t factor_wide(const Front<T>& f, int threads) {
   const Dense<T>& d = dense<T>();
+  const auto diagonal = [&](int64_t k) {
+    const Step<T> step = f.step(k);
+    return d.panel(step.width, step.width, step.data, step.ld);
+  };
+  Int bad = diagonal(0);
   for (int64_t k = 0; k < f.shape.steps(); ++k) {
     interrupt::poll();                         // for_range does not poll on one thread
     const Step<T> step = f.step(k);
-    if (const Int bad = d.panel(step.width, step.width, step.data, step.ld)) return step.column + bad;
+    if (bad) return step.column + bad;
     for_range(threads, step.height - step.width, tile_rows, [&](int64_t b, int64_t stop, int) {
       for (int64_t r = b; r < stop; r += tile_rows)
         d.trsm_rlt(std::min(tile_rows, stop - r), step.width, step.data, step.ld, step.data + step.width + r, step.ld);
     });
-    for_range(threads, f.shape.steps() - k - 1, 1, [&](int64_t b, int64_t stop, int) {
-      for (int64_t q = k + 1 + b; q < k + 1 + stop; ++q) {
-        const Step<T> later = f.step(q);
-        const T* const rows = step.from(later.column);
-        d.gemm_lower(later.height, later.width, step.width, rows, step.ld, rows, step.ld, later.data, later.ld);
+    const std::vector<Piece> pieces = cut(f.shape.steps() - k - 1, threads, [&](int64_t q) { return f.step(k + 1 + q).height; },
+                                          [&](int64_t q) { return f.step(k + 1 + q).width; });
+    for_range(threads, static_cast<int64_t>(pieces.size()), 1, [&](int64_t b, int64_t stop, int) {
+      for (int64_t p = b; p < stop; ++p) {
+        const Step<T> later = f.step(k + 1 + pieces[p].block);
+        multiply(pieces[p], later.width, step, step.from(later.column), later.data, later.ld, false);
+        if (p == 0) bad = diagonal(k + 1);
       }
     });
   }

@@ -79,7 +79,7 @@ OwnedPattern diagonal_blocks(const Pattern& A, const std::vector<int32_t>& row_o
       if (block[A.idx[p]] == block[j]) B.idx.push_back(A.idx[p]);
     B.ptr.push_back(static_cast<int64_t>(B.idx.size()));
   }
-  return symmetrize(B.view());
+  return symmetrize(B.view(), 1);
 }
 
 }  // namespace ms::matching

@@ -43,13 +43,13 @@ Symbolic analyze(const Pattern& A, const int32_t* perm, int threads, const Relax
 }
 
 Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads, const Relaxation& relaxation) {
-  const std::vector<int32_t> position = postorder(known.parent);
+  const std::vector<int32_t> position = postorder(known.parent).position;
   Symbolic result{moved(known.perm.data(), known.parent, position, threads), {}};
   result.analysis.colcount.resize(A.n);
   for_range(threads, A.n, kRows, [&](int64_t begin, int64_t end, int) {
     for (int64_t k = begin; k < end; ++k) result.analysis.colcount[position[k]] = known.colcount[k];
   });
-  result.analysis.total();
+  result.analysis.total(threads);
   result.supernodes = relax(A, nullptr, result.analysis, threads, relaxation);
   return result;
 }
@@ -57,22 +57,34 @@ Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads,
 Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton, int32_t boundary) {
   const std::vector<int32_t> iperm = inverse(perm, A.n, threads);
   Triangles both = etree(A, perm, iperm.data(), threads);
-  if (boundary > 0) chain(both.parent, boundary);
-  const std::vector<int32_t> position = postorder(both.parent);
-  Analysis result = moved(perm, both.parent, position, threads);
-  result.colcount = colcount(std::move(both), position, result.parent, threads, skeleton);
+  if (boundary > 0) {
+    chain(both.parent, boundary);
+    both.ranges.clear();                        // the chain connects them
+  }
+  const Postorder order = postorder(both.parent, both.ranges, threads);
+  Analysis result = moved(perm, both.parent, order.position, threads);
+  result.colcount = colcount(std::move(both), order, result.parent, threads, skeleton);
   result.boundary = boundary;
   for (int32_t j = A.n - boundary; j < A.n; ++j) result.colcount[j] = A.n - j;
-  result.total();
+  result.total(threads);
   return result;
 }
 
-void Analysis::total() {
+void Analysis::total(int threads) {
+  struct Sums { int64_t nnz = 0; double flops = 0; };
+  std::vector<Sums> of_piece((n() + kRows - 1) / kRows);       // of columns, the same for any number of threads
+  for_range(threads, n(), kRows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t j = begin; j < end; ++j) {
+      Sums& sums = of_piece[j / kRows];
+      sums.nnz += colcount[j];
+      if (j < n() - boundary) sums.flops += static_cast<double>(colcount[j]) * colcount[j];
+    }
+  });
   nnz = 0;
   flops = 0;
-  for (int32_t j = 0; j < n(); ++j) {
-    nnz += colcount[j];
-    if (j < n() - boundary) flops += static_cast<double>(colcount[j]) * colcount[j];
+  for (const Sums& sums : of_piece) {
+    nnz += sums.nnz;
+    flops += sums.flops;
   }
 }
 

@@ -121,7 +121,7 @@ void bind_symbolic(nb::module_& m) {
   m.def("colcount", [](In<int64_t> indptr, Indices indices) { return to_numpy(colcount_of(pattern(indptr, indices))); },
         nb::arg("indptr"), nb::arg("indices"), "Column counts of L in the order of A.");
   m.def("postorder", [](Indices parent) {
-    const std::vector<int32_t> position = symbolic::postorder(to_vector(parent));
+    const std::vector<int32_t> position = symbolic::postorder(to_vector(parent)).position;
     return to_numpy(symbolic::inverse(position.data(), static_cast<int32_t>(position.size()), 1));
   }, nb::arg("parent"), "Postorder of a tree with parent[j] > j or -1.");
 }

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "native/forest.hpp"
+#include "native/memory/raw_vector.hpp"
 #include "native/threads/parallel.hpp"
+#include "parts.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
@@ -20,16 +22,18 @@ struct Leaf { int32_t row, column; };
 
 class Counting {
  public:
-  Counting(Triangles& A, const std::vector<int32_t>& position, const std::vector<int32_t>& parent, Skeleton* skeleton, int threads)
-      : A_(A), position_(position), parent_(parent), skeleton_(skeleton), n_(static_cast<int32_t>(parent.size())),
-        post_(inverse(position.data(), n_, threads)), first_(n_), ancestor_(n_), previous_(n_, -1), count_(n_, 1),
+  Counting(Triangles& A, const Postorder& order, const std::vector<int32_t>& parent, Skeleton* skeleton, int threads)
+      : A_(A), position_(order.position), size_(order.size), parent_(parent), skeleton_(skeleton), n_(static_cast<int32_t>(parent.size())),
+        first_(n_), ancestor_(n_), post_(inverse(position_.data(), n_, threads)), previous_(n_), count_(n_),
         leaves_(skeleton ? n_ : 0) {
-    for (int32_t k = 0; k < n_; ++k) first_[k] = ancestor_[k] = k;
-    for (int32_t k = 0; k < n_; ++k)
-      if (parent[k] >= 0) {
-        first_[parent[k]] = std::min(first_[parent[k]], first_[k]);   // first descendant
-        count_[parent[k]] = 0;                                        // no leaf of the tree
+    for_range(threads, n_, kRows, [&](int64_t begin, int64_t end, int) {
+      for (int32_t k = static_cast<int32_t>(begin); k < end; ++k) {
+        first_[k] = k + 1 - size_[k];                                 // first descendant
+        ancestor_[k] = k;
+        previous_[k] = -1;
+        count_[k] = size_[k] == 1;                                    // a leaf of the tree
       }
+    });
   }
 
   std::vector<int32_t> run(int threads);
@@ -45,10 +49,12 @@ class Counting {
 
   Triangles& A_;
   const std::vector<int32_t>& position_;
+  const std::vector<int32_t>& size_;            // of subtrees
   const std::vector<int32_t>& parent_;
   Skeleton* const skeleton_;
   const int32_t n_;
-  std::vector<int32_t> post_, first_, ancestor_, previous_, count_, leaves_;
+  RawVector<int32_t> first_, ancestor_;
+  std::vector<int32_t> post_, previous_, count_, leaves_;
 };
 
 // Column k. Apart: it is in a subtree that ends before `end`, and `apart` has the last leaves of the rows above the subtree.
@@ -86,7 +92,7 @@ void Counting::join(const std::vector<Leaf>& above, int32_t begin) {
 }
 
 std::vector<int32_t> Counting::run(int threads) {
-  const std::vector<Span> parts = subtrees(parent_, threads);
+  const std::vector<Span> parts = subtrees(parent_, size_, threads);
   std::vector<std::vector<Leaf>> above(parts.size());
   std::vector<std::vector<int32_t>> apart(threads);
   const int64_t count = static_cast<int64_t>(parts.size());
@@ -112,17 +118,17 @@ std::vector<int32_t> Counting::run(int threads) {
     }
     climb(k);
   }
-  for (int32_t k = 0; k < n_; ++k)
+  Forest(parent_, parts, threads).children_first([&](int32_t k) {
     if (parent_[k] >= 0) count_[parent_[k]] += count_[k];
+  });
   if (skeleton_) *skeleton_ = {std::move(post_), std::move(A_.begin), std::move(leaves_), std::move(A_.columns)};
   return std::move(count_);
 }
 
 }  // namespace
 
-std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& position, const std::vector<int32_t>& parent, int threads,
-                              Skeleton* skeleton) {
-  return Counting(A, position, parent, skeleton, threads).run(threads);
+std::vector<int32_t> colcount(Triangles A, const Postorder& order, const std::vector<int32_t>& parent, int threads, Skeleton* skeleton) {
+  return Counting(A, order, parent, skeleton, threads).run(threads);
 }
 
 }  // namespace ms::symbolic

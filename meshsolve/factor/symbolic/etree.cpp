@@ -75,7 +75,7 @@ std::vector<Span> closed_ranges(const Triangles& t, int32_t size, int threads) {
 Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int threads) {
   const size_t n = A.n;
   Triangles t{std::vector<int64_t>(n + 1), std::vector<int32_t>(n), std::vector<int32_t>(n),
-              std::unique_ptr<int32_t[]>(new int32_t[A.nnz() + 1]), std::vector<int32_t>(n, -1)};
+              std::unique_ptr<int32_t[]>(new int32_t[A.nnz() + 1]), std::vector<int32_t>(n, -1), {}};
   for_range(threads, A.n, kRows, [&](int64_t b, int64_t e, int) {
     for (int64_t k = b; k < e; ++k) t.begin[k + 1] = A.degree(perm[k]);
   });
@@ -93,16 +93,30 @@ Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int
   for_range(threads, A.n, kRows, [&](int64_t b, int64_t e, int) {
     permute(A, perm, iperm, static_cast<int32_t>(b), static_cast<int32_t>(e), t);
   });
-  for_parts(threads, A.n, closed_ranges(t, share(A.n, threads), threads),
-            [&](int32_t begin, int32_t end) { climb(t, begin, end, ancestor.data()); });
+  t.ranges = closed_ranges(t, share(A.n, threads), threads);
+  for_parts(threads, A.n, t.ranges, [&](int32_t begin, int32_t end) { climb(t, begin, end, ancestor.data()); });
   return t;
 }
 
-std::vector<int32_t> postorder(const std::vector<int32_t>& parent) {
+// As lay_out_postorder(), on threads. The parent of a row in a closed range is in the range or in none: a fill entry that connected
+// it to a later range would need a path through a column before that range.
+Postorder postorder(const std::vector<int32_t>& parent, const std::vector<Span>& ranges, int threads) {
   const int32_t n = static_cast<int32_t>(parent.size());
-  std::vector<int32_t> range, position(n);
-  lay_out_postorder(parent, n, range, [](int32_t) { return 1; }, [&](int32_t j, int32_t at) { position[j] = at; });
-  return position;
+  const Forest forest(parent, ranges, threads);
+  std::vector<int32_t> size(n, 1);
+  forest.children_first([&](int32_t j) {
+    if (parent[j] >= 0) size[parent[j]] += size[j];
+  });
+  Postorder out{std::vector<int32_t>(n), std::vector<int32_t>(n)};
+  std::vector<int32_t> rest(n);                 // end of the positions that are left for the children of a node
+  int32_t roots = n;
+  forest.parents_first([&](int32_t j) {
+    int32_t& end = parent[j] < 0 ? roots : rest[parent[j]];
+    rest[j] = out.position[j] = end - 1;
+    out.size[end - 1] = size[j];
+    end -= size[j];
+  });
+  return out;
 }
 
 std::vector<int32_t> subtree_sizes(const std::vector<int32_t>& parent) {

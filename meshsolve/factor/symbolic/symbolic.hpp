@@ -24,7 +24,7 @@ struct Analysis {                       // of A[perm][:, perm]
   int64_t nnz = 0;                      // nonzeros of L: sum of colcount
   double flops = 0;                     // sum of colcount^2 over the eliminated columns
   int32_t boundary = 0;                 // number of last columns not eliminated: the Schur interface, one dense supernode
-  void total();                         // computes nnz and flops from colcount
+  void total(int threads = 1);          // computes nnz and flops from colcount
   int32_t n() const { return static_cast<int32_t>(perm.size()); }
 };
 
@@ -60,14 +60,20 @@ OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads
 
 // The steps, in their order.
 
+struct Span { int32_t begin, end; };    // the nodes [begin, end)
+
 struct Triangles {                      // strict triangles of A[perm][:, perm] by rows, given numbering, columns unsorted
   std::vector<int64_t> begin;           // (n + 1) row k has the positions [begin[k], begin[k + 1]):
   std::vector<int32_t> lower, upper;    // (n) lower[k] columns j < k at its beginning, upper[k] columns j > k at its end
   std::unique_ptr<int32_t[]> columns;
   std::vector<int32_t> parent;          // (n) its elimination tree
+  std::vector<Span> ranges;             // ascending, for threads: no row of a range has a column before the range
 };
 
-struct Span { int32_t begin, end; };    // the nodes [begin, end)
+struct Postorder {
+  std::vector<int32_t> position;        // (n) position[j] = position of node j
+  std::vector<int32_t> size;            // (n) nodes of the subtree of the node at each position
+};
 
 struct Skeleton {                       // the leaves of the row subtree of each row, which determine L
   std::vector<int32_t> slot;            // (n) slot of new row k
@@ -77,16 +83,14 @@ struct Skeleton {                       // the leaves of the row subtree of each
 };
 
 Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int threads);
-std::vector<int32_t> postorder(const std::vector<int32_t>& parent);         // position[j] = position of node j
+Postorder postorder(const std::vector<int32_t>& parent, const std::vector<Span>& ranges = {}, int threads = 1);
 std::vector<int32_t> inverse(const int32_t* perm, int32_t n, int threads);
 // Subtrees for `threads` threads, ascending: the largest ones of at most share() nodes; empty for one thread.
 std::vector<Span> subtrees(const std::vector<int32_t>& parent, int threads);
 std::vector<Span> subtrees(const std::vector<int32_t>& parent, const std::vector<int32_t>& size, int threads);
 std::vector<int32_t> subtree_sizes(const std::vector<int32_t>& parent);                    // of a postordered tree
-// Column counts; position[j] = position of node j in the postorder, and `parent` is in postorder. They visit every leaf, so they
-// also return the skeleton if requested.
-std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& position, const std::vector<int32_t>& parent, int threads,
-                              Skeleton* skeleton);
+// Column counts; `parent` is in postorder. They visit every leaf, so they also return the skeleton if requested.
+std::vector<int32_t> colcount(Triangles A, const Postorder& order, const std::vector<int32_t>& parent, int threads, Skeleton* skeleton);
 // Without the skeleton.
 Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton, int32_t boundary = 0);
 std::vector<int32_t> fundamental_supernodes(const Analysis& analysis, int threads);        // (s + 1) first columns

@@ -19,7 +19,8 @@ template <class T> constexpr int lanes = VECTOR_BYTES / static_cast<int>(sizeof(
 constexpr Int block_k = 128, block_m = 192, block_n = 192, pivot_block = 128;     // packed blocks: block_m x block_k
 
 // ---- products in register tiles ---------------------------------------------------------------------------------------
-// C -= A B^T, or C = -A B^T if `fresh`: then C is not read and need not be cleared before.
+// C -= A B^T, or C = -A B^T if `fresh`: then C is not read and need not be cleared before. Each entry of C starts from its value, or
+// from 0, and the products are subtracted one after the other. So its bits do not depend on how C is cut into calls.
 
 // C(rows x N), A(rows x k), B(N x k) in M vectors of W rows with the accumulators in registers. The last vector begins at row
 // `last`; rows that overlap the vector before it get the same values twice.
@@ -139,10 +140,13 @@ inline __attribute__((always_inline)) void packed_tile(Int rows, Int w, Int k, c
     tile<fresh, W, M, N>(k, a, R, b, Int(N), C, ldc, whole - W);
     return;
   }
-  T t[whole * N];
-  tile<true, W, M, N>(k, a, R, b, Int(N), t, whole, whole - W);
+  T t[whole * N];                      // a copy: an entry gets the same bits in any tile
+  if constexpr (!fresh)
+    for (Int j = 0; j < N; ++j)
+      for (Int i = 0; i < whole; ++i) t[i + j * whole] = j < w && i < rows ? C[i + j * ldc] : T(0);
+  tile<fresh, W, M, N>(k, a, R, b, Int(N), t, whole, whole - W);
   for (Int j = 0; j < w && j < N; ++j)
-    for (Int i = 0; i < rows && i < whole; ++i) C[i + j * ldc] = fresh ? t[i + j * whole] : C[i + j * ldc] + t[i + j * whole];
+    for (Int i = 0; i < rows && i < whole; ++i) C[i + j * ldc] = t[i + j * whole];
 }
 
 // A strip of w columns from row `skip` of the packed rows on.
