@@ -26,16 +26,19 @@ struct Lanes {
   Lanes& operator*=(Lanes b) { return *this = *this * b; }
 };
 
-inline Lanes magnitude(Lanes x) { return {x.low < 0 ? -x.low : x.low, x.high < 0 ? -x.high : x.high}; }
+inline Lanes magnitude(Lanes x) {
+  constexpr Lanes::Two zero{0, 0};
+  return {x.low < zero ? -x.low : x.low, x.high < zero ? -x.high : x.high};
+}
 inline Lanes larger(Lanes a, Lanes b) { return {a.low < b.low ? b.low : a.low, a.high < b.high ? b.high : a.high}; }       // a if b is NaN
 
 // As for one number, in each lane.
 inline Lanes perturb(Lanes& pivot, const Pivoting& rule) {
   using Two = Lanes::Two;
   const auto perturbed = [&](Two& x) {
-    const Two sign = x < 0 ? Two{-1, -1} : Two{1, 1}, size = x * sign;
-    const auto fits = size >= rule.tiny;
-    x = fits ? x : sign * rule.perturbed_size;
+    const Two sign = x < Two{0, 0} ? Two{-1, -1} : Two{1, 1}, size = x * sign;
+    const auto fits = size >= Two{rule.tiny, rule.tiny};
+    x = fits ? x : sign * Two{rule.perturbed_size, rule.perturbed_size};
     return fits ? Two{0, 0} : Two{1, 1};
   };
   const Two low = perturbed(pivot.low);

@@ -129,7 +129,7 @@ OutcomeOf<Size<T>> ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rul
   const int32_t n = plan_->form.n();
   std::vector<Outcome> outcome(threads);
   interrupt::begin(n);
-  if (threads == 1) {
+  if (std::is_same_v<T, Lanes> || threads == 1) {
     for (int32_t k = 0; k < n; ++k) {
       if (k % looks == 0) interrupt::poll();
       column(k, Ax, rule, dense[0].data(), outcome[0]);

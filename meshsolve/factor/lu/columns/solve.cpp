@@ -26,17 +26,18 @@ class ColumnSolve {
         after_((transposed ? plan.form.row_factor : plan.form.col_factor).data()) {}
 
   // Not a part of its caller: among other numbers of right-hand sides its loops take a fifth more time.
-  __attribute__((noinline)) void run(const T* l, const T* u, const T* pivot, const T* off_diagonal, const SolveTasks& tasks, int threads) {
+  __attribute__((noinline)) void run(const T* l, const T* u, const T* pivot, const T* off_diagonal, const SolveTasks& tasks, int most) {
+    const int threads = several ? 1 : most;
     l_ = l, u_ = u, pivot_ = pivot, off_diagonal_ = off_diagonal;
     for_range(threads, p_.form.n(), grain, [&](int64_t begin, int64_t end, int) { fill(begin, end); });
     for (int32_t k = 0; k < p_.form.blocks(); ++k) {
-      const int32_t b = transposed_ ? k : p_.form.blocks() - 1 - k;
+      const int32_t b = transposed() ? k : p_.form.blocks() - 1 - k;
       const int32_t begin = p_.form.block_ptr[b], end = p_.form.block_ptr[b + 1];
       if (end == begin + 1)
         single(begin);
       else if (threads > 1 && b == tasks.block)
         in_tasks(tasks, threads);
-      else if (transposed_)
+      else if (transposed())
         whole_transposed(begin, end);
       else
         whole(begin, end);
@@ -44,11 +45,14 @@ class ColumnSolve {
   }
 
  private:
+  static constexpr bool several = std::is_same_v<T, Lanes>;       // systems at once: on one thread, without transposes
+  bool transposed() const { return !several && transposed_; }
+
   // ---- a block --------------------------------------------------------------------------------------------------------
 
   // A column that is a block has neither rows of L nor of U.
   void single(int32_t k) const {
-    if (transposed_) {
+    if (transposed()) {
       from_above(k);
       divide(k);
       store(k);
@@ -80,16 +84,16 @@ class ColumnSolve {
     for_stages(threads, static_cast<int32_t>(tasks.bin.size()) - 1,
       [&](int32_t bin, int) {
         each(bin, [&](const int32_t* k, const int32_t* end) {
-          for (const int32_t root = end[-1]; k < end; ++k) transposed_ ? upper_transposed(*k) : lower(*k, root);
+          for (const int32_t root = end[-1]; k < end; ++k) transposed() ? upper_transposed(*k) : lower(*k, root);
         });
       },
       [&] { top(tasks); },
       [&](int32_t bin, int) {
         each(bin, [&](const int32_t* begin, const int32_t* k) {
-          while (k-- > begin) transposed_ ? lower_transposed(*k) : upper(*k);
+          while (k-- > begin) transposed() ? lower_transposed(*k) : upper(*k);
         });
       });
-    if (!transposed_)
+    if (!transposed())
       for (size_t q = tasks.giving.size(); q-- > 0;) above(tasks.giving[q]);
   }
 
@@ -97,12 +101,12 @@ class ColumnSolve {
     const int32_t count = static_cast<int32_t>(tasks.top.size());
     for (int32_t q = 0; q < count; ++q) {
       const int32_t k = tasks.top[q];
-      if (transposed_)
+      if (transposed())
         upper_transposed(k);
       else
         for (int64_t e = tasks.top_ptr[q]; e < tasks.top_ptr[q + 1]; ++e) subtract(k, l_[tasks.entry[e]], tasks.from[e]);
     }
-    for (int32_t q = count; q-- > 0;) transposed_ ? lower_transposed(tasks.top[q]) : upper(tasks.top[q]);
+    for (int32_t q = count; q-- > 0;) transposed() ? lower_transposed(tasks.top[q]) : upper(tasks.top[q]);
   }
 
   // ---- a column -------------------------------------------------------------------------------------------------------
@@ -195,11 +199,15 @@ void ColumnFactor<T>::solve_pieces(Space& space, bool transposed, Strided<const 
   const auto piece = [&](int64_t begin, int64_t end, int worker) {
     Buffer<T>& Y = space[worker];
     if (Y.size() < n * std::min<int64_t>(k, 8)) Y = Buffer<T>(n * std::min<int64_t>(k, 8));
-    in_widths<8, 4, 2, 1>(end - begin, [&](auto K, int64_t at) {
+    const auto solve = [&](auto K, int64_t at) {
       interrupt::poll();
       ColumnSolve<T, K>(*plan_, transposed, B.from(begin + at), X.from(begin + at), Y.data())
           .run(l_.data(), u_.data(), pivot_.data(), off_diagonal_.data(), tasks, inside);
-    });
+    };
+    if constexpr (std::is_same_v<T, Lanes>)
+      in_widths<2, 1>(end - begin, solve);
+    else
+      in_widths<8, 4, 2, 1>(end - begin, solve);
   };
   interrupt::begin(pieces);
   for_range(inside > 1 ? 1 : threads, pieces, 1, [&](int64_t begin, int64_t end, int worker) {
