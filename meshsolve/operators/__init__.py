@@ -17,8 +17,9 @@ from meshsolve import _core
 from meshsolve.device import choose, on_cpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.polygon_mesh import PolygonMesh
 from meshsolve.mesh.tets import TetMesh
-from meshsolve.operators import gradients, tets
+from meshsolve.operators import gradients, polygons, tets
 from meshsolve.operators.assembly import Assembly, NormalEquations
 from meshsolve.operators.connection import connection_laplacian
 from meshsolve.operators.cuda import DeviceAssembler
@@ -99,6 +100,7 @@ class CotanAssembler:
         return sp.csr_array((data, self.indices, self._indptr), shape=(self.n, self.n))
 
 
+KINDS: dict[type, Any] = {TetMesh: tets, PolygonMesh: polygons}         # meshes other than triangles, and the modules of their operators
 ASSEMBLERS: dict[str, Any] = {"cpu": CotanAssembler, "cuda": DeviceAssembler}
 
 
@@ -113,9 +115,10 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
 
     Parameters
     ----------
-    mesh : Mesh, TetMesh, trimesh.Trimesh or meshio.Mesh
+    mesh : Mesh, TetMesh, PolygonMesh, trimesh.Trimesh or meshio.Mesh
         Boundaries, non-manifold edges and zero-area faces are allowed. On tetrahedra L is the matrix of the same energy. The
         weight of an edge is the sum of l cot(a) / 6 over its cells, with the length l and dihedral angle a of the opposite edge.
+        On polygons it is that of triangles around a virtual vertex, with entries for all pairs of corners.
     intrinsic_delaunay : bool
         Flip edges intrinsically until every edge is Delaunay. Then no interior edge has a negative weight, up to rounding. The
         pattern is the graph of the flipped edges. Needs a manifold mesh, orientable or not.
@@ -152,11 +155,11 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     applications to digital geometry processing", sections 2 and 3 (flips).
     Sharp & Crane 2020, "A Laplacian for nonmanifold triangle meshes", section 4.5 (mollification).
     """
-    if isinstance(mesh, TetMesh):
+    if type(mesh) in KINDS:
         if intrinsic_delaunay:
-            raise InvalidInputError("intrinsic_delaunay=True needs a surface: no flips make all weights of tetrahedra positive")
-        on_cpu(device, "the Laplacian of tetrahedra is made")
-        return tets.laplacian(mesh)
+            raise InvalidInputError(f"intrinsic_delaunay=True needs triangles, got a {type(mesh).__name__}")
+        on_cpu(device, f"the Laplacian of a {type(mesh).__name__} is made")
+        return KINDS[type(mesh)].laplacian(mesh)
     mesh = checked_mesh(mesh)
     if intrinsic_delaunay:
         on_cpu(device, "the flips run")
@@ -174,7 +177,7 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
 
     Parameters
     ----------
-    mesh : Mesh, TetMesh, trimesh.Trimesh or meshio.Mesh
+    mesh : Mesh, TetMesh, PolygonMesh, trimesh.Trimesh or meshio.Mesh
         On tetrahedra masses are volumes, a quarter of each cell for each of its corners.
     kind : {"lumped", "barycentric", "voronoi", "consistent"}
         ``"lumped"`` or ``"barycentric"``: diagonal, a third of each triangle to each of its corners. ``"voronoi"``: diagonal, mixed
@@ -201,8 +204,8 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
     """
     one_of(kind, "kind", ("lumped", "barycentric", "voronoi", "consistent"))
     kind = "lumped" if kind == "barycentric" else kind
-    if isinstance(mesh, TetMesh):
-        return _mass_of_tets(mesh, kind, device)
+    if type(mesh) in KINDS:
+        return _mass_of_kind(mesh, kind, device)
     mesh = checked_mesh(mesh)
     n = len(mesh.vertices)
     if kind == "lumped":
@@ -221,8 +224,9 @@ def gradient(mesh: MeshLike) -> Sparse:
 
     Parameters
     ----------
-    mesh : Mesh, TetMesh, trimesh.Trimesh or meshio.Mesh
-        With m faces (or cells) and n vertices. Boundaries, non-manifold edges and zero-area faces are allowed.
+    mesh : Mesh, TetMesh, PolygonMesh, trimesh.Trimesh or meshio.Mesh
+        With m faces and n vertices. A TetMesh has m cells, a PolygonMesh m sides, each with a vector. Boundaries, non-manifold
+        edges and zero-area faces are allowed.
 
     Returns
     -------
@@ -253,8 +257,8 @@ def gradient(mesh: MeshLike) -> Sparse:
     >>> (ms.operators.gradient(mesh) @ [1.0, 1.0, 4.0]).round(9).tolist()
     [0.0, 3.0, 0.0]
     """
-    if isinstance(mesh, TetMesh):
-        return tets.gradient(mesh)
+    if type(mesh) in KINDS:
+        return KINDS[type(mesh)].gradient(mesh)
     mesh = checked_mesh(mesh)
     hats = gradients.of_hats(mesh.vertices, mesh.faces, mesh.face_areas, FLATTEST)
     return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices))
@@ -266,8 +270,9 @@ def divergence(mesh: MeshLike) -> Sparse:
 
     Parameters
     ----------
-    mesh : Mesh, TetMesh, trimesh.Trimesh or meshio.Mesh
-        With m faces (or cells) and n vertices. Boundaries, non-manifold edges and zero-area faces are allowed.
+    mesh : Mesh, TetMesh, PolygonMesh, trimesh.Trimesh or meshio.Mesh
+        With m faces and n vertices. A TetMesh has m cells, a PolygonMesh m sides, each with a vector. Boundaries, non-manifold
+        edges and zero-area faces are allowed.
 
     Returns
     -------
@@ -299,19 +304,20 @@ def divergence(mesh: MeshLike) -> Sparse:
     >>> (ms.operators.divergence(mesh) @ [1.0, 0.0, 0.0]).round(9).tolist()
     [0.5, -0.5, 0.0]
     """
-    if isinstance(mesh, TetMesh):
-        return tets.divergence(mesh)
+    if type(mesh) in KINDS:
+        return KINDS[type(mesh)].divergence(mesh)
     mesh = checked_mesh(mesh)
     hats = gradients.of_hats(mesh.vertices, mesh.faces, mesh.face_areas, FLATTEST, integrated=True)
     return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices)).T.tocsr()
 
 
-def _mass_of_tets(mesh, kind, device):
-    """The mass matrix of a :class:`TetMesh`."""
-    on_cpu(device, "the masses of tetrahedra are made")
+def _mass_of_kind(mesh, kind, device):
+    """The mass matrix of tetrahedra or polygons."""
+    on_cpu(device, f"the masses of a {type(mesh).__name__} are made")
     if kind == "voronoi":
-        raise InvalidInputError('kind="voronoi" needs a surface; masses of tetrahedra are "lumped" or "consistent"')
-    return tets.consistent_mass(mesh) if kind == "consistent" else _diagonal(tets.lumped_mass(mesh), HOST)
+        raise InvalidInputError(f'kind="voronoi" needs triangles; masses of a {type(mesh).__name__} are "lumped" or "consistent"')
+    made = KINDS[type(mesh)]
+    return made.consistent_mass(mesh) if kind == "consistent" else _diagonal(made.lumped_mass(mesh), HOST)
 
 
 def _diagonal(values, place):

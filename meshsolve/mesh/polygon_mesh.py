@@ -1,0 +1,146 @@
+"""Meshes of polygons: checked arrays, and the triangles around a virtual vertex in each polygon that operators need.
+
+The virtual vertex of a polygon is an affine combination of its corners: the point with the least sum of squared areas of the triangles
+between it and the sides, by weights of least norm. Operators of these triangles, with the virtual vertices eliminated by their weights,
+are those of the polygons. Linear functions on planar polygons stay exact, whatever their shape.
+
+Source: Bunge, Herholz, Kazhdan, Botsch 2020, "Polygon Laplacian made simple". O(corners).
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.mesh import Mesh
+from meshsolve.mesh.checks import as_vertices
+from meshsolve.options import counted
+from meshsolve.report import warn
+from meshsolve.sparse.columns import as_array
+from meshsolve.types import ArrayLike
+
+RANK = 1e-10            # eigenvalue relative to the largest below which a direction is rounding error: corners in a plane
+
+
+class PolygonMesh:
+    """A surface of polygons, which may be non-planar and non-convex.
+
+    Parameters
+    ----------
+    vertices : (n, 3) array_like
+    faces : list of lists of integers, or (indices (c,), offsets (m + 1,))
+        Corners of each polygon, at least three different ones, in order around it. In the second form polygon k has the corners
+        ``indices[offsets[k]:offsets[k + 1]]``.
+
+    Attributes
+    ----------
+    vertices : (n, 3) float64, read-only
+    indices : (c,) int32, read-only
+    offsets : (m + 1,) int64, read-only
+
+    Raises
+    ------
+    InvalidInputError
+        Arrays of another shape or kind, or a coordinate that is not finite or beyond 1e70. Offsets that do not ascend from 0 to c. A
+        polygon with fewer than three corners, with a corner outside the mesh, or with a repeated corner (names it).
+
+    Warns
+    -----
+    MeshsolveWarning
+        Polygons so far from convex that a vertex would have a negative mass; their virtual vertices are their centroids instead.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> house = ms.PolygonMesh([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0.5, 1.5, 0], [0, 1, 0]], [[0, 1, 2, 4], [4, 2, 3]])
+    >>> len(house), round(float(ms.mass_matrix(house).sum()), 6)
+    (2, 1.25)
+    """
+
+    def __init__(self, vertices: ArrayLike, faces: list[ArrayLike] | tuple[ArrayLike, ArrayLike]) -> None:
+        self.vertices = as_vertices(vertices)
+        self.indices, self.offsets = _checked_faces(faces, len(self.vertices))
+        for array in (self.vertices, self.indices, self.offsets):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        return f"PolygonMesh({len(self.vertices):,} vertices, {len(self):,} polygons)"
+
+    @property
+    def fan(self) -> Mesh:
+        """The triangles of all polygons around their virtual vertices, which follow the n vertices."""
+        return self._refined[0]
+
+    @property
+    def prolongation(self) -> sp.csr_array:
+        """(n + m, n) csr_array: values at the vertices of :attr:`fan` from those at the n vertices. Rows sum to 1."""
+        return self._refined[1]
+
+    @functools.cached_property
+    def _refined(self):
+        """(fan, prolongation)."""
+        n, m, face = len(self.vertices), len(self), np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        following = np.arange(1, len(self.indices) + 1)
+        following[self.offsets[1:] - 1] = self.offsets[:-1]
+        triangles = np.stack([self.indices, self.indices[following], n + face], axis=1)
+        weights = self._weights(face, following)
+        fan, P = self._fan_of(triangles, weights)
+        mass = P.T @ np.bincount(triangles.ravel(), np.repeat(fan.face_areas / 3, 3), n + m)
+        bad = (mass <= 0) & (np.bincount(self.indices, weights < 0, n) > 0)
+        if bad.any():
+            wrong = np.bincount(face, bad[self.indices], m) > 0
+            warn(f"centroids serve as virtual vertices in {counted(int(np.count_nonzero(wrong)), 'polygon')} far from convex: vertex "
+                 f"{int(bad.argmax())} would have a negative mass", MeshsolveWarning)
+            fan, P = self._fan_of(triangles, np.where(wrong[face], 1 / np.diff(self.offsets)[face], weights))
+        return fan, P
+
+    def _weights(self, face, following):
+        """(c,) weight of each corner in the virtual vertex of its polygon."""
+        m, count, x = len(self), np.diff(self.offsets), self.vertices[self.indices]
+        total = lambda parts: np.add.reduceat(parts, self.offsets[:-1], axis=0)
+        x = x - (total(x) / count[:, None])[face]
+        size = np.sqrt(total((x * x).sum(axis=1)))
+        x = x / np.where(size > 0, size, 1)[face][:, None]
+        side = x[following] - x
+        across = (side * side).sum(axis=1)[:, None, None] * np.eye(3) - side[:, :, None] * side[:, None]
+        least = np.linalg.pinv(total(across), rcond=RANK, hermitian=True) @ total(across @ x[:, :, None])
+        spread = np.linalg.pinv(total(x[:, :, None] * x[:, None]), rcond=RANK, hermitian=True) @ least
+        return 1 / count[face] + (x * spread.reshape(m, 3)[face]).sum(axis=1)
+
+    def _fan_of(self, triangles, weights):
+        n, m = len(self.vertices), len(self)
+        rows = sp.csr_array((weights, self.indices, self.offsets), shape=(m, n))
+        P = sp.csr_array(sp.vstack([sp.eye_array(n), rows]))
+        return Mesh(P @ self.vertices, triangles), P
+
+
+def _checked_faces(faces, n):
+    """(indices (c,) int32, offsets (m + 1,) int64), copies."""
+    if isinstance(faces, tuple) and len(faces) == 2:
+        indices, offsets = (as_array(part, name) for part, name in zip(faces, ("indices", "offsets"), strict=True))
+    else:
+        rows = [np.asarray(row) for row in faces]
+        indices = np.concatenate(rows) if rows else np.zeros(0, int)
+        offsets = np.append(0, np.cumsum([len(row) for row in rows], dtype=np.int64))
+    if indices.ndim != 1 or offsets.ndim != 1 or indices.dtype.kind not in "iu" or offsets.dtype.kind not in "iu" or len(offsets) < 2:
+        raise InvalidInputError("faces must be lists of vertex numbers, or (indices (c,), offsets (m + 1,)) of integers, got "
+                                f"{indices.dtype} of shape {indices.shape} and {offsets.dtype} of shape {offsets.shape}")
+    offsets = offsets.astype(np.int64)
+    if offsets[0] != 0 or offsets[-1] != len(indices) or (np.diff(offsets) < 0).any():
+        raise InvalidInputError(f"offsets must ascend from 0 to {len(indices)}, the number of indices")
+    face = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((indices, face))
+    twice = np.flatnonzero((np.diff(indices[order]) == 0) & (np.diff(face[order]) == 0))
+    for wrong, what in ((np.flatnonzero(np.diff(offsets) < 3), "has fewer than three corners"),
+                        (face[(indices < 0) | (indices >= n)], f"has a corner outside the vertices 0..{n - 1}"),
+                        (face[order][twice], "has a repeated corner")):
+        if len(wrong):
+            k = int(wrong.min())
+            raise InvalidInputError(f"polygon {k} {what}: {indices[offsets[k]:offsets[k + 1]].tolist()}")
+    return indices.astype(np.int32), offsets

@@ -1,0 +1,92 @@
+"""Polygons: triangles give cotangents, linear functions stay exact, the spectrum of a sphere of hexagons, and bad input."""
+
+import numpy as np
+import pytest
+
+import meshsolve as ms
+from meshsolve.operators import divergence, gradient
+
+SPHERE = ms.datasets.icosphere(2)
+
+
+def dual(sphere):
+    """The polygon of the faces around each vertex of an icosphere, corners on the unit sphere."""
+    centers = sphere.vertices[sphere.faces].mean(axis=1)
+    indptr, faces = ms.PatchMesh(sphere).query("VF")
+    vertex = np.repeat(np.arange(len(sphere.vertices)), np.diff(indptr))
+    offset, normal = centers[faces] - sphere.vertices[vertex], sphere.vertices[vertex]
+    u = np.cross(normal, [0.3, 0.4, 0.8])
+    angle = np.arctan2((offset * np.cross(normal, u)).sum(axis=1) / np.linalg.norm(u, axis=1), (offset * u).sum(axis=1))
+    order = np.lexsort((angle, vertex))
+    return ms.PolygonMesh(centers / np.linalg.norm(centers, axis=1)[:, None], (faces[order], indptr))
+
+
+def quads(k=6, noise=0.3):
+    """A flat square of irregular quads, some of which are not convex."""
+    y, x = np.divmod(np.arange((k + 1) ** 2), k + 1)
+    inside = (x > 0) & (x < k) & (y > 0) & (y < k)
+    points = np.stack([x, y, 0.0 * x], axis=1)
+    points[inside, :2] += noise * np.random.default_rng(0).uniform(-1, 1, (inside.sum(), 2))
+    i = np.arange((k + 1) ** 2).reshape(k + 1, k + 1)
+    corners = np.stack([part.ravel() for part in (i[:-1, :-1], i[:-1, 1:], i[1:, 1:], i[1:, :-1])], axis=1)
+    return ms.PolygonMesh(points, [row.tolist() for row in corners]), inside
+
+
+def test_triangles_give_cotangents():
+    mesh = ms.PolygonMesh(SPHERE.vertices, list(SPHERE.faces))
+    assert abs(ms.cotan_laplacian(mesh) - ms.cotan_laplacian(SPHERE)).max() < 1e-13
+    assert np.allclose(ms.mass_matrix(mesh).diagonal(), ms.mass_matrix(SPHERE).diagonal(), rtol=1e-12)
+
+
+def test_the_spectrum_of_hexagons_on_a_sphere():
+    mesh = dual(SPHERE)
+    L, M = ms.cotan_laplacian(mesh), ms.mass_matrix(mesh)
+    w, _, _ = ms.eigsh(L, 9, M=M)
+    assert np.allclose(w, [0, 2, 2, 2, 6, 6, 6, 6, 6], atol=0.12) and abs(L.sum(axis=1)).max() < 1e-13 and M.diagonal().min() > 0
+    assert (L != L.T).nnz == 0 and np.isclose(M.sum(), mesh.fan.face_areas.sum()) and np.linalg.eigvalsh(L.toarray()).min() > -1e-12
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, 0.45])
+@pytest.mark.parametrize("scale", [1e-8, 1, 1e8])
+def test_linear_functions_are_exact_on_flat_polygons(noise, scale):
+    mesh, inside = quads(noise=noise)
+    mesh = ms.PolygonMesh(scale * mesh.vertices + [0, 0, 5 * scale], (mesh.indices, mesh.offsets))
+    L, G = ms.cotan_laplacian(mesh), gradient(mesh)
+    assert abs((L @ mesh.vertices)[inside]).max() < 1e-11 * abs(L).max() * scale
+    assert np.allclose((G @ (mesh.vertices @ [2.0, -1, 7])).reshape(3, -1).T, [2, -1, 0], atol=1e-8)
+    assert abs(divergence(mesh) @ G + L).max() < 1e-12 * abs(L).max() and np.isclose(ms.mass_matrix(mesh).sum(), 36 * scale**2)
+
+
+def test_a_solution_on_polygons():
+    """-laplace u = 1 on a square with u = 0 around it: 0.07367 times the squared side in the middle."""
+    mesh, inside = quads(16, 0.2)
+    u = ms.cholesky(ms.cotan_laplacian(mesh), fixed=np.flatnonzero(~inside)).solve(ms.mass_matrix(mesh).diagonal())
+    assert u.max() == pytest.approx(0.07367 * 256, rel=0.02)
+    consistent = ms.mass_matrix(mesh, "consistent")
+    assert np.isclose(consistent.sum(), 256) and np.allclose(consistent.sum(axis=1), ms.mass_matrix(mesh).diagonal())
+
+
+def test_polygons_far_from_convex_take_their_centroids():
+    star = [[0.59, 0.11], [0.07, 0.02], [0.7, 0.3], [0.02, 0.01], [-0.02, 0.05], [-0.44, 0.87], [-0.2, -0.29], [-0.01, -0.04], [0.02, -0.01],
+            [0.18, -0.04]]
+    points = np.column_stack([star, np.zeros(10)])
+    mesh = ms.PolygonMesh(points, [list(range(10))])
+    with pytest.warns(ms.MeshsolveWarning, match="in 1 polygon far from convex: vertex 2 would have a negative mass"):
+        M = ms.mass_matrix(mesh).diagonal()
+    assert M.min() > 0 and np.allclose(mesh.fan.vertices[10], points.mean(axis=0))
+
+
+def test_degenerate_polygons_stay_finite():
+    mesh = ms.PolygonMesh([[0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 0, 0], [0, 0, 0], [0, 0, 0], [9, 9, 9]], [[0, 1, 2, 3], [0, 4, 5]])
+    for A in (ms.cotan_laplacian(mesh), ms.mass_matrix(mesh), gradient(mesh)):
+        assert np.isfinite(A.data).all()
+    assert len(mesh) == 2 and repr(mesh) == "PolygonMesh(7 vertices, 2 polygons)" and ms.mass_matrix(mesh).diagonal()[6] == 0
+
+
+@pytest.mark.parametrize(("faces", "message"), [
+    ([[0, 1, 2], [0, 1]], r"polygon 1 has fewer than three corners: \[0, 1\]"), ([[0, 1, 2], [1, 2, 9]], r"polygon 1 has a corner outside the vertices 0..4"),
+    ([[0, 1, 2, 1]], "polygon 0 has a repeated corner"), ([], "faces must be lists"), ([[0, 1, 2.5]], "faces must be lists"),
+    (([0, 1, 2], [0, 2]), "offsets must ascend from 0 to 3"), (([0, 1, 2], [0, 5, 3]), "offsets must ascend"), (([0, 1, 2], [1, 3]), "offsets must ascend")])
+def test_bad_polygons(faces, message):
+    with pytest.raises(ms.InvalidInputError, match=message):
+        ms.PolygonMesh(np.eye(5, 3), faces)
