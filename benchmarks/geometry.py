@@ -19,7 +19,7 @@ from benchmarks.geometry_tasks import SOLVERS, half, measure, torus
 from benchmarks.measure import clock_for, describe, summary, write_json
 from benchmarks.peers.base import Unavailable
 from benchmarks.peers.cholmod import Cholmod
-from benchmarks.problems import catalogue, find
+from benchmarks.problems import catalog, find
 from benchmarks.table import Table, bar, print_bars
 
 COLUMNS = ("task, mesh, solver", "vertices", "threads", "set-up s", "solve s", "total s", "error")
@@ -99,7 +99,7 @@ def left_out(options):
 
 def _available(names):
     """The meshes of the data folder, or generated ones instead."""
-    known = catalogue()
+    known = catalog()
     if names in INSTEAD and not known:
         return INSTEAD[names]
     return [name for name in names if known or not re.fullmatch("fandisk", name)]

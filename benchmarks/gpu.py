@@ -30,7 +30,7 @@ import numpy as np
 import meshsolve as ms
 from benchmarks.measure import describe, summary, write_json
 from benchmarks.peers.metis import METIS
-from benchmarks.problems import System, catalogue, find, smoothing_system
+from benchmarks.problems import System, catalog, find, smoothing_system
 from benchmarks.table import Table, bar, print_bars
 from benchmarks.worker import backward_error
 from meshsolve import device
@@ -193,7 +193,7 @@ def main(arguments=None):
 
 def default_meshes():
     """The default meshes, smallest first."""
-    return sorted([*GENERATED, *[THESIS] * (THESIS in catalogue())], key=lambda name: find(name).size())
+    return sorted([*GENERATED, *[THESIS] * (THESIS in catalog())], key=lambda name: find(name).size())
 
 
 def parser():

@@ -168,7 +168,7 @@ def data_folder():
     return folder.resolve() if (folder / "INDEX.csv").exists() else None
 
 
-def catalogue(folders=("meshes",)):
+def catalog(folders=("meshes",)):
     """``{name: row of INDEX.csv}`` of the files in some folders of the data folder. Empty without a data folder."""
     folder = data_folder()
     if folder is None:
@@ -200,7 +200,7 @@ def find(name):
     """The problem of a name: ``igea``, ``igea-1`` (subdivided once), ``icosphere-7``, ``scan-2`` (a generated scan, subdivided
     twice), ``tetrahedra-100`` or ``grid3d-60`` (see :class:`Volume`), ``NotreDame_www`` (a graph), ``ibmpg1_G`` (a definite matrix), or
     the path of a mesh file."""
-    rows, matrices = catalogue(), catalogue(("graphs", "spd"))
+    rows, matrices = catalog(), catalog(("graphs", "spd"))
     if name in rows:
         return Problem(name, data_folder() / rows[name]["file"], 0)
     stem, _, level = name.rpartition("-")
@@ -223,7 +223,7 @@ def _order_set():
     Left out: triangle soups.
     """
     sized = []
-    for name, row in catalogue().items():
+    for name, row in catalog().items():
         n, faces = int(row["n"]), int(row["nnz_or_faces"])
         if n < SMALLEST or int(row["components"]) > MOST_COMPONENTS:
             continue

@@ -32,7 +32,7 @@ import meshsolve as ms  # noqa: E402
 from meshsolve.apps.viewer import Model  # noqa: E402
 from meshsolve.apps.viewer.structure import separator_levels  # noqa: E402
 
-GREYISH = "#335577"
+GRAYISH = "#335577"
 LARGEST = 100_000           # bytes of a picture
 RECTIFIER = """Bridge rectifier
 V1 a b SIN(0 10 50)
@@ -78,7 +78,7 @@ def scan(path):
 
 
 def patches(path):
-    """Patches in colours, neighbours mostly apart."""
+    """Patches in colors, neighbors mostly apart."""
     mesh = spot()
     of_face = ms.PatchMesh(mesh, patch_size=256).face_patch
     _colored_faces(path, mesh, pyplot.get_cmap("tab20")((of_face * 0.618) % 1)[:, :3])
@@ -252,7 +252,7 @@ def benchmark_orderings(path):
     fill = [row["fill"]["meshsolve-1t"]["nnz"] / row["fill"]["metis"]["nnz"] for row in one]
     figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.2))
     for axes, values, label in zip(panels, (faster, fill), ("times faster than METIS, one thread", "nnz(L) over METIS'")):
-        axes.semilogx([row["n"] for row in one], values, "o", markersize=4, color=GREYISH)
+        axes.semilogx([row["n"] for row in one], values, "o", markersize=4, color=GRAYISH)
         axes.axhline(1, color="#999999", linewidth=0.7)
         axes.set_xlabel("vertices")
         axes.set_title(label, fontsize=10)
@@ -367,7 +367,7 @@ PICTURES |= {f"demo_{name}": demo_on_spot(name, *arguments) for name, arguments 
 
 def _spy(axes, A, title):
     A = sp.coo_array(A)
-    axes.plot(A.col, A.row, ",", color=GREYISH)
+    axes.plot(A.col, A.row, ",", color=GRAYISH)
     axes.set_xlim(-0.5, A.shape[1] - 0.5)
     axes.set_ylim(A.shape[0] - 0.5, -0.5)
     axes.set_aspect("equal")
@@ -382,7 +382,7 @@ def _save(figure, path):
 
 
 def _shrink(path, width=1000, colors=128, largest=LARGEST):
-    """At most ``width`` pixels wide, in as few colours as keep the file below ``largest``: a page with several pictures stays small."""
+    """At most ``width`` pixels wide, in as few colors as keep the file below ``largest``: a page with several pictures stays small."""
     with Image.open(path) as image:
         small = image.convert("RGB")
     small.thumbnail((width, width))

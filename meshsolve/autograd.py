@@ -111,15 +111,6 @@ class Matrix:
         return np.asarray(self.cholesky().selected_inverse()[rows, columns])
 
 
-def _numpy(tensor):
-    """A copy on the CPU: the caller may change the tensor before the backward pass."""
-    try:
-        return np.array(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
-    except RuntimeError as e:                               # the older vmap of PyTorch, which ignores vmap methods
-        raise InvalidInputError("a tensor has no values inside vectorize=True or is_grads_batched=True: use torch.func.jacrev or "
-                                f"vmap ({e})") from e
-
-
 # ---- entries of A ---------------------------------------------------------------------------------------------------------
 
 
@@ -142,6 +133,27 @@ def entries_of(A, n):
     if not 0 <= least <= most + 1 <= n:
         raise InvalidInputError(f"indices has values outside 0..{n - 1}, the rows of " + ("A" if n == most + 1 else "b"))
     return indices[0], indices[1], values, n, ""
+
+
+# ---- functions ------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def functions():
+    """The autograd functions of solves and of determinants; their base classes need PyTorch."""
+    return _function_of_solves(pytorch()), _function_of_determinants(pytorch())
+
+
+# ---- helpers ------------------------------------------------------------------------------------------------------------
+
+
+def _numpy(tensor):
+    """A copy on the CPU: the caller may change the tensor before the backward pass."""
+    try:
+        return np.array(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
+    except RuntimeError as e:                               # the older vmap of PyTorch, which ignores vmap methods
+        raise InvalidInputError("a tensor has no values inside vectorize=True or is_grads_batched=True: use torch.func.jacrev or "
+                                f"vmap ({e})") from e
 
 
 def _entries_of_tensor(A):
@@ -207,15 +219,6 @@ def _replace_gradient(node):
         return (torch.where(known[place] == keys, given.values()[place], 0),)
 
     node.register_hook(hook)
-
-
-# ---- functions ------------------------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def functions():
-    """The autograd functions of solves and of determinants; their base classes need PyTorch."""
-    return _function_of_solves(pytorch()), _function_of_determinants(pytorch())
 
 
 def _function_of_solves(torch):

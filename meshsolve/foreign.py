@@ -58,89 +58,7 @@ def is_sparse(b: Any) -> bool:
         "torch" in libraries_of(b) and "sparse" in str(getattr(b, "layout", "")))
 
 
-# ---- readers ------------------------------------------------------------------------------------------------------------------
-
-
-def _of_torch(A, name):
-    """A sparse tensor of any layout on the CPU as a scipy array; a dense tensor is returned unchanged."""
-    layout = str(A.layout).removeprefix("torch.")
-    if layout == "strided":
-        return A
-    if layout not in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"):
-        raise InvalidInputError(f"{name} is a tensor of the layout {layout}, which is not supported: pass {name}.to_dense()")
-    if A.requires_grad:
-        raise InvalidInputError(GRADIENTS.format(name))
-    if A.device.type != "cpu":
-        raise InvalidInputError(f"{name} is a sparse tensor on {A.device}: pass {name}.cpu(), or for a CSR tensor a CuPy sparse matrix on "
-                                f"its arrays, cupyx.scipy.sparse.csr_matrix((cupy.from_dlpack({name}.values()), ...))")
-    if A.ndim != 2 or A.dense_dim():
-        raise InvalidInputError(f"{name} must be a 2-D matrix of numbers, got a sparse tensor of shape {tuple(A.shape)}"
-                                + (f" with {A.dense_dim()} dense dimensions" if A.dense_dim() else ""))
-    shape = tuple(A.shape)
-    if layout == "sparse_coo":
-        i, j = _numbers(A._indices())                       # also of an uncoalesced tensor: duplicates are summed
-        return sp.coo_array((_numbers(A._values()), (i, j)), shape=shape)
-    by_rows, values = layout[-1] == "r", _numbers(A.values())
-    pointers = (A.crow_indices(), A.col_indices()) if by_rows else (A.ccol_indices(), A.row_indices())
-    indptr, indices = map(_numbers, pointers)
-    if values.ndim == 1:
-        return (sp.csr_array if by_rows else sp.csc_array)((values, indices, indptr), shape=shape)
-    if by_rows:
-        return sp.bsr_array((values, indices, indptr), shape=shape)
-    return sp.bsr_array((np.ascontiguousarray(values.transpose(0, 2, 1)), indices, indptr), shape=shape[::-1]).T
-
-
-def _numbers(tensor):
-    """A tensor as a numpy array; half precision becomes float32, because scipy has no such sparse arrays."""
-    tensor = tensor.detach().resolve_conj().resolve_neg()
-    return (tensor.float() if str(tensor.dtype) in ("torch.float16", "torch.bfloat16") else tensor).numpy()
-
-
-def _of_pydata(A, name):
-    """A COO, GCXS or DOK array of the package sparse."""
-    A = A.to_coo() if hasattr(A, "to_coo") else A
-    if A.ndim != 2 or A.fill_value != 0:
-        raise InvalidInputError(f"{name} must be a 2-D matrix whose missing entries are 0, got a sparse array of shape {A.shape} and "
-                                f"fill value {A.fill_value}")
-    return A.to_scipy_sparse()
-
-
-def _of_jax(A, name):
-    """A BCOO or BCSR of JAX as a scipy array; a dense array is returned unchanged."""
-    _refuse_traced(A, name)
-    kind = type(A).__name__
-    if not hasattr(A, "todense"):
-        return A
-    if kind not in ("BCOO", "BCSR") or A.ndim != 2 or A.n_batch or A.n_dense:
-        raise InvalidInputError(f"{name} is a sparse {kind} of JAX that is not supported: pass a 2-D BCOO or BCSR without batch or dense "
-                                "dimensions")
-    for part in (A.data, A.indices):
-        _refuse_traced(part, name)
-    values, indices = np.asarray(A.data), np.asarray(A.indices)
-    if kind == "BCSR":
-        return sp.csr_array((values, indices, np.asarray(A.indptr)), shape=A.shape)
-    inside = (indices < A.shape).all(axis=1)                # JAX pads with indices out of range
-    return sp.coo_array((values[inside], tuple(indices[inside].T)), shape=A.shape)
-
-
-def _of_pandas(A, name):
-    """A data frame of dense columns as a numpy array; sparse columns are refused, because they would become dense."""
-    if any("Sparse" in str(dtype) for dtype in np.atleast_1d(A.dtypes)):
-        raise InvalidInputError(f"{name} is a sparse pandas object: {name}.sparse.to_coo() makes a matrix of it")
-    return A.to_numpy()
-
-
-READERS = {"torch": _of_torch, "sparse": _of_pydata, "jax": _of_jax, "jaxlib": _of_jax, "pandas": _of_pandas}
-
-
 # ---- arrays that are refused -----------------------------------------------------------------------------------------------------
-
-
-def _refuse_traced(x, name):
-    if is_traced(x):
-        raise InvalidInputError(
-            f"{name} is traced by JAX (jit, grad, vmap) and has no values yet. Call through jax.pure_callback: jax.pure_callback(lambda b: "
-            "F.solve(numpy.asarray(b)), jax.ShapeDtypeStruct(b.shape, b.dtype), b), inside jax.custom_vjp where gradients are needed")
 
 
 def is_traced(x: Any) -> bool:
@@ -211,6 +129,88 @@ def write(x: np.ndarray, out: Any) -> None:
     if not target.flags.writeable:
         raise InvalidInputError(f"{what}: out is read-only")
     target[...] = x
+
+
+# ---- readers ------------------------------------------------------------------------------------------------------------------
+
+
+def _of_torch(A, name):
+    """A sparse tensor of any layout on the CPU as a scipy array; a dense tensor is returned unchanged."""
+    layout = str(A.layout).removeprefix("torch.")
+    if layout == "strided":
+        return A
+    if layout not in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"):
+        raise InvalidInputError(f"{name} is a tensor of the layout {layout}, which is not supported: pass {name}.to_dense()")
+    if A.requires_grad:
+        raise InvalidInputError(GRADIENTS.format(name))
+    if A.device.type != "cpu":
+        raise InvalidInputError(f"{name} is a sparse tensor on {A.device}: pass {name}.cpu(), or for a CSR tensor a CuPy sparse matrix on "
+                                f"its arrays, cupyx.scipy.sparse.csr_matrix((cupy.from_dlpack({name}.values()), ...))")
+    if A.ndim != 2 or A.dense_dim():
+        raise InvalidInputError(f"{name} must be a 2-D matrix of numbers, got a sparse tensor of shape {tuple(A.shape)}"
+                                + (f" with {A.dense_dim()} dense dimensions" if A.dense_dim() else ""))
+    shape = tuple(A.shape)
+    if layout == "sparse_coo":
+        i, j = _numbers(A._indices())                       # also of an uncoalesced tensor: duplicates are summed
+        return sp.coo_array((_numbers(A._values()), (i, j)), shape=shape)
+    by_rows, values = layout[-1] == "r", _numbers(A.values())
+    pointers = (A.crow_indices(), A.col_indices()) if by_rows else (A.ccol_indices(), A.row_indices())
+    indptr, indices = map(_numbers, pointers)
+    if values.ndim == 1:
+        return (sp.csr_array if by_rows else sp.csc_array)((values, indices, indptr), shape=shape)
+    if by_rows:
+        return sp.bsr_array((values, indices, indptr), shape=shape)
+    return sp.bsr_array((np.ascontiguousarray(values.transpose(0, 2, 1)), indices, indptr), shape=shape[::-1]).T
+
+
+def _of_pydata(A, name):
+    """A COO, GCXS or DOK array of the package sparse."""
+    A = A.to_coo() if hasattr(A, "to_coo") else A
+    if A.ndim != 2 or A.fill_value != 0:
+        raise InvalidInputError(f"{name} must be a 2-D matrix whose missing entries are 0, got a sparse array of shape {A.shape} and "
+                                f"fill value {A.fill_value}")
+    return A.to_scipy_sparse()
+
+
+def _of_jax(A, name):
+    """A BCOO or BCSR of JAX as a scipy array; a dense array is returned unchanged."""
+    _refuse_traced(A, name)
+    kind = type(A).__name__
+    if not hasattr(A, "todense"):
+        return A
+    if kind not in ("BCOO", "BCSR") or A.ndim != 2 or A.n_batch or A.n_dense:
+        raise InvalidInputError(f"{name} is a sparse {kind} of JAX that is not supported: pass a 2-D BCOO or BCSR without batch or dense "
+                                "dimensions")
+    for part in (A.data, A.indices):
+        _refuse_traced(part, name)
+    values, indices = np.asarray(A.data), np.asarray(A.indices)
+    if kind == "BCSR":
+        return sp.csr_array((values, indices, np.asarray(A.indptr)), shape=A.shape)
+    inside = (indices < A.shape).all(axis=1)                # JAX pads with indices out of range
+    return sp.coo_array((values[inside], tuple(indices[inside].T)), shape=A.shape)
+
+
+def _of_pandas(A, name):
+    """A data frame of dense columns as a numpy array; sparse columns are refused, because they would become dense."""
+    if any("Sparse" in str(dtype) for dtype in np.atleast_1d(A.dtypes)):
+        raise InvalidInputError(f"{name} is a sparse pandas object: {name}.sparse.to_coo() makes a matrix of it")
+    return A.to_numpy()
+
+
+READERS = {"torch": _of_torch, "sparse": _of_pydata, "jax": _of_jax, "jaxlib": _of_jax, "pandas": _of_pandas}
+
+
+def _numbers(tensor):
+    """A tensor as a numpy array; half precision becomes float32, because scipy has no such sparse arrays."""
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    return (tensor.float() if str(tensor.dtype) in ("torch.float16", "torch.bfloat16") else tensor).numpy()
+
+
+def _refuse_traced(x, name):
+    if is_traced(x):
+        raise InvalidInputError(
+            f"{name} is traced by JAX (jit, grad, vmap) and has no values yet. Call through jax.pure_callback: jax.pure_callback(lambda b: "
+            "F.solve(numpy.asarray(b)), jax.ShapeDtypeStruct(b.shape, b.dtype), b), inside jax.custom_vjp where gradients are needed")
 
 
 def _shared(out, what):

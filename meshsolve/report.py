@@ -92,43 +92,6 @@ class Report:
         return f"Report({', '.join(self.seconds)}: {total:.4f} s{size})"
 
 
-class _Phase:
-    """The ``with`` block of :meth:`Report.phase`; a class is faster than a generator, and small solves take microseconds."""
-
-    __slots__ = ("_report", "_name", "_start")
-
-    def __init__(self, report: Report, name: str) -> None:
-        self._report, self._name = report, name
-
-    def __enter__(self) -> Report:
-        announce(self._name)
-        self._start = time.perf_counter()
-        return self._report
-
-    def __exit__(self, *error: object) -> None:
-        spent, name, report = time.perf_counter() - self._start, self._name, self._report
-        report.seconds[name] = report.seconds.get(name, 0.0) + spent
-        report.counts[name] = report.counts.get(name, 0) + 1
-        logger.debug("%s: %.6f s", name, spent)
-
-
-def _readable_time(total):
-    """Return a function that formats seconds, in one unit for all phases of ``total`` seconds."""
-    return (lambda seconds: f"{1e3 * seconds:.3f} ms") if total < 1 else (lambda seconds: f"{seconds:.4f} s")
-
-
-def _readable(name, value):
-    if name == "bytes":
-        return f"{value / 2**20:.1f} MiB" if value >= 2**20 else f"{value / 2**10:.1f} KiB"
-    if name == "flops":
-        return f"{value:.4g}"
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return str(value)
-
-
 def warn(message, category):
     """Warn with the line of the caller outside this package."""
     if issubclass(category, _suppressed.get()):
@@ -203,6 +166,43 @@ def showing_progress(callback: Callable[[str, int, int], object]) -> Iterator[No
         raise InvalidInputError(f"callback must be a function of (phase, done, total), got {callback!r}")
     with progress_to(_Listener(callback)):
         yield
+
+
+class _Phase:
+    """The ``with`` block of :meth:`Report.phase`; a class is faster than a generator, and small solves take microseconds."""
+
+    __slots__ = ("_report", "_name", "_start")
+
+    def __init__(self, report: Report, name: str) -> None:
+        self._report, self._name = report, name
+
+    def __enter__(self) -> Report:
+        announce(self._name)
+        self._start = time.perf_counter()
+        return self._report
+
+    def __exit__(self, *error: object) -> None:
+        spent, name, report = time.perf_counter() - self._start, self._name, self._report
+        report.seconds[name] = report.seconds.get(name, 0.0) + spent
+        report.counts[name] = report.counts.get(name, 0) + 1
+        logger.debug("%s: %.6f s", name, spent)
+
+
+def _readable_time(total):
+    """Return a function that formats seconds, in one unit for all phases of ``total`` seconds."""
+    return (lambda seconds: f"{1e3 * seconds:.3f} ms") if total < 1 else (lambda seconds: f"{seconds:.4f} s")
+
+
+def _readable(name, value):
+    if name == "bytes":
+        return f"{value / 2**20:.1f} MiB" if value >= 2**20 else f"{value / 2**10:.1f} KiB"
+    if name == "flops":
+        return f"{value:.4g}"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
 
 
 class _Listener:

@@ -539,7 +539,7 @@ def test_gpu_sizes_span_20k_to_4m(monkeypatch, tmp_path):
     for name in ("scan-1", "icosphere-3"):
         problem = problems.find(name)
         assert problem.size() == len(problem.mesh().vertices) == len(problem.mesh().vertices)       # second time from the cache
-    monkeypatch.setattr(gpu, "catalogue", lambda: {"igea": {}})
+    monkeypatch.setattr(gpu, "catalog", lambda: {"igea": {}})
     monkeypatch.setattr(gpu, "find", lambda name: problems.find("icosphere-7" if name == "igea" else name))
     assert gpu.default_meshes() == ["scan-0", "scan-1", "igea", "scan-2", "scan-3", "scan-4"]
 

@@ -1,6 +1,7 @@
 """Comments, docstrings, messages and documents are plain: no ruled-out words, no sentences of more than 30 words.
 
-The style section of CONTRIBUTING.md has the rules. Both counts have a limit, which only goes down: lower it when you lower the count.
+Modules and classes have a reader's order: public definitions first, then private helpers, each below its first use. The style section
+of CONTRIBUTING.md has the rules. Each count has a limit, which only goes down: lower it when you lower the count.
 ``python tests/test_language.py`` prints the counts and every place.
 """
 
@@ -15,6 +16,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MOST_RULED_OUT = 0             # ruled-out words in the text of the package and the documents
 MOST_LONG = 35                  # long sentences in docstrings and comments
+MOST_MISPLACED = 0              # definitions that are not in a reader's order
 LONGEST = 30                    # words in a sentence
 LISTED = 100                    # places that a failure prints
 
@@ -147,7 +149,71 @@ def long_sentences(path, text):
                     yield start + before, f"{count} words: {sentence[:100]}..."
 
 
-RULES = {"ruled-out words": (ruled_out, MOST_RULED_OUT), "long sentences": (long_sentences, MOST_LONG)}
+DEFINITION = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+CONSTRUCTORS = {"__new__", "__init__"}
+
+
+def is_private(name):
+    return name.startswith("_") and not name.endswith("__")
+
+
+def names_in(nodes):
+    """The names that expressions or statements use, attributes of ``self`` and other objects included."""
+    found = set()
+    for node in nodes:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+                found.add(part.id)
+            elif isinstance(part, ast.Attribute):
+                found.add(part.attr)
+    return found
+
+
+def run_at_import(statement):
+    """The parts of a statement that run when it is defined: of a function its decorators, defaults and annotations."""
+    if isinstance(statement, ast.ClassDef):
+        inner = [part for inside in statement.body for part in run_at_import(inside)]
+        return [*statement.decorator_list, *statement.bases, *statement.keywords, *inner]
+    if isinstance(statement, DEFINITION):
+        return [*statement.decorator_list, statement.args, *([statement.returns] if statement.returns else [])]
+    return [statement]
+
+
+def needed_at_import(body, k):
+    """Names that the statements of a body after the k-th use when they run, and names that the definitions of those use in turn."""
+    needed = names_in(part for later in body[k + 1:] for part in run_at_import(later))
+    for earlier in reversed(body[:k + 1]):
+        if isinstance(earlier, DEFINITION) and earlier.name in needed and earlier is not body[k]:
+            needed |= names_in([earlier])
+    return needed
+
+
+def misplaced(path, text):
+    """(line, message) of every private definition above a public one or above its first use, and of constructors below a method.
+
+    Definitions that a later statement uses at import time are exempt: decorators, base classes, defaults, entries of tables.
+    """
+    if path.suffix != ".py":
+        return
+    module = ast.parse(text)
+    for owner in [module, *(node for node in module.body if isinstance(node, ast.ClassDef))]:
+        body = owner.body
+        for k, node in enumerate(body):
+            if not isinstance(node, DEFINITION) or node.name in needed_at_import(body, k):
+                continue
+            before = [other for other in body[:k] if isinstance(other, DEFINITION)]
+            after = [other for other in body[k + 1:] if isinstance(other, DEFINITION)]
+            if is_private(node.name) and any(not is_private(other.name) for other in after):
+                yield node.lineno, f"{node.name} stands above a public definition"
+            elif owner is module and is_private(node.name) and not any(node.name in names_in([other]) for other in body[:k]) and any(
+                    node.name in names_in([other]) for other in after):
+                yield node.lineno, f"{node.name} stands above its first use"
+            elif owner is not module and node.name in CONSTRUCTORS and any(other.name not in CONSTRUCTORS for other in before):
+                yield node.lineno, f"{node.name} stands below a method"
+
+
+RULES = {"ruled-out words": (ruled_out, MOST_RULED_OUT), "long sentences": (long_sentences, MOST_LONG),
+         "misplaced definitions": (misplaced, MOST_MISPLACED)}
 
 
 def places(rule):
@@ -156,7 +222,7 @@ def places(rule):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_text_is_plain(name):
+def test_text_is_plain_and_in_order(name):
     rule, most = RULES[name]
     found = places(rule)
     assert len(found) <= most, f"{len(found)} {name}, at most {most}:\n" + "\n".join(found[:LISTED])
@@ -195,6 +261,35 @@ SHORT, LONG = "One word after another. " * 20, "word " * 31
     ("a.cu", f'// {"word " * 20}\n// {"word " * 11}\nint x;  // {LONG}\nauto s = "// {LONG}";\n/* {LONG} */', [1, 3, 5])])
 def test_long_sentences_are_found(name, text, lines):
     assert sorted(line for line, _ in long_sentences(pathlib.Path(name), text)) == lines
+
+
+MODULE = '''def _private(): pass
+def _decorator(f): return _called(f)
+def _called(f): return f
+def _entry(): pass
+@_decorator
+def public(): return _below()
+TABLE = {"a": _entry}
+def _second(): pass
+def _below(): return _second()
+class Public:
+    def method(self): return self._private()
+    def __init__(self): pass
+    def _alias(self): pass
+    alias = _alias
+    def _private(self): pass
+    @property
+    def value(self): pass
+    def __len__(self): return 0
+'''
+
+
+def test_misplaced_definitions_are_found():
+    assert list(misplaced(pathlib.Path("a.py"), MODULE)) == [
+        (1, "_private stands above a public definition"), (8, "_second stands above a public definition"),
+        (9, "_below stands above a public definition"), (12, "__init__ stands below a method"),
+        (15, "_private stands above a public definition")]
+    assert [line for line, _ in misplaced(pathlib.Path("a.py"), MODULE[:MODULE.index("class")])] == [1, 8]
 
 
 if __name__ == "__main__":

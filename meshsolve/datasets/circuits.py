@@ -133,6 +133,17 @@ def ladder(n: int, sections: int = 16, step: float = 1.0, seed: int = 3) -> Spar
     return mna.matrix()
 
 
+def _nodal_grid(n, step, seed, rows=3):
+    """Return an empty matrix for n x n nodes, and the end nodes (2, k) of the wires along rows and along columns."""
+    n = as_integer(n, "n", 4)
+    step = as_number(step, "step", above=True)
+    check_size(rows * n * n)
+    node = np.arange(n * n).reshape(n, n)
+    along = np.stack([node[:, :-1].ravel(), node[:, 1:].ravel()])
+    across = np.stack([node[:-1].ravel(), node[1:].ravel()])
+    return _Mna(n * n, step, seed), along, across
+
+
 class _Mna:
     """Triplets of a modified nodal analysis matrix. Random values are drawn in the order in which elements are added."""
 
@@ -144,14 +155,6 @@ class _Mna:
         """Add ``count`` unknowns and return their indices."""
         self.n += count
         return np.arange(self.n - count, self.n)
-
-    def _add(self, i, j, value):
-        self._rows.append(i)
-        self._columns.append(j)
-        self._values.append(np.broadcast_to(value, i.shape))
-
-    def _draw(self, count, low, high):
-        return 10 ** self.rng.uniform(np.log10(low), np.log10(high), count)
 
     def resistors(self, i, j):
         g = 1 / self._draw(len(i), 0.1, 10)
@@ -192,13 +195,10 @@ class _Mna:
         index = np.concatenate(self._rows), np.concatenate(self._columns)
         return sorted_rows(sp.coo_array((np.concatenate(self._values), index), shape=(self.n, self.n)))
 
+    def _add(self, i, j, value):
+        self._rows.append(i)
+        self._columns.append(j)
+        self._values.append(np.broadcast_to(value, i.shape))
 
-def _nodal_grid(n, step, seed, rows=3):
-    """Return an empty matrix for n x n nodes, and the end nodes (2, k) of the wires along rows and along columns."""
-    n = as_integer(n, "n", 4)
-    step = as_number(step, "step", above=True)
-    check_size(rows * n * n)
-    node = np.arange(n * n).reshape(n, n)
-    along = np.stack([node[:, :-1].ravel(), node[:, 1:].ravel()])
-    across = np.stack([node[:-1].ravel(), node[1:].ravel()])
-    return _Mna(n * n, step, seed), along, across
+    def _draw(self, count, low, high):
+        return 10 ** self.rng.uniform(np.log10(low), np.log10(high), count)

@@ -68,11 +68,6 @@ def load_matrix(path: Path) -> Sparse | Array:
     return A
 
 
-def _of_numpy(file):
-    check_beginning(file)
-    return load_npz(file) if file.suffix.lower() == ".npz" else np.load(file, allow_pickle=False)
-
-
 def load_npz(file):
     """Read scipy's sparse .npz and check its index arrays, which scipy does not do.
 
@@ -99,3 +94,8 @@ def check_beginning(file):
 def is_matrix(path: Path) -> bool:
     """True if the suffix is .mtx, .mtx.gz, .npz or .npy."""
     return str(path).lower().removesuffix(".gz").endswith(MATRIX_SUFFIXES)
+
+
+def _of_numpy(file):
+    check_beginning(file)
+    return load_npz(file) if file.suffix.lower() == ".npz" else np.load(file, allow_pickle=False)

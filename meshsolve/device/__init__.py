@@ -35,7 +35,7 @@ A CUDA path looks like this::
     A context for public entries: out of GPU memory, a lost context and a failed compilation become exceptions of meshsolve. Arrays
     allocated inside are released with their last reference.
 ``check_stall(flag, what)``
-    After a kernel whose thread blocks wait for each other (``Patience`` in common.cuh): raises if they waited in vain.
+    After a kernel whose thread blocks wait for each other (``Timeout`` in common.cuh): raises if they waited in vain.
 
 CuPy keeps compiled kernels on disk (``~/.cupy/kernel_cache``, or ``CUPY_CACHE_DIR``), keyed by source, options and GPU. The source
 ends with a digest of its headers.

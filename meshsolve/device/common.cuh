@@ -1,9 +1,10 @@
-// What the kernels of all packages share: sums over a warp and a block, short sorts, searches, waiting with an end.
+// Device functions that the kernels of all packages share: sums over a warp and a thread block, sorts, searches, waits with a
+// timeout.
 //
-// The subset: what NVRTC and the kernel harness of the tests both understand. No standard header, no CUB, no inline PTX, no
-// __activemask. Masks are constants or come from a ballot. One __shared__ variable per declaration, inside a function. Flags
-// between blocks are volatile or atomic, payload is accessed behind __threadfence. Kernels are extern "C" with
-// __launch_bounds__, called k_<verb>. Blocks are one-dimensional and a multiple of 32 threads wide.
+// Only the subset of CUDA that both NVRTC and the kernel harness of the tests compile. No standard header, no CUB, no inline PTX,
+// no __activemask. Masks are constants or come from a ballot. One __shared__ variable per declaration, inside a function. Flags
+// between thread blocks are volatile or atomic; the data that they guard is accessed after __threadfence. Kernels are extern "C"
+// with __launch_bounds__, called k_<verb>. Blocks are one-dimensional and a multiple of 32 threads wide.
 #pragma once
 #include "native/rng.hpp"
 
@@ -26,7 +27,7 @@ template <class T> __device__ inline T warp_inclusive_sum(T value) {
   return value;
 }
 
-// The sum and the largest value of a warp, known to all lanes.
+// The sum and the largest value of a warp, returned in all lanes.
 template <class T> __device__ __forceinline__ T warp_sum(T value) {
   for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(full_warp, value, d);
   return value;
@@ -65,7 +66,7 @@ template <class T> __device__ inline T block_exclusive_sum(T value, T& total) {
   return before + inclusive - value;
 }
 
-// The largest value of the block, known to every thread; every thread of the block calls it.
+// The largest value of the thread block, returned in every thread. Every thread of the block calls it.
 template <class T> __device__ inline T block_max(T value) {
   __shared__ T largest[32];
   value = warp_max(value);
@@ -97,7 +98,7 @@ __device__ inline int block_exclusive_sums(int* row, int count) {
 // Pairs are sorted by their first number, then by the second.
 __device__ __forceinline__ long long pair_key(int first, int second) { return (static_cast<long long>(first) << 32) | second; }
 
-// Sorts a short row by one thread, insertion while it is nearly sorted or short, else a heap.
+// Sorts a row by one thread: insertion sort if the row is short or nearly sorted, else heap sort.
 template <class T> __device__ __forceinline__ void sift_down(T* row, int root, int count) {
   const T x = row[root];
   for (int child = 2 * root + 1; child < count; child = 2 * root + 1) {
@@ -160,17 +161,17 @@ template <class T> __device__ inline int lower_bound(const T* row, int count, T 
   return first;
 }
 
-// ---- waiting for another block
+// ---- waiting for another thread block
 
-// Patience ends: a kernel whose blocks wait for each other gives up, raises *stalled (device.check_stall turns that into an
-// exception) and lets all its other waits end at once.
-//   Patience patience(stalled);
-//   if (!patience.until([&] { return reinterpret_cast<volatile int*>(done)[c] != 0; })) return;
-struct Patience {
+// A wait with a timeout, for kernels whose thread blocks wait for each other. A wait that takes too long sets *stalled, which
+// ends all other waits of the kernel at once. device.check_stall raises an exception for it.
+//   Timeout timeout(stalled);
+//   if (!timeout.until([&] { return reinterpret_cast<volatile int*>(done)[c] != 0; })) return;
+struct Timeout {
   int* const stalled;
   unsigned sleep = 16, longest = 1024;                      // nanoseconds
   long long left = 4000000;                                 // about four seconds of sleeping
-  __device__ explicit Patience(int* flag) : stalled(flag) {}
+  __device__ explicit Timeout(int* flag) : stalled(flag) {}
   template <class Ready> __device__ bool until(Ready ready) {
     while (!ready()) {
       if (--left < 0) atomicExch(stalled, 1);
@@ -178,7 +179,7 @@ struct Patience {
       __nanosleep(sleep);
       if (sleep < longest) sleep *= 2;
     }
-    __threadfence();                                        // what the other block wrote before its flag is seen
+    __threadfence();                                        // data that the other block wrote before its flag is visible
     return true;
   }
 };

@@ -20,7 +20,7 @@ template <class Op> __device__ __forceinline__ double over_warp(double value, Op
   return value;
 }
 
-// out[block, c]: of the rows that this block has of column c. `row` and `column` are the strides of x, n > 0.
+// out[block, c]: the reduction of column c over the rows of this thread block. `row` and `column` are the strides of x, n > 0.
 template <class Op>
 __device__ __forceinline__ void reduce_columns(long long n, int k, const double* x, long long row, long long column, double* out,
                                                Op op) {

@@ -115,6 +115,28 @@ class Factor(Factored, spla.LinearOperator):
         spla.LinearOperator.__init__(self, dtype=state["dtype"], shape=state["shape"])
         super().__setstate__(state)
 
+    # scipy's own methods would convert x to numpy, which CuPy refuses. CuPy's iterations call the following ones with arrays on the GPU.
+
+    def __matmul__(self, x):
+        return self._operate(x) if is_foreign(x) else super().__matmul__(x)
+
+    def matvec(self, x):
+        """Apply the operator to a vector, as scipy's method; for x on the GPU the result is on the GPU.
+
+        So every factor is an ``M=`` of ``cupyx.scipy.sparse.linalg``. A sparse x has a sparse result.
+        """
+        return self._operate(x) if is_foreign(x) else super().matvec(x)
+
+    def matmat(self, X):
+        """As :meth:`matvec`, for (n, k)."""
+        return self._operate(X) if is_foreign(X) else super().matmat(X)
+
+    def __call__(self, b: ArrayLike) -> Array:
+        """Solve for ``b``, as the callables that :func:`scipy.sparse.linalg.factorized` returns."""
+        return self.solve(b)
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
     def _solve_vector(self, solve, b):
         """Return the solution for a contiguous float64 vector on the host, or None for any other b.
 
@@ -136,26 +158,6 @@ class Factor(Factored, spla.LinearOperator):
 
     def _matmat(self, X):
         return self._operate(X)
-
-    # scipy's own methods would convert x to numpy, which CuPy refuses. CuPy's iterations call the following ones with arrays on the GPU.
-
-    def __matmul__(self, x):
-        return self._operate(x) if is_foreign(x) else super().__matmul__(x)
-
-    def matvec(self, x):
-        """Apply the operator to a vector, as scipy's method; for x on the GPU the result is on the GPU.
-
-        So every factor is an ``M=`` of ``cupyx.scipy.sparse.linalg``. A sparse x has a sparse result.
-        """
-        return self._operate(x) if is_foreign(x) else super().matvec(x)
-
-    def matmat(self, X):
-        """As :meth:`matvec`, for (n, k)."""
-        return self._operate(X) if is_foreign(X) else super().matmat(X)
-
-    def __call__(self, b: ArrayLike) -> Array:
-        """Solve for ``b``, as the callables that :func:`scipy.sparse.linalg.factorized` returns."""
-        return self.solve(b)
 
 
 class Preconditioner(Factor):
@@ -189,6 +191,9 @@ class Preconditioner(Factor):
         """
         return self._solve_like(b, out, self._checked_on_device if self.on_device else self._checked_columns, self.shape[0])
 
+    def check_device(self):
+        """Raise if a solve on the GPU has stalled. Waits for the GPU. Factors that cannot stall do nothing."""
+
     def _checked_columns(self, columns):
         return self.apply_columns(columns)
 
@@ -201,9 +206,6 @@ class Preconditioner(Factor):
             x = self.apply_on_device(device.xp().ascontiguousarray(columns))
             self.check_device()
         return x
-
-    def check_device(self):
-        """Raise if a solve on the GPU has stalled. Waits for the GPU. Factors that cannot stall do nothing."""
 
     def _adjoint(self):
         return self

@@ -1,3 +1,4 @@
+// One sweep over memory for each operation, in blocks of rows with fixed borders; see vectors.hpp.
 #include "vectors.hpp"
 
 #include "native/memory/fetch.hpp"

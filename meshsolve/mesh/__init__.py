@@ -175,22 +175,6 @@ class Mesh:
         texture = uv if isinstance(uv, tuple) and len(uv) == 2 else None
         files.write_mesh(path, checked_mesh(self)._with(fields or {}, uv)._surface(), texture)
 
-    def _with(self, fields: Mapping[str, ArrayLike], uv: ArrayLike | tuple[ArrayLike, ArrayLike] | None) -> Mesh:
-        """Return a mesh with more data of vertices, and other texture coordinates."""
-        if not fields and uv is None:
-            return self
-        other = self.copy()
-        other.vertex_data.update(fields)
-        if isinstance(uv, tuple) and len(uv) == 2:
-            other.corner_data["uv"] = at_corners(*uv, self.faces.shape)
-        elif uv is not None:
-            other.corner_data.pop("uv", None)
-            other.vertex_data["uv"] = uv
-        return other
-
-    def _surface(self) -> Surface:
-        return Surface(self._vertices, self._faces, self._vertex_data, self._face_data, self._corner_data)
-
     def copy(self) -> Mesh:
         """Return a mesh with a copy of the positions. Arrays of data, faces and computed connectivity are read-only and shared. O(n)."""
         same = copy.copy(self)
@@ -331,6 +315,25 @@ class Mesh:
         """
         return boundary.loops_of(self.faces, self.side_edges, self._boundary_sides)
 
+    def __repr__(self):
+        return f"Mesh({counted(len(self.vertices), 'vertex')}, {counted(len(self.faces), 'face')})"
+
+    def _with(self, fields: Mapping[str, ArrayLike], uv: ArrayLike | tuple[ArrayLike, ArrayLike] | None) -> Mesh:
+        """Return a mesh with more data of vertices, and other texture coordinates."""
+        if not fields and uv is None:
+            return self
+        other = self.copy()
+        other.vertex_data.update(fields)
+        if isinstance(uv, tuple) and len(uv) == 2:
+            other.corner_data["uv"] = at_corners(*uv, self.faces.shape)
+        elif uv is not None:
+            other.corner_data.pop("uv", None)
+            other.vertex_data["uv"] = uv
+        return other
+
+    def _surface(self) -> Surface:
+        return Surface(self._vertices, self._faces, self._vertex_data, self._face_data, self._corner_data)
+
     @functools.cached_property
     def _boundary_sides(self):
         return boundary.sides_of_one_face(self.side_edges, len(self.edges))
@@ -340,9 +343,6 @@ class Mesh:
         ends, of_side = _core.mesh_edges(len(self.vertices), self.faces.reshape(-1), thread_count())
         edges, sides = ends.reshape(-1, 2), of_side.reshape(-1, 3)
         return read_only(edges), read_only(sides)
-
-    def __repr__(self):
-        return f"Mesh({counted(len(self.vertices), 'vertex')}, {counted(len(self.faces), 'face')})"
 
 
 def load_mesh(path: Path) -> Mesh:
@@ -433,14 +433,6 @@ def is_pair(thing):
     return isinstance(thing, tuple) and len(thing) == 2 and all(_columns_of(part) == 3 for part in thing)
 
 
-def _columns_of(part):
-    try:
-        shape = part.shape if hasattr(part, "shape") else np.shape(part)
-    except ValueError:                                      # ragged list
-        return 0
-    return shape[1] if len(shape) == 2 else 0
-
-
 def takes_arrays(function: Function) -> Function:
     """Decorate a function of a mesh so that it also accepts two arrays, vertices and faces, as functions of libigl do."""
     @functools.wraps(function)
@@ -454,10 +446,6 @@ def takes_arrays(function: Function) -> Function:
 def is_scene(thing):
     """True for objects like a trimesh.Scene, which holds several meshes and their transforms."""
     return hasattr(thing, "geometry") and hasattr(thing, "to_geometry")
-
-
-def _without_faces(thing):
-    return f"{type(thing).__name__} has no vertices and faces{SCENE if is_scene(thing) else ''}"
 
 
 def as_mesh(mesh, name="mesh"):
@@ -478,6 +466,18 @@ def checked_mesh(mesh, name="mesh"):
     mesh = as_mesh(mesh, name)
     check_positions(mesh.vertices)
     return mesh
+
+
+def _columns_of(part):
+    try:
+        shape = part.shape if hasattr(part, "shape") else np.shape(part)
+    except ValueError:                                      # ragged list
+        return 0
+    return shape[1] if len(shape) == 2 else 0
+
+
+def _without_faces(thing):
+    return f"{type(thing).__name__} has no vertices and faces{SCENE if is_scene(thing) else ''}"
 
 
 def _surface_of(mesh):

@@ -87,20 +87,6 @@ def side_directions(mesh, angles=None, fans_allowed=False):
     return before.reshape(-1, 3), total, first
 
 
-def _not_oriented(mesh, edge):
-    """The error for an edge of more than two faces, or of two faces of opposite orientation."""
-    faces, (a, b) = np.flatnonzero((mesh.side_edges == edge).any(axis=1)), mesh.edges[edge]
-    if len(faces) > 2:
-        return InvalidInputError(f"the mesh must be manifold: edge ({a}, {b}) has {counted(len(faces), 'face')}, allowed are 2")
-    return InvalidInputError(f"the mesh must be oriented: faces {faces[0]} and {faces[1]} have opposite orientations at edge "
-                             f"({a}, {b}); reverse faces until all agree, which is impossible on a Moebius strip")
-
-
-def _next_corner(side):
-    """Return the corner at which a side ends."""
-    return np.where(side % 3 == 2, side - 2, side + 1)
-
-
 def fans(vertex, of_side, sides):
     """Number the fans of corners at boundary vertices, (3 m,).
 
@@ -117,6 +103,20 @@ def fans(vertex, of_side, sides):
     j = np.concatenate([np.where(parallel, second, second_end), np.where(parallel, second_end, second)])
     joined = sp.coo_array((np.ones(len(i), np.int8), (i, j)), shape=(len(vertex), len(vertex)))
     return connected_components(joined, directed=False)[1]
+
+
+def _not_oriented(mesh, edge):
+    """The error for an edge of more than two faces, or of two faces of opposite orientation."""
+    faces, (a, b) = np.flatnonzero((mesh.side_edges == edge).any(axis=1)), mesh.edges[edge]
+    if len(faces) > 2:
+        return InvalidInputError(f"the mesh must be manifold: edge ({a}, {b}) has {counted(len(faces), 'face')}, allowed are 2")
+    return InvalidInputError(f"the mesh must be oriented: faces {faces[0]} and {faces[1]} have opposite orientations at edge "
+                             f"({a}, {b}); reverse faces until all agree, which is impossible on a Moebius strip")
+
+
+def _next_corner(side):
+    """Return the corner at which a side ends."""
+    return np.where(side % 3 == 2, side - 2, side + 1)
 
 
 def _cycles(following):

@@ -54,6 +54,21 @@ def require_surface(mesh):
     boundary.side_directions(mesh)
 
 
+def _seam(mesh):
+    """The edges to cut."""
+    skeleton = _Skeleton(mesh)
+    root = skeleton.anchors[0] if len(skeleton.anchors) else mesh.faces[0, 0]
+    distance, before, edge = skeleton.paths(root)
+    outside_tree = skeleton.is_inner.copy()
+    outside_tree[edge[edge >= 0]] = False
+    loop = distance[skeleton.ends].sum(axis=1) + skeleton.lengths
+    left = np.flatnonzero(outside_tree & ~_cotree(mesh, outside_tree, loop))       # two for each handle
+    if len(left) == 0 and len(skeleton.anchors) == 0:
+        return _path_of_a_sphere(mesh, skeleton, distance)
+    needed = np.unique(np.append(skeleton.ends[left], skeleton.anchors))
+    return _pruned(skeleton, np.append(left, edge[_before_root(needed, before)]))
+
+
 class _Skeleton:
     """The inner edges of a surface, with each boundary loop collapsed to its lowest vertex.
 
@@ -82,9 +97,6 @@ class _Skeleton:
         self._key, first = np.unique(key[order], return_index=True)     # the shortest edge of each pair
         self._edge = edge[order[first]]
 
-    def _keys(self, i, j):
-        return np.minimum(i, j) * len(self.of) + np.maximum(i, j)
-
     def paths(self, root):
         """Shortest paths: (distance (n,), vertex before each or a negative number (n,), edge to it or -1 (n,))."""
         n = len(self.of)
@@ -94,20 +106,8 @@ class _Skeleton:
         edge[reached] = self._edge[np.searchsorted(self._key, self._keys(reached, before[reached].astype(np.int64)))]
         return distance, before, edge
 
-
-def _seam(mesh):
-    """The edges to cut."""
-    skeleton = _Skeleton(mesh)
-    root = skeleton.anchors[0] if len(skeleton.anchors) else mesh.faces[0, 0]
-    distance, before, edge = skeleton.paths(root)
-    outside_tree = skeleton.is_inner.copy()
-    outside_tree[edge[edge >= 0]] = False
-    loop = distance[skeleton.ends].sum(axis=1) + skeleton.lengths
-    left = np.flatnonzero(outside_tree & ~_cotree(mesh, outside_tree, loop))       # two for each handle
-    if len(left) == 0 and len(skeleton.anchors) == 0:
-        return _path_of_a_sphere(mesh, skeleton, distance)
-    needed = np.unique(np.append(skeleton.ends[left], skeleton.anchors))
-    return _pruned(skeleton, np.append(left, edge[_before_root(needed, before)]))
+    def _keys(self, i, j):
+        return np.minimum(i, j) * len(self.of) + np.maximum(i, j)
 
 
 def _cotree(mesh, may_cross, loop):

@@ -80,6 +80,29 @@ def read_ply(content, name=""):
     return without_small(polygons)
 
 
+def write_ply(mesh):
+    """Return the bytes of a binary little-endian file of a :class:`~meshsolve.mesh.data.Surface`, with double coordinates.
+
+    Raises
+    ------
+    InvalidInputError
+        Data have the name of another property.
+    """
+    vertex, face = ply_data.properties_of(mesh.vertex_data), ply_data.properties_of(mesh.face_data)
+    lists = [("vertex_indices", mesh.faces.astype("<i4", copy=False)), *ply_data.lists_of(mesh.corner_data)]
+    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(mesh.vertices)}"]
+    vertex = [(list("xyz"), mesh.vertices.astype("<f8", copy=False)), *vertex]
+    ply_data.require_distinct([name for names, _ in vertex for name in names], "vertex")
+    ply_data.require_distinct([name for name, _ in lists] + [name for names, _ in face for name in names], "face")
+    lines += [f"property {ply_data.type_name(x)} {name}" for names, x in vertex for name in names]
+    lines.append(f"element face {len(mesh.faces)}")
+    lines += [f"property list {'uchar' if x.shape[1] < 256 else 'uint'} {ply_data.type_name(x)} {name}" for name, x in lists]
+    lines += [f"property {ply_data.type_name(x)} {name}" for names, x in face for name in names]
+    counted = [part for _, x in lists for part in (np.full(len(x), x.shape[1], "u1" if x.shape[1] < 256 else "<u4"), x)]
+    body = _packed([x for _, x in vertex]) + _packed([*counted, *(x for _, x in face)])
+    return "\n".join([*lines, "end_header\n"]).encode() + body
+
+
 def _header(lines):
     order, text, elements = None, False, []
     for line in re.split(r"[\r\n]+", lines.decode("utf-8", "replace").strip()):
@@ -225,29 +248,6 @@ def _typed(values, letter):
 
 def _native(values):
     return values.astype(values.dtype.newbyteorder("="))
-
-
-def write_ply(mesh):
-    """Return the bytes of a binary little-endian file of a :class:`~meshsolve.mesh.data.Surface`, with double coordinates.
-
-    Raises
-    ------
-    InvalidInputError
-        Data have the name of another property.
-    """
-    vertex, face = ply_data.properties_of(mesh.vertex_data), ply_data.properties_of(mesh.face_data)
-    lists = [("vertex_indices", mesh.faces.astype("<i4", copy=False)), *ply_data.lists_of(mesh.corner_data)]
-    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(mesh.vertices)}"]
-    vertex = [(list("xyz"), mesh.vertices.astype("<f8", copy=False)), *vertex]
-    ply_data.require_distinct([name for names, _ in vertex for name in names], "vertex")
-    ply_data.require_distinct([name for name, _ in lists] + [name for names, _ in face for name in names], "face")
-    lines += [f"property {ply_data.type_name(x)} {name}" for names, x in vertex for name in names]
-    lines.append(f"element face {len(mesh.faces)}")
-    lines += [f"property list {'uchar' if x.shape[1] < 256 else 'uint'} {ply_data.type_name(x)} {name}" for name, x in lists]
-    lines += [f"property {ply_data.type_name(x)} {name}" for names, x in face for name in names]
-    counted = [part for _, x in lists for part in (np.full(len(x), x.shape[1], "u1" if x.shape[1] < 256 else "<u4"), x)]
-    body = _packed([x for _, x in vertex]) + _packed([*counted, *(x for _, x in face)])
-    return "\n".join([*lines, "end_header\n"]).encode() + body
 
 
 def _packed(arrays):

@@ -11,7 +11,7 @@ namespace ms::mesh {
 namespace {
 
 constexpr double kFlat = 1e-12;         // smallest accepted area of a triangle of a fan, relative to the polygon
-constexpr double kCancelled = 1e-6;     // smallest usable Newell normal, relative to the sum of the triangle areas
+constexpr double kCanceled = 1e-6;     // smallest usable Newell normal, relative to the sum of the triangle areas
 
 struct Vector {
   double x, y, z;
@@ -110,7 +110,7 @@ class Polygon {
       total += std::sqrt(dot(area, area));
       if (dot(area, area) > dot(most, most)) most = area;
     }
-    return std::sqrt(dot(sum, sum)) > kCancelled * total ? sum : most;
+    return std::sqrt(dot(sum, sum)) > kCanceled * total ? sum : most;
   }
 };
 

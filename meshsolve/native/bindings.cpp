@@ -67,7 +67,7 @@ void bind_native(nb::module_& m) {
   m.def("keep_free_memory", [](int64_t entries, int threads) {
     Released free;
     keep_free_memory(32 * static_cast<size_t>(entries), threads);
-  }, "entries"_a, "threads"_a, "Before a matrix of so many entries is analysed: what a phase frees, the next one takes; see native/memory/buffer.hpp.");
+  }, "entries"_a, "threads"_a, "Keeps freed memory for the next phase, before a matrix of so many entries is analyzed; see native/memory/buffer.hpp.");
   m.def("isa", [] { return std::string(dense<double>().isa); });
 #ifdef MESHSOLVE_ONE_ISA
   m.attr("is_one_isa") = true;

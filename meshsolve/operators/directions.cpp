@@ -1,3 +1,4 @@
+// Tangent directions by one walk around each vertex, then maps over triangles or vertices; see directions.hpp.
 #include "directions.hpp"
 
 #include <algorithm>

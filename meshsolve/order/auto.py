@@ -107,11 +107,6 @@ def dense_end(pattern):
     return (3 / CUBE) ** (1 / 3) * width            # operations of the dense front: rows^3 / 3
 
 
-def _levels(pattern):
-    """Return (width, dimension) of breadth-first level structures."""
-    return _core.levels(pattern.indptr, pattern.indices, LEVELS, pattern.diagonal)
-
-
 def is_scale_free(pattern):
     """True if the degrees of a graph of at least 5000 vertices vary as much as those of webs and social networks.
 
@@ -127,3 +122,8 @@ def is_scale_free(pattern):
             return False
         indptr = to_host(indptr)
     return _core.degree_spread(indptr, 0) > SPREAD and _core.degree_spread(indptr, int(OUTLIERS * pattern.n)) > SPREAD
+
+
+def _levels(pattern):
+    """Return (width, dimension) of breadth-first level structures."""
+    return _core.levels(pattern.indptr, pattern.indices, LEVELS, pattern.diagonal)

@@ -137,9 +137,9 @@ def _natural(pattern, options):
     return natural(pattern)
 
 
-@method("multicolour", "by the colors of a greedy coloring: few level sets, for incomplete factors", only_for="ildl")
-def _multicolour(pattern, options):
-    return timed("multicolour", pattern, lambda graph: np.argsort(_core.greedy_coloring(graph.indptr, graph.indices), kind="stable"))
+@method("multicolor", "by the colors of a greedy coloring: few level sets, for incomplete factors", only_for="ildl")
+def _multicolor(pattern, options):
+    return timed("multicolor", pattern, lambda graph: np.argsort(_core.greedy_coloring(graph.indptr, graph.indices), kind="stable"))
 
 
 @method("column_amd", "minimum degree on the pattern of A^T A, for LU of very unsymmetric matrices", only_for="lu", unsymmetric=True)

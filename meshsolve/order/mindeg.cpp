@@ -188,7 +188,7 @@ void MinDegree<Index>::remove_dense_rows() {
 // without elements builds the list in place.
 template <class Index>
 void MinDegree<Index>::build_element(int32_t me) {
-  if (node_[me].elen > 0) make_room(node_[me].degree);
+  if (node_[me].elen > 0) compact_for(node_[me].degree);
   Node& pivot = node_[me];
   pivot_weight_ = pivot.nv;
   pivot_degree_ = 0;
@@ -469,7 +469,7 @@ void MinDegree<Index>::advance_stamp(int32_t by) {
 // Compacts the lists if the next element might not fit behind them. The first entry of each list is swapped with ~(its owner)
 // during one sweep over iw_.
 template <class Index>
-void MinDegree<Index>::make_room(int64_t need) {
+void MinDegree<Index>::compact_for(int64_t need) {
   if (static_cast<int64_t>(free_) + need < lists_.size()) return;
   for (int32_t i = 0; i < n_; ++i) {
     Node& a = node_[i];

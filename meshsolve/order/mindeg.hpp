@@ -55,7 +55,7 @@ class MinDegree {
   void remove_dense_rows();
   void end_by_degree();
   void grow_buckets();
-  void make_room(int64_t need);
+  void compact_for(int64_t need);
   void build_element(int32_t me);
   void gather(Index begin, int32_t length);
   void measure_elements();

@@ -82,6 +82,9 @@ class Ordering:
     report: Report = field(default_factory=Report, repr=False)
     elimination: Elimination | None = field(default=None, repr=False)
 
+    def __post_init__(self):
+        object.__setattr__(self, "perm", read_only(self.perm))
+
     @cached_property
     def iperm(self) -> np.ndarray:
         """(n,) int32: ``iperm[perm[k]] == k``, the new position of each old row."""
@@ -93,9 +96,6 @@ class Ordering:
     def __setstate__(self, state):
         self.__dict__.update(state)
         self.__post_init__()
-
-    def __post_init__(self):
-        object.__setattr__(self, "perm", read_only(self.perm))
 
     def __len__(self):
         return len(self.perm)

@@ -99,11 +99,6 @@ def rcm(A: MeshLike | Matrix) -> Ordering:
     return timed("rcm", A, lambda pattern: _core.rcm(pattern.indptr, pattern.indices, _by_degree(pattern)))
 
 
-def _by_degree(pattern):
-    """Return the rows by ascending length, in the order that scipy uses."""
-    return np.argsort(np.diff(pattern.indptr).astype(np.int32)).astype(np.int32)
-
-
 def random(A: MeshLike | Matrix, seed: int = 0) -> Ordering:
     """A random order.
 
@@ -150,3 +145,8 @@ def natural(A: MeshLike | Matrix) -> Ordering:
     O(n).
     """
     return timed("natural", A, lambda pattern: np.arange(pattern.n))
+
+
+def _by_degree(pattern):
+    """Return the rows by ascending length, in the order that scipy uses."""
+    return np.argsort(np.diff(pattern.indptr).astype(np.int32)).astype(np.int32)

@@ -1,4 +1,4 @@
-// What the code of PatchMesh.kernel sees of its patch: connectivity in 16-bit local numbers, in shared memory.
+// The patch as the code of PatchMesh.kernel accesses it: connectivity in 16-bit local numbers, in shared memory.
 //
 // Owned elements have the lowest local numbers, the ribbon follows; each part ascends in global numbers. Rows of neighbors are
 // built for owned elements only, whose neighbors are all in the patch. MS_PATCH_ROWS has a bit (1 << query) for each kind of rows.

@@ -1,3 +1,5 @@
+// Products and residuals, in blocks of rows that threads share and with widths known at compile time; see product.hpp. The
+// backward error is that of Rigal and Gaches 1967, |r| / (|A| |x| + |b|) in the maximum norm.
 #include "product.hpp"
 
 #include <cmath>
@@ -21,9 +23,9 @@ inline std::array<double, K> row_times(const Pattern& A, const double* x, int64_
   return sum;
 }
 
-// sums[c] := the sum of term(i, row i of A V, c).
+// sums[c] := the sum of term(i, row i of A V, c) over the rows [from, to).
 template <int64_t K, class Stride, class F>
-inline void add_up_rows(const Pattern& A, const double* x, int64_t from, int64_t to, const double* V, Stride stride, double* sums, F&& term) {
+inline void sum_rows(const Pattern& A, const double* x, int64_t from, int64_t to, const double* V, Stride stride, double* sums, F&& term) {
   std::array<double, K> total{};
   for (int64_t i = from; i < to; ++i) {
     const auto row = row_times<K>(A, x, i, V, stride);
@@ -98,8 +100,8 @@ void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q,
     over_columns(k, [&](auto K, auto stride, int64_t first) {
       const double* const p = P + first;
       double* const q = Q + first;
-      add_up_rows<K>(A, x, from, to, p, stride, sums + first,
-                     [&](int64_t i, double row, int64_t c) { return p[i * stride + c] * (q[i * stride + c] = row); });
+      sum_rows<K>(A, x, from, to, p, stride, sums + first,
+                  [&](int64_t i, double row, int64_t c) { return p[i * stride + c] * (q[i * stride + c] = row); });
     });
   });
 }
@@ -109,7 +111,7 @@ void residual(const Pattern& A, const double* x, const double* B, const double* 
     over_columns(k, [&](auto K, auto stride, int64_t first) {
       const double* const b = B + first;
       double* const r = R + first;
-      add_up_rows<K>(A, x, from, to, X + first, stride, sums + first, [&](int64_t i, double row, int64_t c) {
+      sum_rows<K>(A, x, from, to, X + first, stride, sums + first, [&](int64_t i, double row, int64_t c) {
         const double left = r[i * stride + c] = b[i * stride + c] - row;
         return left * left;
       });
@@ -125,7 +127,7 @@ double backward_error(double norm, double r, double x, double b) {
 
 template <class S>
 double measured_residual(const Pattern& A, const S* data, bool transposed, Strided<const S> x, Strided<const S> b, Strided<S> r,
-                int64_t k) {
+                         int64_t k) {
   double norm = transposed ? column_norm(A, data) : 0, worst = 0;
   for (int64_t c = 0; c < k; ++c) {
     interrupt::poll();
@@ -139,8 +141,8 @@ double measured_residual(const Pattern& A, const S* data, bool transposed, Strid
 }
 
 template double measured_residual<double>(const Pattern&, const double*, bool, Strided<const double>, Strided<const double>,
-                                 Strided<double>, int64_t);
+                                          Strided<double>, int64_t);
 template double measured_residual<Complex>(const Pattern&, const Complex*, bool, Strided<const Complex>, Strided<const Complex>,
-                                  Strided<Complex>, int64_t);
+                                           Strided<Complex>, int64_t);
 
 }  // namespace ms::sparse

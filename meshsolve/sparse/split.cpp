@@ -1,3 +1,4 @@
+// Blocks in two sweeps over the rows (count, then write), components by breadth-first search; see split.hpp.
 #include "split.hpp"
 
 #include "native/memory/fetch.hpp"

@@ -103,8 +103,8 @@ def test_conformalized_flow_ends_in_a_round_sphere():
     mesh = bumpy_sphere()
     history = [sphericity(mesh)]
     out, report = mcf(mesh, steps=60, dt=0.05, conformal=True, callback=lambda step, m: history.append(sphericity(m)))
-    centre = mass_matrix(out).diagonal() @ out.vertices / out.face_areas.sum()
-    r = np.linalg.norm(out.vertices - centre, axis=1)
+    center = mass_matrix(out).diagonal() @ out.vertices / out.face_areas.sum()
+    r = np.linalg.norm(out.vertices - center, axis=1)
     assert history[0] < 0.8 and history[-1] > 0.98 and r.std() / r.mean() < 5e-3
     assert report.as_dict()["area_after"] == pytest.approx(report.as_dict()["area_before"], rel=1e-12)
     assert out.face_areas.sum() == pytest.approx(mesh.face_areas.sum(), rel=1e-9)

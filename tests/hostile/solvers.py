@@ -88,7 +88,7 @@ ROWS = [
     bad("ildl", "`tile_size` outside 2..32", "tile_size must be an integer from 2 to 32", lambda tmp: (ms.ildl, (spd(),), {"tile_size": 64})),
     bad("ildl", "unknown blocking", "blocking must be one of", lambda tmp: (ms.ildl, (spd(),), {"blocking": "rows"})),
     bad("ildl", "unknown pivoting", "pivoting must be one of", lambda tmp: (ms.ildl, (spd(),), {"pivoting": "partial"})),
-    bad("ildl", "unknown ordering", "natural, multicolour, an Ordering, a permutation or a callable", lambda tmp: (ms.ildl, (spd(),), {"ordering": "metis"})),
+    bad("ildl", "unknown ordering", "natural, multicolor, an Ordering, a permutation or a callable", lambda tmp: (ms.ildl, (spd(),), {"ordering": "metis"})),
     bad("ildl", "another dtype than float64 or float32", "dtype must be float64 or float32", lambda tmp: (ms.ildl, (spd(),), {"dtype": np.int32})),
     bad("ildl", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.ildl), (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("ildl", "`fill_level=None` and `device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.ildl), (spd(),), {"device": "cuda", "fill_level": None}), ms.DeviceUnavailableError),

@@ -49,12 +49,12 @@ def test_the_table_of_orderings_is_in_the_docstrings():
     for function, factor in ((ms.analyze, "cholesky"), (ms.lu, "lu"), (ms.ildl, "ildl"), (ms.parac, "parac"), (ms.schur_complement, "cholesky")):
         (line,) = re.findall(r"ordering : \{(.*)\}", function.__doc__)
         assert [name for name in re.findall(r'"(\w+)"', line) if name != "rounds"] == names(factor)
-    assert "multicolour" in names("ildl") and "multicolour" not in names("cholesky") + names("lu") + names()
+    assert "multicolor" in names("ildl") and "multicolor" not in names("cholesky") + names("lu") + names()
 
 
 def test_the_error_of_a_misplaced_name_names_its_factorization():
-    with pytest.raises(ms.InvalidInputError, match="'multicolour' is for ms.ildl only"):
-        ms.cholesky(SPD, ordering="multicolour")
+    with pytest.raises(ms.InvalidInputError, match="'multicolor' is for ms.ildl only"):
+        ms.cholesky(SPD, ordering="multicolor")
 
 
 SPD = ms.datasets.grid2d(12, 11, boundary="dirichlet")

@@ -95,13 +95,6 @@ def number(word, place, what):
     return value
 
 
-def _numbers(words, place, names, needed):
-    given = words[1:]
-    if not needed <= len(given) <= len(names):
-        raise InvalidInputError(f"{place}: {words[0]} needs {', '.join(names[:needed])}, got {len(given)} numbers")
-    return [number(word, place, f"the {name} of {words[0]}") for name, word in zip(names, given)]
-
-
 def require_points(count, remedy, place=""):
     """Reject more than MOST_POINTS points."""
     if not count <= MOST_POINTS:
@@ -136,6 +129,13 @@ def _dc(deck, text, words, place):
     start, stop, step = _numbers([words[0], *words[2:]], place, ("start", "stop", "step"), 3)
     require_sweep(start, stop, step, place)
     deck.analyses.append(Analysis("dc", (words[1], start, stop, step), place=place))
+
+
+def _numbers(words, place, names, needed):
+    given = words[1:]
+    if not needed <= len(given) <= len(names):
+        raise InvalidInputError(f"{place}: {words[0]} needs {', '.join(names[:needed])}, got {len(given)} numbers")
+    return [number(word, place, f"the {name} of {words[0]}") for name, word in zip(names, given)]
 
 
 def _ac(deck, text, words, place):

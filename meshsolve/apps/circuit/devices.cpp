@@ -1,3 +1,4 @@
+// The table of devices, and the devices of one circuit one kind after the other; see devices.hpp.
 #include "devices.hpp"
 
 namespace ms::circuit {

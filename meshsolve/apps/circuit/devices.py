@@ -80,6 +80,40 @@ class Devices:
     def __len__(self):
         return len(self.nodes)
 
+    def inner(self, j):
+        """(letter, number) of the element that has inner node j."""
+        return next((letter, int(elements[j - first])) for letter, first, elements in self._inner if j < first + len(elements))
+
+    def initial(self, x):
+        """(branches,) voltages at time 0: those on the element lines, or else those between the terminals at node voltages x."""
+        a, b = np.append(x, 0.0)[self._outside].T           # the appended 0 is ground, -1
+        return np.where(np.isnan(self._given), a - b, self._given)
+
+    def at(self, v):
+        """The :class:`Law` at (branches,) voltages."""
+        return Law(*self.native.laws(np.ascontiguousarray(v, np.float64)))
+
+    def product(self, conductance, change):
+        """(branches,) product of the (entries,) conductances with (branches,) changes of voltages."""
+        if self._one_branch:
+            return conductance * change
+        return np.bincount(self.rows, conductance * change[self.columns], len(self.nodes))
+
+    def sizes(self, conductance):
+        """(entries,) absolute values of the mutual conductances, and the self-conductance of each branch with its sign. A branch
+        with negative self-conductance converges only when its voltage stops moving."""
+        return conductance if self._one_branch else np.where(self.rows == self.columns, conductance, np.abs(conductance))
+
+    def voltage_tolerances(self, v, options):
+        """(branches,) tolerance of the solution at voltages v, in volt."""
+        return self.native.tolerances(v, options.reltol, options.vntol)
+
+    def limited(self, v, before):
+        """Voltages of the next linearization, limited so that exponential currents do not overflow. The array v itself if no
+        voltage is limited."""
+        limited, changed = self.native.limits(v, before)
+        return limited if changed else v
+
     def _require_sizes(self, kind):
         net, values = self._netlist, self._netlist[kind.letter].values
         for column, (name, _, _, which, _) in enumerate(kind.line):
@@ -117,40 +151,6 @@ class Devices:
         self.nodes, self._outside, self._given = np.concatenate(nodes), np.concatenate(outside), np.concatenate(given)
         a, b, self.ohm = (np.concatenate(part) for part in zip(*series))
         self.series = np.stack([a, b], axis=1)
-
-    def inner(self, j):
-        """(letter, number) of the element that has inner node j."""
-        return next((letter, int(elements[j - first])) for letter, first, elements in self._inner if j < first + len(elements))
-
-    def initial(self, x):
-        """(branches,) voltages at time 0: those on the element lines, or else those between the terminals at node voltages x."""
-        a, b = np.append(x, 0.0)[self._outside].T           # the appended 0 is ground, -1
-        return np.where(np.isnan(self._given), a - b, self._given)
-
-    def at(self, v):
-        """The :class:`Law` at (branches,) voltages."""
-        return Law(*self.native.laws(np.ascontiguousarray(v, np.float64)))
-
-    def product(self, conductance, change):
-        """(branches,) product of the (entries,) conductances with (branches,) changes of voltages."""
-        if self._one_branch:
-            return conductance * change
-        return np.bincount(self.rows, conductance * change[self.columns], len(self.nodes))
-
-    def sizes(self, conductance):
-        """(entries,) absolute values of the mutual conductances, and the self-conductance of each branch with its sign. A branch
-        with negative self-conductance converges only when its voltage stops moving."""
-        return conductance if self._one_branch else np.where(self.rows == self.columns, conductance, np.abs(conductance))
-
-    def voltage_tolerances(self, v, options):
-        """(branches,) tolerance of the solution at voltages v, in volt."""
-        return self.native.tolerances(v, options.reltol, options.vntol)
-
-    def limited(self, v, before):
-        """Voltages of the next linearization, limited so that exponential currents do not overflow. The array v itself if no
-        voltage is limited."""
-        limited, changed = self.native.limits(v, before)
-        return limited if changed else v
 
 
 def _members(netlist, kind):

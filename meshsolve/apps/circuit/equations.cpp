@@ -1,3 +1,5 @@
+// Newton's method on the equations of one time step, with the small LU factorization of small_lu.hpp; see equations.hpp. A linear
+// circuit takes one factorization for each scale a and one solve for each step.
 #include "equations.hpp"
 
 #include <algorithm>

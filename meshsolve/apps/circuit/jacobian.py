@@ -62,11 +62,6 @@ class Jacobian:
             self.sparse, self.dense = solver.factored(self.all, *self.part), None
         self.conductance = conductance
 
-    def _dense_factor(self, conductance):
-        """Factor with LAPACK. False if a pivot is too small."""
-        with self.solver.report.phase("refactor"):
-            return self.solver.dense.factor(self.part, self._data, conductance)
-
     def is_near(self, conductance):
         """True if the factor is accurate enough for a matrix with these conductances. A dense factor always counts as too far: it
         costs less than another Newton step."""
@@ -78,6 +73,11 @@ class Jacobian:
         """Solve with the factor."""
         with self.solver.report.phase("solve"):
             return self.dense.solve(r) if self.dense is not None else self.sparse.solve(r)
+
+    def _dense_factor(self, conductance):
+        """Factor with LAPACK. False if a pivot is too small."""
+        with self.solver.report.phase("refactor"):
+            return self.solver.dense.factor(self.part, self._data, conductance)
 
 
 class Dense:

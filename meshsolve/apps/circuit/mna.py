@@ -111,12 +111,6 @@ class System:
         """True if there is no nonlinear device."""
         return len(self.devices) == 0
 
-    def _dense_if_small(self, A):
-        """A matrix in the format of its fastest product with a vector: dense for a small circuit with devices, else compressed
-        rows."""
-        small = not self.linear and A.shape[0] * A.shape[1] <= DENSE_ENTRIES
-        return A.toarray() if small else sp.csr_array(A)
-
     def with_values(self, netlist):
         """The equations of a netlist in which only values of elements differ. None if the unknowns would change, because other
         resistances are far smaller than the rest."""
@@ -131,48 +125,6 @@ class System:
             return None
         other.static, other.storage = other._static(ohm), other._stored()
         return other
-
-    def _static(self, ohm):
-        """Triplets of G: of resistances, of small resistances with unknown currents, and of sources."""
-        net, t = self.netlist, Triplets()
-        small, pairs = self._small, self._pairs
-        current = np.arange(self.n - len(small), self.n, dtype=np.int32)
-        a, b = np.delete(pairs, small, axis=0).T
-        t.conductance(a, b, 1 / np.delete(ohm, small))
-        a, b = pairs[small].T
-        t.branch(a, b, current)
-        t.add(current, current, -ohm[small])
-        for letter in BRANCHES:
-            current = self.branch[letter]
-            t.branch(*net[letter].nodes[:, :2].T, current)
-        gain = net["e"].values[:, 0]
-        t.add(self.branch["e"], net["e"].nodes[:, 2], -gain)
-        t.add(self.branch["e"], net["e"].nodes[:, 3], gain)
-        t.add(self.branch["h"], self.branch["v"][net["h"].refs], -net["h"].values[:, 0])
-        a, b, c, d = net["g"].nodes.T
-        t.pair(a, b, c, net["g"].values[:, 0])
-        t.pair(a, b, d, -net["g"].values[:, 0])
-        a, b = net["f"].nodes.T
-        t.pair(a, b, self.branch["v"][net["f"].refs], net["f"].values[:, 0])
-        return t.arrays()
-
-    def _incidence(self, pairs, sign=1.0):
-        """(n, k): each column has ``sign`` at its first node and ``-sign`` at its second node."""
-        t, columns = Triplets(), np.arange(len(pairs))
-        t.pair(pairs[:, 0], pairs[:, 1], columns, sign)
-        rows, columns, values = t.arrays()
-        return sp.csr_array((values, (rows, columns)), shape=(self.n, len(pairs)))
-
-    def _storage(self):
-        net, inductors = self.netlist, self.branch["l"]
-        capacitors = self._incidence(net["c"].nodes)
-        picked = sp.csr_array((np.ones(len(inductors)), (inductors, np.arange(len(inductors)))), shape=(self.n, len(inductors)))
-        self.inflow = self._dense_if_small(sp.hstack([capacitors, -picked]))
-        self.states = self._dense_if_small(sp.hstack([capacitors, picked]).T)
-        self.storage = self._stored()
-
-    def _stored(self):
-        return np.concatenate([self.netlist[letter].values[:, 0] for letter in "cl"])
 
     def pinned(self, nodes, siemens):
         """The triplets of G with conductances from nodes to ground: one value for all nodes, or one for each."""
@@ -217,9 +169,6 @@ class System:
         j = k - self.nodes if k < first else self._small[k - first] - resistors
         return f"a node inside {self._named(*self.devices.inner(j))}"
 
-    def _named(self, letter, k):
-        return f"{self.netlist.name(letter, k)} ({self.netlist.where(letter, k)})"
-
     def find(self, name):
         """(unknown, unknown) whose difference is the signal ``n1``, ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; -1 is ground. None if
         there is no such signal."""
@@ -263,17 +212,56 @@ class System:
         return {names[e]: k for letter in BRANCHES
                 for e, k in zip(self.netlist[letter].names.tolist(), self.branch[letter].tolist())}
 
+    def _dense_if_small(self, A):
+        """A matrix in the format of its fastest product with a vector: dense for a small circuit with devices, else compressed
+        rows."""
+        small = not self.linear and A.shape[0] * A.shape[1] <= DENSE_ENTRIES
+        return A.toarray() if small else sp.csr_array(A)
 
-def _far_smaller(ohm):
-    """Numbers of the resistances whose currents must be unknowns."""
-    return np.flatnonzero(np.abs(ohm) < min(SMALLEST, SMALL * np.abs(ohm).max(initial=0.0)))
+    def _static(self, ohm):
+        """Triplets of G: of resistances, of small resistances with unknown currents, and of sources."""
+        net, t = self.netlist, Triplets()
+        small, pairs = self._small, self._pairs
+        current = np.arange(self.n - len(small), self.n, dtype=np.int32)
+        a, b = np.delete(pairs, small, axis=0).T
+        t.conductance(a, b, 1 / np.delete(ohm, small))
+        a, b = pairs[small].T
+        t.branch(a, b, current)
+        t.add(current, current, -ohm[small])
+        for letter in BRANCHES:
+            current = self.branch[letter]
+            t.branch(*net[letter].nodes[:, :2].T, current)
+        gain = net["e"].values[:, 0]
+        t.add(self.branch["e"], net["e"].nodes[:, 2], -gain)
+        t.add(self.branch["e"], net["e"].nodes[:, 3], gain)
+        t.add(self.branch["h"], self.branch["v"][net["h"].refs], -net["h"].values[:, 0])
+        a, b, c, d = net["g"].nodes.T
+        t.pair(a, b, c, net["g"].values[:, 0])
+        t.pair(a, b, d, -net["g"].values[:, 0])
+        a, b = net["f"].nodes.T
+        t.pair(a, b, self.branch["v"][net["f"].refs], net["f"].values[:, 0])
+        return t.arrays()
 
+    def _incidence(self, pairs, sign=1.0):
+        """(n, k): each column has ``sign`` at its first node and ``-sign`` at its second node."""
+        t, columns = Triplets(), np.arange(len(pairs))
+        t.pair(pairs[:, 0], pairs[:, 1], columns, sign)
+        rows, columns, values = t.arrays()
+        return sp.csr_array((values, (rows, columns)), shape=(self.n, len(pairs)))
 
-def _signal(text):
-    """Letter and names of ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; for other texts "" and no names."""
-    ends = [end.strip() for end in text[2:-1].split(",")]
-    fits = text[:2] in ("v(", "i(") and text.endswith(")") and all(ends) and len(ends) <= (2 if text[0] == "v" else 1)
-    return (text[0], ends) if fits else ("", [])
+    def _storage(self):
+        net, inductors = self.netlist, self.branch["l"]
+        capacitors = self._incidence(net["c"].nodes)
+        picked = sp.csr_array((np.ones(len(inductors)), (inductors, np.arange(len(inductors)))), shape=(self.n, len(inductors)))
+        self.inflow = self._dense_if_small(sp.hstack([capacitors, -picked]))
+        self.states = self._dense_if_small(sp.hstack([capacitors, picked]).T)
+        self.storage = self._stored()
+
+    def _stored(self):
+        return np.concatenate([self.netlist[letter].values[:, 0] for letter in "cl"])
+
+    def _named(self, letter, k):
+        return f"{self.netlist.name(letter, k)} ({self.netlist.where(letter, k)})"
 
 
 class Matrix:
@@ -307,32 +295,12 @@ class Matrix:
         self.slots, self.nodes = self._positions[2:]
         self._fill(parts)
 
-    def _fill(self, parts):
-        self.static, self.moving = (np.bincount(at, part[2], len(self.indices)) for at, part in zip(self._positions, parts[:2]))
-        self._base, self._a = None, None
-
     def like(self, system, dynamic, pinned=None):
         """The matrix of a system in which only values of elements differ, on the same pattern."""
         other = copy.copy(self)
         static = system.pinned(*pinned) if pinned else system.static
         other._fill([static, system.dynamic() if dynamic else Triplets().arrays()])
         return other
-
-    def _of_devices(self, system):
-        """Triplets of the conductances of the devices, and zeros on the diagonal of all nodes for gmin stepping."""
-        t, diagonal, devices = Triplets(), Triplets(), system.devices
-        sign, which, nodes = [], [], devices.nodes
-        for i, j, each in ((0, 0, 1.0), (1, 1, 1.0), (0, 1, -1.0), (1, 0, -1.0)):
-            rows, columns = nodes[devices.rows, i], nodes[devices.columns, j]
-            keep = np.flatnonzero((rows >= 0) & (columns >= 0))
-            t.add(rows[keep], columns[keep], each)
-            which.append(keep)
-            sign.append(np.full(len(keep), each))
-        self.which, self.sign = np.concatenate(which), np.concatenate(sign)
-        if len(nodes):
-            every = np.arange(system.nodes)
-            diagonal.add(every, every, 0.0)
-        return t.arrays(), diagonal.arrays()
 
     def linear(self, a=0.0):
         """The matrix without its devices."""
@@ -364,3 +332,35 @@ class Matrix:
     def filled(self, data):
         """The csr_array with these entries."""
         return sp.csr_array((data, self.indices, self.indptr), shape=(self.n, self.n))
+
+    def _fill(self, parts):
+        self.static, self.moving = (np.bincount(at, part[2], len(self.indices)) for at, part in zip(self._positions, parts[:2]))
+        self._base, self._a = None, None
+
+    def _of_devices(self, system):
+        """Triplets of the conductances of the devices, and zeros on the diagonal of all nodes for gmin stepping."""
+        t, diagonal, devices = Triplets(), Triplets(), system.devices
+        sign, which, nodes = [], [], devices.nodes
+        for i, j, each in ((0, 0, 1.0), (1, 1, 1.0), (0, 1, -1.0), (1, 0, -1.0)):
+            rows, columns = nodes[devices.rows, i], nodes[devices.columns, j]
+            keep = np.flatnonzero((rows >= 0) & (columns >= 0))
+            t.add(rows[keep], columns[keep], each)
+            which.append(keep)
+            sign.append(np.full(len(keep), each))
+        self.which, self.sign = np.concatenate(which), np.concatenate(sign)
+        if len(nodes):
+            every = np.arange(system.nodes)
+            diagonal.add(every, every, 0.0)
+        return t.arrays(), diagonal.arrays()
+
+
+def _far_smaller(ohm):
+    """Numbers of the resistances whose currents must be unknowns."""
+    return np.flatnonzero(np.abs(ohm) < min(SMALLEST, SMALL * np.abs(ohm).max(initial=0.0)))
+
+
+def _signal(text):
+    """Letter and names of ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; for other texts "" and no names."""
+    ends = [end.strip() for end in text[2:-1].split(",")]
+    fits = text[:2] in ("v(", "i(") and text.endswith(")") and all(ends) and len(ends) <= (2 if text[0] == "v" else 1)
+    return (text[0], ends) if fits else ("", [])

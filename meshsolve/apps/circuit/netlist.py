@@ -138,6 +138,15 @@ class Netlist:
                 for k, (e, value) in enumerate(zip(group.names.tolist(), group.values[:, 0].tolist()))
                 if self._is_settable(letter, k)}
 
+    def where(self, letter, k):
+        """``FILE:LINE`` of element k of a letter."""
+        group = self.groups[letter]
+        return f"{self.files[group.files[k]]}:{group.lines[k]}"
+
+    def name(self, letter, k):
+        """The name of element k of a letter."""
+        return self.element_names[self.groups[letter].names[k]]
+
     def _is_settable(self, letter, k):
         """True if element k of a letter has one value. A waveform has several, and a resistor of 0 ohm is a source without a
         value."""
@@ -188,30 +197,6 @@ class Netlist:
             positions[names] = np.stack([np.full(len(names), which), np.arange(len(names))], axis=1)
         return positions
 
-    def where(self, letter, k):
-        """``FILE:LINE`` of element k of a letter."""
-        group = self.groups[letter]
-        return f"{self.files[group.files[k]]}:{group.lines[k]}"
-
-    def name(self, letter, k):
-        """The name of element k of a letter."""
-        return self.element_names[self.groups[letter].names[k]]
-
-
-def _finite(given):
-    """The values of a mapping as float64. A value that is not a finite number is an error with its name."""
-    if set(map(type, given.values())) <= {float, np.float64}:           # the usual case, fast for thousands of values
-        new = np.array(list(given.values()), dtype=np.float64)
-        if np.isfinite(new).all():
-            return new
-    return np.array([as_number(value, f"the value of {name}", -np.inf) for name, value in given.items()])
-
-
-def _repeated(names):
-    """The first name that differs from an earlier one only in case."""
-    seen = set()
-    return next(name for name in names if lower(name.strip()) in seen or seen.add(lower(name.strip())))
-
 
 def read_netlist(path, params=None):
     """Read a deck and the files it includes, which may be packed with gzip. Errors begin with ``FILE:LINE:``."""
@@ -227,6 +212,21 @@ def parse_netlist(text, params=None):
     if not isinstance(text, str):
         raise InvalidInputError(f"the text of a deck must be a string, got {type(text).__name__}: to read a file, use read(path)")
     return _netlist(TEXT, Files(text.encode(errors="surrogatepass"), as_parameters(params)))
+
+
+def _finite(given):
+    """The values of a mapping as float64. A value that is not a finite number is an error with its name."""
+    if set(map(type, given.values())) <= {float, np.float64}:           # the usual case, fast for thousands of values
+        new = np.array(list(given.values()), dtype=np.float64)
+        if np.isfinite(new).all():
+            return new
+    return np.array([as_number(value, f"the value of {name}", -np.inf) for name, value in given.items()])
+
+
+def _repeated(names):
+    """The first name that differs from an earlier one only in case."""
+    seen = set()
+    return next(name for name in names if lower(name.strip()) in seen or seen.add(lower(name.strip())))
 
 
 def _netlist(path, files):

@@ -25,11 +25,6 @@ SMALLEST_SCALE = 1e-290                     # smallest accepted maximum of a row
 KEPT = 2                                    # factors kept of a linear circuit: of the usual time step and of the latest other one
 
 
-def _factor(A, threads):
-    """The sparse LU factorization."""
-    return api.lu(A, device="cpu", threads=threads)           # the vectors of the circuit lie on the host
-
-
 class NoConvergence(Exception):
     """Newton's method did not converge. The package catches this error everywhere."""
 
@@ -80,47 +75,11 @@ class Solver:
         self.count("refactorizations")
         return self.factor
 
-    def _analyzed(self, A):
-        try:
-            self._set_factor(self._new_factor(A))
-        except SingularMatrixError as e:
-            self._require_range(A, e.index)
-            raise self._named(e) from e
-        return self.factor
-
-    def _new_factor(self, A):
-        with self.report.phase("analyze"):
-            factor = _factor(A, self.threads)
-        self.count("analyses")
-        return factor
-
-    def _lease(self, *key):
-        """Use a factor of the family, if it has one for this key."""
-        factor = self.family.lease(key, self._new_factor)
-        if factor is not None:
-            self._leased[key] = factor
-            self._set_factor(factor)
-
     def release(self):
         """Return all leased factors to the family."""
         leased, self._leased = self._leased, {}
         for key, factor in leased.items():
             self.family.release(key, factor)
-
-    def _set_factor(self, factor):
-        self.factor = factor
-        if self.jacobian is not None and self.system.n <= SMALL and factor.dtype.kind == "f":
-            self.dense = Dense(self.matrix, factor.row_scale, factor.col_scale)
-        facts = self.factor.report.facts
-        self.report.facts |= {name: facts[name] for name in FACTS if facts.get(name)}
-
-    def _named(self, e):
-        """The same error with the name of the unknown."""
-        index = getattr(e, "index", -1)
-        index = -1 if index is None else int(index)
-        at = f" at {self.system.describe(index)}" if 0 <= index < self.system.n else ""
-        return SingularMatrixError(f"{self.system.netlist.path}: the equations of the circuit are singular{at}. Likely causes: "
-                                   "current sources in series; sources in a loop; controlled sources that cancel", index)
 
     def count(self, name, by=1):
         self.report.facts[name] = self.report.facts.get(name, 0) + by
@@ -142,26 +101,6 @@ class Solver:
             x = F.solve(s)
         self._require_finite(x)
         return x
-
-    def _require_finite(self, values, indptr=None):
-        """Raise if a value is not finite: of the unknowns, or of matrix rows that begin at ``indptr``."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            if math.isfinite(abs(values.sum())):            # the usual case, without threads of BLAS
-                return
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if len(wrong):
-            raise self._out_of_range(int(wrong[0] if indptr is None else np.searchsorted(indptr, wrong[0], side="right") - 1))
-
-    def _require_range(self, A, k):
-        """Raise if the largest entry of row or column k has no finite inverse, which scaling needs."""
-        if k is not None and 0 <= k < self.system.n:
-            for entries in (A.data[A.indptr[k]:A.indptr[k + 1]], A.data[A.indices == k]):
-                if 0 < np.abs(entries).max(initial=0.0) < SMALLEST_SCALE:
-                    raise self._out_of_range(int(k))
-
-    def _out_of_range(self, k):
-        return InvalidInputError(f"{self.system.netlist.path}: values are too large or too small for double precision at "
-                                 f"{self.system.describe(k)}: check the units of the elements")
 
     def newton(self, a, s, x, limit, guess=None, past=None, to_ground=0.0, first=None):
         """Newton's method from ``guess``, or from x.
@@ -218,6 +157,62 @@ class Solver:
                 return new, law if limited is wanted else devices.at(wanted)
             x, v, at, refactor = new, wanted, limited, not exact
         raise NoConvergence(f"Newton's method did not converge in {limit:g} steps")
+
+    def _analyzed(self, A):
+        try:
+            self._set_factor(self._new_factor(A))
+        except SingularMatrixError as e:
+            self._require_range(A, e.index)
+            raise self._named(e) from e
+        return self.factor
+
+    def _new_factor(self, A):
+        with self.report.phase("analyze"):
+            factor = _factor(A, self.threads)
+        self.count("analyses")
+        return factor
+
+    def _lease(self, *key):
+        """Use a factor of the family, if it has one for this key."""
+        factor = self.family.lease(key, self._new_factor)
+        if factor is not None:
+            self._leased[key] = factor
+            self._set_factor(factor)
+
+    def _set_factor(self, factor):
+        self.factor = factor
+        if self.jacobian is not None and self.system.n <= SMALL and factor.dtype.kind == "f":
+            self.dense = Dense(self.matrix, factor.row_scale, factor.col_scale)
+        facts = self.factor.report.facts
+        self.report.facts |= {name: facts[name] for name in FACTS if facts.get(name)}
+
+    def _named(self, e):
+        """The same error with the name of the unknown."""
+        index = getattr(e, "index", -1)
+        index = -1 if index is None else int(index)
+        at = f" at {self.system.describe(index)}" if 0 <= index < self.system.n else ""
+        return SingularMatrixError(f"{self.system.netlist.path}: the equations of the circuit are singular{at}. Likely causes: "
+                                   "current sources in series; sources in a loop; controlled sources that cancel", index)
+
+    def _require_finite(self, values, indptr=None):
+        """Raise if a value is not finite: of the unknowns, or of matrix rows that begin at ``indptr``."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if math.isfinite(abs(values.sum())):            # the usual case, without threads of BLAS
+                return
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if len(wrong):
+            raise self._out_of_range(int(wrong[0] if indptr is None else np.searchsorted(indptr, wrong[0], side="right") - 1))
+
+    def _require_range(self, A, k):
+        """Raise if the largest entry of row or column k has no finite inverse, which scaling needs."""
+        if k is not None and 0 <= k < self.system.n:
+            for entries in (A.data[A.indptr[k]:A.indptr[k + 1]], A.data[A.indices == k]):
+                if 0 < np.abs(entries).max(initial=0.0) < SMALLEST_SCALE:
+                    raise self._out_of_range(int(k))
+
+    def _out_of_range(self, k):
+        return InvalidInputError(f"{self.system.netlist.path}: values are too large or too small for double precision at "
+                                 f"{self.system.describe(k)}: check the units of the elements")
 
     def _step(self, s, x, current):
         """The change of x."""
@@ -286,6 +281,11 @@ def operating_point(solver, s, x):
             continue
     raise MeshsolveError(f"{system.netlist.path}: no operating point was found, neither directly nor with gmin or source "
                          "stepping: check the models, or give voltages near the solution in .nodeset lines")
+
+
+def _factor(A, threads):
+    """The sparse LU factorization."""
+    return api.lu(A, device="cpu", threads=threads)           # the vectors of the circuit lie on the host
 
 
 def _gmin_stepping(solver, s, limit):

@@ -65,19 +65,19 @@ class Files:
         self._known |= names
         return (self._with_params(content, end) if is_deck else content), True
 
-    def _with_params(self, content, end):
-        """The deck with a .param line before its .end. Names that no parameter can have are omitted: they raise an error
-        later."""
-        words = [f"{name}={value!r}" for name, value in self.params.items() if ASSIGNED.fullmatch(f"{name}=".encode(errors="replace"))]
-        whole = content[:end].endswith(b"\n")
-        return content[:end] + b"\n" * (not whole) + f".param {' '.join(words)}".encode() + b"\n" * whole + content[end:]
-
     def require_all_known(self, path):
         """Raise if a name in ``params`` is not a parameter of the deck."""
         for name in self.params:
             if name not in self._known:
                 raise InvalidInputError(f"{path}: there is no parameter {name!r} in a .param line of the deck, outside of "
                                         f"subcircuits{similar(name, sorted(self._known))}")
+
+    def _with_params(self, content, end):
+        """The deck with a .param line before its .end. Names that no parameter can have are omitted: they raise an error
+        later."""
+        words = [f"{name}={value!r}" for name, value in self.params.items() if ASSIGNED.fullmatch(f"{name}=".encode(errors="replace"))]
+        whole = content[:end].endswith(b"\n")
+        return content[:end] + b"\n" * (not whole) + f".param {' '.join(words)}".encode() + b"\n" * whole + content[end:]
 
 
 def _defined(content, start):

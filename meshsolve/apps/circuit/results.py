@@ -261,11 +261,6 @@ class Waveforms(_Result[NDArray[Any]]):
         """(points,) values of the swept source in volt or ampere. Other results raise AttributeError."""
         return self._points_of("sweep")
 
-    def _points_of(self, axis):
-        if axis != self._axis:
-            raise AttributeError(f"results over {AXES[self._axis]} have no .{axis}: their points are .{self._axis}")
-        return self._points
-
     def to_csv(self, path: Path, names: list[str] | None = None) -> None:
         """Write a table: a column of the points, then the signals. Complex signals take two columns, ``vr(n)`` and ``vi(n)``.
 
@@ -308,16 +303,17 @@ class Waveforms(_Result[NDArray[Any]]):
         _picture(path, title, *(lambda axes, label=label, group=group: _curves(axes, points, group, label, self._axis)
                                 for label, group in panels.items() if group))
 
+    def _points_of(self, axis):
+        if axis != self._axis:
+            raise AttributeError(f"results over {AXES[self._axis]} have no .{axis}: their points are .{self._axis}")
+        return self._points
+
     def _columns(self, name):
         values = self[name]
         if not np.iscomplexobj(values):
             return {name: values}
         bare = name.strip() if name.strip().endswith(")") else f"v({name})"
         return {f"{bare[0]}r{bare[1:]}": values.real, f"{bare[0]}i{bare[1:]}": values.imag}
-
-
-def _count(number, name):
-    return f"{number:,} {name}{'s' * (number != 1)}"
 
 
 def _decibel(z):
@@ -344,6 +340,10 @@ def list_of_names(names, what):
         given = "one string" if isinstance(names, str) else repr(names)
         raise InvalidInputError(f"{what} must be a list of names, got {given}")
     return list(names)
+
+
+def _count(number, name):
+    return f"{number:,} {name}{'s' * (number != 1)}"
 
 
 def _cell(name):

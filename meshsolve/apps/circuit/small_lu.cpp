@@ -1,3 +1,4 @@
+// The choice of a pivot order, its compilation to a list of updates, the elimination and the solves; see small_lu.hpp.
 #include "small_lu.hpp"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace {
 constexpr double kThreshold = 0.1;            // smallest accepted pivot, relative to the largest entry of its column
 constexpr double kLargestMultiplier = 1e5;    // largest accepted multiplier, which costs five digits
 // Times n: smallest accepted pivot relative to the sum of the absolute values of its terms, at the level of rounding.
-constexpr double kCancelled = 4 * std::numeric_limits<double>::epsilon();
+constexpr double kCanceled = 4 * std::numeric_limits<double>::epsilon();
 
 // Chooses the pivots on a dense copy of the scaled matrix.
 class Markowitz {
@@ -37,7 +38,7 @@ class Markowitz {
       for (int32_t i = 0; i < n_; ++i) {
         if (!row_free_[i] || !filled[index(i, j)]) continue;
         const double size = std::abs(value_[index(i, j)]);
-        if (!(size >= kThreshold * top) || !(size > kCancelled * n_ * sums_[index(i, j)])) continue;
+        if (!(size >= kThreshold * top) || !(size > kCanceled * n_ * sums_[index(i, j)])) continue;
         const int64_t cost = int64_t{rows_[i] - 1} * (cols_[j] - 1);
         if (cost < fewest || (cost == fewest && size > largest)) row = i, col = j, fewest = cost, largest = size;
       }
@@ -190,7 +191,7 @@ bool SmallLu::eliminate(const double* values) {
 bool SmallLu::cancels() {
   for (const Product& p : products_) sums_[p.pivot] += std::abs(w_[p.lower] * w_[p.upper]);
   for (int32_t k = 0; k < n_; ++k)
-    if (!(std::abs(w_[pivot_[k]]) > kCancelled * n_ * sums_[k])) return true;
+    if (!(std::abs(w_[pivot_[k]]) > kCanceled * n_ * sums_[k])) return true;
   return false;
 }
 

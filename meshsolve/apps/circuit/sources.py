@@ -54,23 +54,6 @@ class Sources:
         return self.native.at(t)
 
 
-def _table(values, width):
-    """(k, width) with NaN for omitted values."""
-    out = np.full((len(values), width), np.nan)
-    for row, given in zip(out, values):
-        row[:len(given)] = given
-    return out
-
-
-def _or(values, default):
-    return np.where(np.isnan(values), default, values)
-
-
-def _flat(*columns):
-    """The rows of a table with these columns, one after the other."""
-    return np.ascontiguousarray(np.stack(columns, axis=1), np.float64).reshape(-1)
-
-
 def pulses(values, tstep, tstop, same=None):
     """PULSE(v1 v2 delay rise fall width period pulses). Many sources share few shapes.
 
@@ -114,3 +97,20 @@ def lines(values, tstep, tstop, same=None):
 
 
 SHAPES = {"p": pulses, "s": sines, "e": exponentials, "w": lines}      # by the kind of a waveform in a netlist
+
+
+def _table(values, width):
+    """(k, width) with NaN for omitted values."""
+    out = np.full((len(values), width), np.nan)
+    for row, given in zip(out, values):
+        row[:len(given)] = given
+    return out
+
+
+def _or(values, default):
+    return np.where(np.isnan(values), default, values)
+
+
+def _flat(*columns):
+    """The rows of a table with these columns, one after the other."""
+    return np.ascontiguousarray(np.stack(columns, axis=1), np.float64).reshape(-1)

@@ -1,3 +1,4 @@
+// The loop over the steps, the control of their length, and the parts of one step; see stepper.hpp for the methods.
 #include "stepper.hpp"
 
 #include <algorithm>

@@ -83,12 +83,6 @@ def undetermined(netlist, last_first=False):
     return nodes, order[chords[chords >= 0]]
 
 
-def _graph(pairs, n):
-    """Adjacency matrix of n nodes and ground, which is node n."""
-    a, b = np.where(pairs < 0, n, pairs).T
-    return sp.csr_array((np.ones(len(pairs)), (a, b)), shape=(n + 1, n + 1))
-
-
 def _components(netlist, letters, held=()):
     """(n + 1,) component of each node and of ground, connected by elements of these letters. Nodes in ``held`` are connected to
     ground."""
@@ -96,6 +90,12 @@ def _components(netlist, letters, held=()):
     pairs = [netlist[letter].nodes[:, ends] for letter in letters for ends in _conducting(letter, "c" in letters)]
     pairs.append(np.array([(k, -1) for k in held], np.int64).reshape(-1, 2))
     return connected_components(_graph(np.concatenate(pairs), n), directed=False)[1]
+
+
+def _graph(pairs, n):
+    """Adjacency matrix of n nodes and ground, which is node n."""
+    a, b = np.where(pairs < 0, n, pairs).T
+    return sp.csr_array((np.ones(len(pairs)), (a, b)), shape=(n + 1, n + 1))
 
 
 def _conducting(letter, moving):

@@ -1,3 +1,4 @@
+// Values and corners of the waveforms, one shape after the other; see waveform.hpp. Formulas: SPICE3f3 manual, chapter 3.
 #include "waveform.hpp"
 
 #include <algorithm>

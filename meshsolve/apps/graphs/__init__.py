@@ -116,17 +116,6 @@ def spectral_embedding(graph: MeshLike | Matrix, k: int = 2, *, normalized: bool
     return Eigenpairs(w[1:], X[:, 1:], info)
 
 
-def _checked_coordinates(k, L, normalized):
-    """k, after checking that the graph has so many eigenvectors after the first."""
-    k, with_edges = as_integer(k, "k"), np.count_nonzero(L.diagonal())
-    if with_edges == 0:
-        raise InvalidInputError("the graph has no edge of positive weight: it has no embedding")
-    most = (with_edges if normalized else L.shape[0]) - 2
-    if k > most:
-        raise InvalidInputError(f"k must be at most {most}, the number of vertices{' with edges' if normalized else ''} minus 2, got {k}")
-    return k
-
-
 def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayLike, *, balance: bool = False, rtol: float = 1e-8,
                       device: Device = "auto", threads: int | None = None) -> Labels:
     """Spread the labels of some vertices to all others: the label that a random walk from a vertex probably meets first.
@@ -189,53 +178,6 @@ def label_propagation(graph: MeshLike | Matrix, fixed: ArrayLike, labels: ArrayL
     return Labels(np.where(reached, classes[probabilities.argmax(axis=1)], UNREACHED), probabilities, info)
 
 
-def _checked_vertices(fixed, n):
-    """(f,) int32 vertices, some but not all."""
-    known = as_indices(fixed, n)
-    if not 0 < len(known) < n:
-        raise InvalidInputError(f"fixed must name some of the {counted(n, 'vertex')} and leave some to label, got {len(known)}")
-    return known
-
-
-def _checked_labels(labels, fixed, n):
-    """(f,) int64 labels of the vertices ``fixed``."""
-    given = as_array(labels, "labels")
-    if given.dtype.kind not in "iu" or given.shape not in ((len(fixed),), (n,)):
-        raise InvalidInputError(f"labels must be {counted(len(fixed), 'integer')}, one for each vertex of fixed, got shape "
-                                f"{given.shape} of {given.dtype}. Number names by numpy.unique(names, return_inverse=True)")
-    chosen = (given if len(given) == len(fixed) else given[fixed]).astype(np.int64)
-    if chosen.min() < 0:
-        k = int(chosen.argmin())
-        raise InvalidInputError(f"labels must be at least 0, got {chosen[k]} for vertex {fixed[k]}: fixed lists labeled vertices only")
-    return chosen
-
-
-def _reached(L, fixed):
-    """(n,) bool: vertices in a component with a fixed vertex."""
-    count, component = components_of(L)
-    has_label = np.zeros(count, bool)
-    has_label[component[fixed]] = True
-    reached = has_label[component]
-    if not reached.all():
-        missing = int(np.count_nonzero(~reached))
-        warn(f"{counted(missing, 'vertex')}, the first {int(np.argmin(reached))}, cannot be reached from a labeled vertex: label "
-             f"{UNREACHED}", MeshsolveWarning)
-    return reached
-
-
-def _harmonic(L, fixed, values, reached, options):
-    """(X, info): (n, k) harmonic functions with ``values`` at the vertices ``fixed``, 0 where not ``reached``."""
-    rows = np.flatnonzero(reached)
-    X = np.zeros((L.shape[0], values.shape[1]))
-    if len(rows) == len(fixed) or values.shape[1] == 0:     # nothing to solve for
-        X[fixed] = values
-        return X, Info("none", True, 0, 0.0, reason="every vertex has a label or one class is left")
-    block = L if len(rows) == L.shape[0] else L[rows][:, rows]
-    inside = np.searchsorted(rows, fixed)
-    X[rows], info = solve(block, np.zeros((len(rows), values.shape[1])), fixed=inside, fixed_values=values, **options)
-    return X, info
-
-
 def pagerank(graph: MeshLike | Matrix, personalization: ArrayLike | None = None, *, damping: float = 0.85, rtol: float = 1e-10,
              device: Device = "auto", threads: int | None = None) -> tuple[np.ndarray, Info]:
     """PageRank of an undirected graph, personalized or not, by one symmetric solve.
@@ -296,6 +238,64 @@ def pagerank(graph: MeshLike | Matrix, personalization: ArrayLike | None = None,
     z, info = solve(A, (1 - damping) * jumps.reshape(shape), rtol=rtol, device=device, threads=threads)
     ranks = np.where(isolated[:, None], (1 - damping) * jumps, degree[:, None] * z.reshape(jumps.shape)).clip(0)
     return (ranks / ranks.sum(axis=0)).reshape(shape), info
+
+
+def _checked_coordinates(k, L, normalized):
+    """k, after checking that the graph has so many eigenvectors after the first."""
+    k, with_edges = as_integer(k, "k"), np.count_nonzero(L.diagonal())
+    if with_edges == 0:
+        raise InvalidInputError("the graph has no edge of positive weight: it has no embedding")
+    most = (with_edges if normalized else L.shape[0]) - 2
+    if k > most:
+        raise InvalidInputError(f"k must be at most {most}, the number of vertices{' with edges' if normalized else ''} minus 2, got {k}")
+    return k
+
+
+def _checked_vertices(fixed, n):
+    """(f,) int32 vertices, some but not all."""
+    known = as_indices(fixed, n)
+    if not 0 < len(known) < n:
+        raise InvalidInputError(f"fixed must name some of the {counted(n, 'vertex')} and leave some to label, got {len(known)}")
+    return known
+
+
+def _checked_labels(labels, fixed, n):
+    """(f,) int64 labels of the vertices ``fixed``."""
+    given = as_array(labels, "labels")
+    if given.dtype.kind not in "iu" or given.shape not in ((len(fixed),), (n,)):
+        raise InvalidInputError(f"labels must be {counted(len(fixed), 'integer')}, one for each vertex of fixed, got shape "
+                                f"{given.shape} of {given.dtype}. Number names by numpy.unique(names, return_inverse=True)")
+    chosen = (given if len(given) == len(fixed) else given[fixed]).astype(np.int64)
+    if chosen.min() < 0:
+        k = int(chosen.argmin())
+        raise InvalidInputError(f"labels must be at least 0, got {chosen[k]} for vertex {fixed[k]}: fixed lists labeled vertices only")
+    return chosen
+
+
+def _reached(L, fixed):
+    """(n,) bool: vertices in a component with a fixed vertex."""
+    count, component = components_of(L)
+    has_label = np.zeros(count, bool)
+    has_label[component[fixed]] = True
+    reached = has_label[component]
+    if not reached.all():
+        missing = int(np.count_nonzero(~reached))
+        warn(f"{counted(missing, 'vertex')}, the first {int(np.argmin(reached))}, cannot be reached from a labeled vertex: label "
+             f"{UNREACHED}", MeshsolveWarning)
+    return reached
+
+
+def _harmonic(L, fixed, values, reached, options):
+    """(X, info): (n, k) harmonic functions with ``values`` at the vertices ``fixed``, 0 where not ``reached``."""
+    rows = np.flatnonzero(reached)
+    X = np.zeros((L.shape[0], values.shape[1]))
+    if len(rows) == len(fixed) or values.shape[1] == 0:     # nothing to solve for
+        X[fixed] = values
+        return X, Info("none", True, 0, 0.0, reason="every vertex has a label or one class is left")
+    block = L if len(rows) == L.shape[0] else L[rows][:, rows]
+    inside = np.searchsorted(rows, fixed)
+    X[rows], info = solve(block, np.zeros((len(rows), values.shape[1])), fixed=inside, fixed_values=values, **options)
+    return X, info
 
 
 def _checked_damping(damping):

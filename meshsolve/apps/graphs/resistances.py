@@ -93,36 +93,6 @@ def effective_resistances(L: MeshLike | Matrix, pairs: ArrayLike | None = None, 
     return task.estimated(error, seed) if method == "estimate" else _exact_if_possible(task, method, error, seed)
 
 
-def _exact_if_possible(task, method, error, seed):
-    """Exact resistances; estimates if the factor does not fit into memory, except with ``method="exact"``."""
-    try:
-        return task.exact()
-    except OutOfMemoryError as e:
-        if method == "exact":
-            raise
-        reason = str(e)                                     # estimated outside the handler, which keeps the failed objects alive
-    warn(f"effective_resistances: {reason}; the resistances are estimated", MeshsolveWarning)
-    return task.estimated(error, seed)
-
-
-def _checked_laplacian(L, threads):
-    """The Laplacian of a graph in any form, or a matrix that is one, as a csr_array."""
-    M = as_symmetric(graph_laplacian(L, "auto") if is_mesh(L) or is_graph(L) else L, "L", threads=threads)
-    try:
-        Pinned(M).require_singular(M, threads)
-    except NotLaplacianError as e:
-        raise NotLaplacianError(f"row {e.row} of L does not sum to 0: a Laplacian is needed. For a matrix W of weights pass "
-                                'graph_laplacian(W, weights="values")', e.row) from None
-    return M.to_scipy()
-
-
-def _checked_error(error):
-    error = as_number(error, "error", above=True)
-    if error > 1:
-        raise InvalidInputError(f"error must be a relative standard error above 0 and at most 1, got {error:g}")
-    return error
-
-
 class Resistances:
     """The distinct pairs of vertices of a Laplacian in one component, and the ways to their resistances.
 
@@ -171,6 +141,27 @@ class Resistances:
         d = F.inverse_diagonal()
         return self.delivered("solves", 0.0, d[i] + d[j] - 2 * self._entries(F, fewer, others, sources))
 
+    def estimated(self, error, seed):
+        """By iterations: random projections, or a solve for each pair if these are fewer."""
+        if self.weights.min(initial=0.0) < 0:
+            k = int(self.weights.argmin())
+            i, j = self.edges[k]
+            raise NotLaplacianError(f"the edge from {i} to {j} has the negative weight {self.weights[k]:.3g}, which estimates do not "
+                                    'take: pass method="exact"', int(i))
+        columns = int(np.ceil(2 / error**2))
+        P = parac(self.L, rhs=min(columns, len(self.i)) or 1, seed=seed, threads=self.threads, device="cpu")
+        self.report.merge(P.report)
+        if len(self.i) <= columns:
+            return self.delivered("iterations", 0.0, self._by_pairs(lambda B: self._iterate(P, B, PAIR_RTOL)))
+        found, rng, done = np.zeros(len(self.i)), np.random.default_rng(seed), 0
+        incidence = self._incidence()
+        while done < columns:
+            width = min(WIDTH, columns - done)
+            Z = self._iterate(P, incidence @ rng.choice([-1.0, 1.0], (len(self.weights), width)), RTOL)
+            found += ((Z[self.i] - Z[self.j]) ** 2).sum(axis=1)
+            done += width
+        return self.delivered("projections", float((2 / columns) ** 0.5), found / columns)
+
     def _position(self):
         """(k,) position of each pair among the edges, -1 for others."""
         n = self.L.shape[0]
@@ -208,27 +199,6 @@ class Resistances:
             found[first:first + WIDTH] = X[i, k] - X[j, k]
         return found
 
-    def estimated(self, error, seed):
-        """By iterations: random projections, or a solve for each pair if these are fewer."""
-        if self.weights.min(initial=0.0) < 0:
-            k = int(self.weights.argmin())
-            i, j = self.edges[k]
-            raise NotLaplacianError(f"the edge from {i} to {j} has the negative weight {self.weights[k]:.3g}, which estimates do not "
-                                    'take: pass method="exact"', int(i))
-        columns = int(np.ceil(2 / error**2))
-        P = parac(self.L, rhs=min(columns, len(self.i)) or 1, seed=seed, threads=self.threads, device="cpu")
-        self.report.merge(P.report)
-        if len(self.i) <= columns:
-            return self.delivered("iterations", 0.0, self._by_pairs(lambda B: self._iterate(P, B, PAIR_RTOL)))
-        found, rng, done = np.zeros(len(self.i)), np.random.default_rng(seed), 0
-        incidence = self._incidence()
-        while done < columns:
-            width = min(WIDTH, columns - done)
-            Z = self._iterate(P, incidence @ rng.choice([-1.0, 1.0], (len(self.weights), width)), RTOL)
-            found += ((Z[self.i] - Z[self.j]) ** 2).sum(axis=1)
-            done += width
-        return self.delivered("projections", float((2 / columns) ** 0.5), found / columns)
-
     def _incidence(self):
         """(n, e) csr_array: each column has the root of an edge's weight at one end and minus that at the other."""
         root, edge = np.sqrt(self.weights), np.arange(len(self.weights))
@@ -241,6 +211,36 @@ class Resistances:
         if not info.converged:
             raise MeshsolveError(f"effective_resistances: conjugate gradients did not converge ({info})")
         return X
+
+
+def _exact_if_possible(task, method, error, seed):
+    """Exact resistances; estimates if the factor does not fit into memory, except with ``method="exact"``."""
+    try:
+        return task.exact()
+    except OutOfMemoryError as e:
+        if method == "exact":
+            raise
+        reason = str(e)                                     # estimated outside the handler, which keeps the failed objects alive
+    warn(f"effective_resistances: {reason}; the resistances are estimated", MeshsolveWarning)
+    return task.estimated(error, seed)
+
+
+def _checked_laplacian(L, threads):
+    """The Laplacian of a graph in any form, or a matrix that is one, as a csr_array."""
+    M = as_symmetric(graph_laplacian(L, "auto") if is_mesh(L) or is_graph(L) else L, "L", threads=threads)
+    try:
+        Pinned(M).require_singular(M, threads)
+    except NotLaplacianError as e:
+        raise NotLaplacianError(f"row {e.row} of L does not sum to 0: a Laplacian is needed. For a matrix W of weights pass "
+                                'graph_laplacian(W, weights="values")', e.row) from None
+    return M.to_scipy()
+
+
+def _checked_error(error):
+    error = as_number(error, "error", above=True)
+    if error > 1:
+        raise InvalidInputError(f"error must be a relative standard error above 0 and at most 1, got {error:g}")
+    return error
 
 
 def _checked_pairs(pairs, n):

@@ -173,58 +173,6 @@ class CholeskyFactor(Definite, Factor):
         """
         return self._rotate(C, down=True)
 
-    def _rotate(self, C, down):
-        if not hasattr(self._factor, "update"):
-            raise InvalidInputError('factors on the GPU cannot be updated: refactor, or factor with device="cpu"')
-        columns = as_columns(C, self.shape[0])
-        constraint, coupling = self._constraint, None
-        if constraint is not None and constraint.alone:
-            require_sums(columns, constraint.component)
-        elif constraint is not None:
-            columns, fixed = free_part(columns, constraint)
-            if fixed.nnz:
-                coupling = coupled(constraint.coupling, columns, fixed, down)
-        before = self._factor.changes
-        try:
-            with self.report.phase("update"):
-                self._rotate_free(columns, down)
-        finally:                                                # Ctrl-C may come after the update
-            if coupling is not None and self._factor.changes > before:
-                constraint.coupling = coupling
-        return self
-
-    def _rotate_free(self, columns, down):
-        free = None if self._constraint is None else self._constraint.free
-        if self._constraint is not None and self._constraint.alone:         # C is zero
-            return
-        self._scale_is_known = False
-        try:
-            definite = self._factor.update(columns, down)
-        except PatternMismatchError as e:
-            row, column = (e.row, e.column) if free is None else (int(free[e.row]), int(free[e.column]))
-            raise PatternMismatchError.at(row, column, "C C^T") from None
-        if not definite and down:
-            raise NotPositiveDefiniteError("A - C C^T is not positive definite to working precision: this is still the factor of A")
-        if not definite:
-            raise InvalidInputError("A + C C^T is beyond the largest number: this is still the factor of A")
-
-    def _run(self, data):
-        if self.precision != "double":
-            self._require_float32(data)
-        self._scale_is_known = False
-        super()._run(data)
-
-    def _row_scale(self):
-        """Return the scale of the rows for refinement, computed at the first use after a change of the factor."""
-        if not self._scale_is_known:
-            self._scale, self._scale_is_known = uneven_scale(self._factor), True
-        return self._scale
-
-    def _require_float32(self, data):
-        largest = float(max_abs(data[:, None])[0]) if len(data) else 0.0
-        if largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
-            raise InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
-
     def __getstate__(self):
         return super().__getstate__() | {"_scale": None, "_scale_is_known": False}
 
@@ -285,43 +233,6 @@ class CholeskyFactor(Definite, Factor):
                 return self._solve_like(b, out, lambda B: self._solve_constrained(B, values, rows), self.shape[0],
                                         lambda B: self._solve_constrained(B, imaginary, rows), None if rows is None else len(rows))
 
-    def _checked_rows(self, wanted, system):
-        """Return the rows to solve for, (w,) int32."""
-        centers = getattr(self._constraint, "centers", False)           # means need all rows
-        if system != "A" or self.precision != "double" or centers or not hasattr(self._factor, "solve_rows"):
-            raise InvalidInputError('wanted= is for A x = b with a factor on the host in double precision, without pin=: pass '
-                                    "F.solve(b, ...)[rows]")
-        return as_indices(wanted, self.shape[0], "wanted")
-
-    def _settled(self):
-        """Return True if solutions of the core need no further step."""
-        return self.precision == "double" and self._engine.takes_vectors and self._constraint is None
-
-    def _solve_constrained(self, columns, fixed_values, rows=None):
-        """Return the solution, or its ``rows``."""
-        if self._constraint is None:
-            return self._solve_free(columns) if rows is None else self._factor.solve_rows(columns, rows)
-        if rows is None:
-            return self._constraint.solve(columns, fixed_values, self._solve_free)
-        at = self._constraint.position[rows]
-        free = np.ascontiguousarray(at[at >= 0], np.int32)
-
-        def solve_some(B):
-            x = np.zeros_like(B)
-            x[free] = self._factor.solve_rows(B, free)
-            return x
-
-        return self._constraint.solve(columns, fixed_values, solve_some)[rows]
-
-    def _solve_free(self, columns):
-        if self.precision == "double" or columns.shape[1] == 0:
-            return self._factor.solve("A", columns)
-        if self.precision == "single":
-            return solve_near_one(lambda near: self._factor.solve("A", near), columns)
-        x, steps = refine(self._factor, columns, self._row_scale())
-        self.report.facts["refinement_steps"] = steps
-        return x
-
     def in_range(self, b: Array) -> Array:
         """Return the part of a real (n,) or (n, k) array b that is solved for, in the place of b.
 
@@ -332,11 +243,6 @@ class CholeskyFactor(Definite, Factor):
         home = where(b)
         columns = self._bring(home.array(b, "b").reshape(len(b), -1).astype(np.float64, copy=False))
         return home.bring(self._constraint.center(columns)[0]).reshape(b.shape)
-
-    def _adjoint(self):
-        return self
-
-    _transpose = _adjoint
 
     # ---- properties of the factor ---------------------------------------------------------------------------------------
 
@@ -420,13 +326,6 @@ class CholeskyFactor(Definite, Factor):
         """
         return self._selected(inverse.selected_inverse)
 
-    @reads
-    def _selected(self, entries):
-        if not hasattr(self._factor, "inverse_diagonal"):
-            raise InvalidInputError('entries of the inverse are computed on the CPU only: factor with device="cpu"')
-        with self.report.phase("inverse"):
-            return entries(self._factor, self._constraint)
-
     @reads_in_turn
     def rcond(self) -> float:
         """Return an estimate of 1 / (||A||_1 ||A^-1||_1), between 0 and 1, by a few solves (Higham and Tisseur 2000).
@@ -437,3 +336,106 @@ class CholeskyFactor(Definite, Factor):
             return device.to_host(self._factor.solve("A", self._bring(B)))
 
         return reciprocal_condition(self._factor.norm1(), solve, solve, self.symbolic.n)
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    def _rotate(self, C, down):
+        if not hasattr(self._factor, "update"):
+            raise InvalidInputError('factors on the GPU cannot be updated: refactor, or factor with device="cpu"')
+        columns = as_columns(C, self.shape[0])
+        constraint, coupling = self._constraint, None
+        if constraint is not None and constraint.alone:
+            require_sums(columns, constraint.component)
+        elif constraint is not None:
+            columns, fixed = free_part(columns, constraint)
+            if fixed.nnz:
+                coupling = coupled(constraint.coupling, columns, fixed, down)
+        before = self._factor.changes
+        try:
+            with self.report.phase("update"):
+                self._rotate_free(columns, down)
+        finally:                                                # Ctrl-C may come after the update
+            if coupling is not None and self._factor.changes > before:
+                constraint.coupling = coupling
+        return self
+
+    def _rotate_free(self, columns, down):
+        free = None if self._constraint is None else self._constraint.free
+        if self._constraint is not None and self._constraint.alone:         # C is zero
+            return
+        self._scale_is_known = False
+        try:
+            definite = self._factor.update(columns, down)
+        except PatternMismatchError as e:
+            row, column = (e.row, e.column) if free is None else (int(free[e.row]), int(free[e.column]))
+            raise PatternMismatchError.at(row, column, "C C^T") from None
+        if not definite and down:
+            raise NotPositiveDefiniteError("A - C C^T is not positive definite to working precision: this is still the factor of A")
+        if not definite:
+            raise InvalidInputError("A + C C^T is beyond the largest number: this is still the factor of A")
+
+    def _run(self, data):
+        if self.precision != "double":
+            self._require_float32(data)
+        self._scale_is_known = False
+        super()._run(data)
+
+    def _row_scale(self):
+        """Return the scale of the rows for refinement, computed at the first use after a change of the factor."""
+        if not self._scale_is_known:
+            self._scale, self._scale_is_known = uneven_scale(self._factor), True
+        return self._scale
+
+    def _require_float32(self, data):
+        largest = float(max_abs(data[:, None])[0]) if len(data) else 0.0
+        if largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
+            raise InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
+
+    def _checked_rows(self, wanted, system):
+        """Return the rows to solve for, (w,) int32."""
+        centers = getattr(self._constraint, "centers", False)           # means need all rows
+        if system != "A" or self.precision != "double" or centers or not hasattr(self._factor, "solve_rows"):
+            raise InvalidInputError('wanted= is for A x = b with a factor on the host in double precision, without pin=: pass '
+                                    "F.solve(b, ...)[rows]")
+        return as_indices(wanted, self.shape[0], "wanted")
+
+    def _settled(self):
+        """Return True if solutions of the core need no further step."""
+        return self.precision == "double" and self._engine.takes_vectors and self._constraint is None
+
+    def _solve_constrained(self, columns, fixed_values, rows=None):
+        """Return the solution, or its ``rows``."""
+        if self._constraint is None:
+            return self._solve_free(columns) if rows is None else self._factor.solve_rows(columns, rows)
+        if rows is None:
+            return self._constraint.solve(columns, fixed_values, self._solve_free)
+        at = self._constraint.position[rows]
+        free = np.ascontiguousarray(at[at >= 0], np.int32)
+
+        def solve_some(B):
+            x = np.zeros_like(B)
+            x[free] = self._factor.solve_rows(B, free)
+            return x
+
+        return self._constraint.solve(columns, fixed_values, solve_some)[rows]
+
+    def _solve_free(self, columns):
+        if self.precision == "double" or columns.shape[1] == 0:
+            return self._factor.solve("A", columns)
+        if self.precision == "single":
+            return solve_near_one(lambda near: self._factor.solve("A", near), columns)
+        x, steps = refine(self._factor, columns, self._row_scale())
+        self.report.facts["refinement_steps"] = steps
+        return x
+
+    def _adjoint(self):
+        return self
+
+    _transpose = _adjoint
+
+    @reads
+    def _selected(self, entries):
+        if not hasattr(self._factor, "inverse_diagonal"):
+            raise InvalidInputError('entries of the inverse are computed on the CPU only: factor with device="cpu"')
+        with self.report.phase("inverse"):
+            return entries(self._factor, self._constraint)

@@ -62,10 +62,6 @@ class OnDevice:
         """Return the (nnz,) values in the analyzed pattern, on the GPU."""
         return self._data
 
-    def _csr(self):
-        """Return the factored matrix."""
-        return Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, self._data)
-
     def residual(self, X, B):
         """Return B - A X in float64 for (n, k) arrays on the GPU."""
         return self._csr().residual(X, B)
@@ -77,6 +73,10 @@ class OnDevice:
     def matrix_diagonal(self):
         """Return the diagonal of A in the order of the pattern, (n,); None before the first factorization."""
         return None if self._data is None else self._csr().diagonal_values()
+
+    def _csr(self):
+        """Return the factored matrix."""
+        return Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, self._data)
 
 
 class DeviceFactor(OnDevice):
@@ -131,6 +131,51 @@ class DeviceFactor(OnDevice):
             self._run(self._data)
         return failed
 
+    # ---- solves ---------------------------------------------------------------------------------------------------------
+
+    def solve(self, system, B):
+        """Return A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted one) for (n, k) float64 on the GPU."""
+        xp, tree, k = device.xp(), self.tree, B.shape[1]
+        X = xp.empty_like(B)
+        perm = tree.perm if system == "A" else None
+        widest = max((width for _, _, width in _passes(k)), default=1)
+        Y, vectors = xp.empty(tree.n * widest, self.dtype), xp.empty(tree.vector_rows * widest, self.dtype)
+        for begin, count, width in _passes(k):
+            to_columns(B, begin, count, width, Y, perm)
+            if system != "Lt":
+                self._sweep("k_forward", Y, vectors, width)
+            if system != "L":
+                self._sweep("k_backward", Y, vectors, width)
+            from_columns(Y, X, begin, count, perm)
+        return X
+
+    # ---- properties of the factor ---------------------------------------------------------------------------------------
+
+    def diagonal(self):
+        """Return the diagonal of L, (n,) float64 on the GPU."""
+        out = device.xp().empty(self.tree.n, np.float64)
+        self._launch(S, "k_diagonal", self.tree.count, 128, 0, (self.tree.table, self._panels, out))
+        return out
+
+    def may_be_singular(self):
+        """As ``HostFactor.may_be_singular``."""
+        return self._exponent < LEAST_EXPONENT[self.dtype]
+
+    def norm1(self):
+        """As :meth:`OnDevice.norm1`, computed once for each matrix."""
+        if self._norm is None:
+            self._norm = super().norm1()
+        return self._norm
+
+    def values_on(self, indptr, indices):
+        """Return the values of L on its pattern by columns, diagonal first; all three arrays are on the host."""
+        out = device.xp().empty(len(indices), np.float64)
+        pattern = device.to_device(indptr), device.to_device(indices)
+        self._launch(S, "k_values", self.tree.count, 128, 0, (self.tree.table, self.tree.rows, *pattern, self._panels, out))
+        return device.to_host(out)
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
     def _run(self, data):
         self._status.fill(NONE)
         for level in self.tree.levels:
@@ -182,24 +227,6 @@ class DeviceFactor(OnDevice):
         panel = column_major(self._panels, front.panel, front.leading, front.pivots, front.leading)
         return panel[:front.pivots], panel[front.pivots:front.height]
 
-    # ---- solves ---------------------------------------------------------------------------------------------------------
-
-    def solve(self, system, B):
-        """Return A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted one) for (n, k) float64 on the GPU."""
-        xp, tree, k = device.xp(), self.tree, B.shape[1]
-        X = xp.empty_like(B)
-        perm = tree.perm if system == "A" else None
-        widest = max((width for _, _, width in _passes(k)), default=1)
-        Y, vectors = xp.empty(tree.n * widest, self.dtype), xp.empty(tree.vector_rows * widest, self.dtype)
-        for begin, count, width in _passes(k):
-            to_columns(B, begin, count, width, Y, perm)
-            if system != "Lt":
-                self._sweep("k_forward", Y, vectors, width)
-            if system != "L":
-                self._sweep("k_backward", Y, vectors, width)
-            from_columns(Y, X, begin, count, perm)
-        return X
-
     def _sweep(self, kernel, Y, vectors, width):
         """Run one direction of a solve. Its launches are prepared once: a small level takes less time than preparing its launch."""
         steps = self._steps.get((kernel, width))
@@ -233,31 +260,6 @@ class DeviceFactor(OnDevice):
     def _gather(self, kernel, front, width):
         """Prepare the gather of the contributions of other fronts to a dense front."""
         return self._batch(kernel, Batch(front.front, 1, 0, 256, False), width, only_gather=1)
-
-    # ---- properties of the factor ---------------------------------------------------------------------------------------
-
-    def diagonal(self):
-        """Return the diagonal of L, (n,) float64 on the GPU."""
-        out = device.xp().empty(self.tree.n, np.float64)
-        self._launch(S, "k_diagonal", self.tree.count, 128, 0, (self.tree.table, self._panels, out))
-        return out
-
-    def may_be_singular(self):
-        """As ``HostFactor.may_be_singular``."""
-        return self._exponent < LEAST_EXPONENT[self.dtype]
-
-    def norm1(self):
-        """As :meth:`OnDevice.norm1`, computed once for each matrix."""
-        if self._norm is None:
-            self._norm = super().norm1()
-        return self._norm
-
-    def values_on(self, indptr, indices):
-        """Return the values of L on its pattern by columns, diagonal first; all three arrays are on the host."""
-        out = device.xp().empty(len(indices), np.float64)
-        pattern = device.to_device(indptr), device.to_device(indices)
-        self._launch(S, "k_values", self.tree.count, 128, 0, (self.tree.table, self.tree.rows, *pattern, self._panels, out))
-        return device.to_host(out)
 
     def _launch(self, kernels, name, grid, block, shared, args):
         device.launch(getattr(kernels.of(self.dtype), name), grid, block, shared, args)

@@ -53,15 +53,6 @@ class CudssFactor(OnDevice):
             self._factor(self._data)
         return failed
 
-    def _factor(self, data):
-        self._arrays[2][:] = data[self._take]
-        if not self._planned:
-            self._solver.execute("ANALYSIS")
-            self._planned = True
-        self._solver.execute("FACTORIZATION")
-        info = self._solver.get("INFO")
-        return -1 if info == 0 else min(max(int(info) - 1, 0), self._pattern.n - 1)
-
     def may_be_singular(self):
         """Return False: the pivots of cuDSS are not accessible."""
         return False
@@ -94,6 +85,15 @@ class CudssFactor(OnDevice):
     def nbytes(self):
         """Bytes of the matrix, and an estimate for the factor from its number of entries."""
         return sum(array.nbytes for array in self._arrays) + self.nnz * self.dtype.itemsize
+
+    def _factor(self, data):
+        self._arrays[2][:] = data[self._take]
+        if not self._planned:
+            self._solver.execute("ANALYSIS")
+            self._planned = True
+        self._solver.execute("FACTORIZATION")
+        info = self._solver.get("INFO")
+        return -1 if info == 0 else min(max(int(info) - 1, 0), self._pattern.n - 1)
 
 
 def _upper(pattern, iperm, dtype):

@@ -30,6 +30,16 @@ class HostFactor:
     prepare = staticmethod(assembly_tree)           # prepare(symbolic, threads): makes the tree, which replaces the caller's index array
     suits = staticmethod(lambda symbolic: True)     # True for an analysis that device="auto" leaves to this engine
 
+    def __init__(self, symbolic, precision, threads):
+        tree = assembly_tree(symbolic, threads)
+        self._tree = tree
+        self._factor = (_core.CholeskyDouble if precision == "double" else _core.CholeskySingle)(tree)
+        self._itemsize = 8 if precision == "double" else 4
+        needed = self._itemsize * (self._factor.panel_scalars + tree.work_scalars(threads))
+        ensure_memory(needed, f"the factor ({counted(symbolic.nnz, 'nonzero')})")
+        self._pattern, self._boundary, self._threads = symbolic.matrix_pattern, symbolic.boundary, threads
+        self._keep, self._matrix = precision == "mixed", None   # refinement multiplies by A
+
     @staticmethod
     def graph_of(pattern, threads):
         """Return the pattern that is ordered."""
@@ -40,16 +50,6 @@ class HostFactor:
     def keep_indices(symbolic, pattern):
         """Keep a copy of the index array with the analysis. It costs less time than the tree takes to restore it."""
         symbolic.matrix_pattern.indices = pattern.indices.copy()
-
-    def __init__(self, symbolic, precision, threads):
-        tree = assembly_tree(symbolic, threads)
-        self._tree = tree
-        self._factor = (_core.CholeskyDouble if precision == "double" else _core.CholeskySingle)(tree)
-        self._itemsize = 8 if precision == "double" else 4
-        needed = self._itemsize * (self._factor.panel_scalars + tree.work_scalars(threads))
-        ensure_memory(needed, f"the factor ({counted(symbolic.nnz, 'nonzero')})")
-        self._pattern, self._boundary, self._threads = symbolic.matrix_pattern, symbolic.boundary, threads
-        self._keep, self._matrix = precision == "mixed", None   # refinement multiplies by A
 
     def factor(self, data):
         """Factor the matrix with these values in the analyzed pattern. Returns -1, or the new number of the column that failed."""
@@ -83,15 +83,6 @@ class HostFactor:
         finally:
             if self.changes > before:
                 self._matrix = matrix
-
-    def _changed_by(self, C, down):
-        """Return A + C C^T, or A - C C^T, in the pattern."""
-        product = (C @ C.T).tocsr()
-        product.sort_indices()
-        indptr, indices = product.indptr.astype(np.int64), product.indices.astype(np.int32)
-        added = Csr(len(indptr) - 1, indptr, indices, product.data).within(self._pattern)
-        P, data = self._pattern, self._matrix.data
-        return sp.csr_array((data - added if down else data + added, P.indices, P.indptr), shape=(P.n, P.n))
 
     def solve(self, system, columns):
         """Return A^-1 B in the order of the pattern, or L^-1 B or L^-T B in the permuted order."""
@@ -173,9 +164,6 @@ class HostFactor:
         values += np.where(mirror == numbers, 0.0, values[mirror])          # the core writes one entry of each pair
         return sp.csr_array((values, P.indices.copy(), ptr), shape=(P.n, P.n))
 
-    def _ensure_squares(self):
-        ensure_memory(self._itemsize * self._factor.inverse_scalars(self._threads), "the selected inversion")
-
     def may_be_singular(self):
         """Return True if a pivot of the last numeric phase may be rounding of a zero."""
         return self._factor.may_be_singular
@@ -191,3 +179,15 @@ class HostFactor:
     @property
     def nbytes(self):
         return self._factor.nbytes + self._tree.nbytes
+
+    def _changed_by(self, C, down):
+        """Return A + C C^T, or A - C C^T, in the pattern."""
+        product = (C @ C.T).tocsr()
+        product.sort_indices()
+        indptr, indices = product.indptr.astype(np.int64), product.indices.astype(np.int32)
+        added = Csr(len(indptr) - 1, indptr, indices, product.data).within(self._pattern)
+        P, data = self._pattern, self._matrix.data
+        return sp.csr_array((data - added if down else data + added, P.indices, P.indptr), shape=(P.n, P.n))
+
+    def _ensure_squares(self):
+        ensure_memory(self._itemsize * self._factor.inverse_scalars(self._threads), "the selected inversion")

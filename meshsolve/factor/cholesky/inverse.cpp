@@ -78,7 +78,7 @@ void invert_step(const Step<const T>& L, const Square<T>& Z, Buffer<T>& space, i
 }
 
 // Workspace of a worker for a front of w pivots and u further rows: the square, and the workspace of invert_step().
-struct Room {
+struct FrontSpace {
   int64_t square = 0, space = 0;
   int64_t scalars() const { return square + space; }
   void hold(const PanelShape& shape) {
@@ -110,7 +110,7 @@ class Inverse {
  public:
   Inverse(const AssemblyTree& tree, const fronts::Schedule& plan, const T* panels, const int64_t* panel_ptr, int threads)
       : tree_(tree), plan_(plan), panels_(panels), panel_ptr_(panel_ptr), threads_(threads), workers_(threads), above_(tree.count()),
-        handed_(plan.top.empty() ? 0 : tree.count()) {
+        from_parent_(plan.top.empty() ? 0 : tree.count()) {
     for (const int32_t s : plan.top) above_[s] = 1;
   }
 
@@ -143,16 +143,16 @@ class Inverse {
 
   void take(int32_t s, const Square<T>& Z, Worker& mine) {
     const int64_t w = tree_.pivots(s), u = tree_.updates(s);
-    const bool handed = comes_from_above(s);
-    const T* const given = handed ? handed_[s].data() : mine.stack.pop(u * u);
+    const bool has_parent_square = comes_from_above(s);
+    const T* const given = has_parent_square ? from_parent_[s].data() : mine.stack.pop(u * u);
     for (int64_t j = 0; j < u; ++j) std::copy_n(given + j * u, u, Z.at(w, w + j));
-    if (handed) handed_[s] = Buffer<T>();
+    if (has_parent_square) from_parent_[s] = Buffer<T>();
   }
 
   void hand(int32_t child, const Square<T>& Z, Worker& mine, bool above) {
     const int64_t u = tree_.updates(child);
-    if (above) handed_[child] = Buffer<T>(u * u);
-    T* to = above ? handed_[child].data() : mine.stack.push(u * u, plan_);
+    if (above) from_parent_[child] = Buffer<T>(u * u);
+    T* to = above ? from_parent_[child].data() : mine.stack.push(u * u, plan_);
     const int32_t* const rows = tree_.relative_rows(child);
     for (int64_t j = 0; j < u; ++j, to += u) {
       const T* const column = Z.at(0, rows[j]);
@@ -167,7 +167,7 @@ class Inverse {
   const int threads_;
   std::vector<Worker> workers_;
   std::vector<uint8_t> above_;                 // (fronts): processed by all threads together
-  std::vector<Buffer<T>> handed_;              // (fronts): square from the parent, for fronts below one that all threads process
+  std::vector<Buffer<T>> from_parent_;              // (fronts): square from the parent, for fronts below one that all threads process
 };
 
 }  // namespace
@@ -175,7 +175,7 @@ class Inverse {
 template <class T>
 int64_t Factor<T>::inverse_scalars(int threads) const {
   const auto plan = fronts::plan_of(*tree_, threads, fronts::Use::factor);
-  Room any, in_tasks;                          // worker 0, which also does the fronts above the subtrees; the other workers
+  FrontSpace any, in_tasks;                          // worker 0, which also does the fronts above the subtrees; the other workers
   for (int32_t s = 0; s < tree_->count(); ++s) {
     const PanelShape shape = panel_shape(*tree_, s);
     any.hold(shape);

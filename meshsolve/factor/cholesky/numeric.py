@@ -28,6 +28,19 @@ class Definite(Factored):
     _constraint: Any = None         # only its free rows are analyzed
     _block = "A"                    # name in messages of the matrix that must be positive definite
 
+    @reads
+    def __getstate__(self):
+        """Keep the matrix in place of its factor, which is computed again: the same bits, in a fraction of the bytes."""
+        state = super().__getstate__()
+        del state["_null_space"]                                # arrays on the GPU, computed again
+        return state | {"matrix": device.to_host(state.pop("_factor").matrix())}
+
+    def __setstate__(self, state):
+        super().__setstate__({name: value for name, value in state.items() if name != "matrix"})
+        with self._engine.place.errors("the Cholesky factorization"):
+            self._begin(self._engine)
+            self._run(self._engine.place.bring(state["matrix"]))
+
     def _begin(self, engine):
         """Make an empty factor of the class ``engine``."""
         self._engine, self._null_space = engine, ConstantNullSpace(self.symbolic, engine.place)
@@ -118,16 +131,3 @@ class Definite(Factored):
                     "those)")
         return ("its diagonal entry is negative; for a negative definite matrix factor -A (libigl's cotmatrix has that sign), for an "
                 "indefinite one use ildl")
-
-    @reads
-    def __getstate__(self):
-        """Keep the matrix in place of its factor, which is computed again: the same bits, in a fraction of the bytes."""
-        state = super().__getstate__()
-        del state["_null_space"]                                # arrays on the GPU, computed again
-        return state | {"matrix": device.to_host(state.pop("_factor").matrix())}
-
-    def __setstate__(self, state):
-        super().__setstate__({name: value for name, value in state.items() if name != "matrix"})
-        with self._engine.place.errors("the Cholesky factorization"):
-            self._begin(self._engine)
-            self._run(self._engine.place.bring(state["matrix"]))

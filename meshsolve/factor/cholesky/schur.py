@@ -89,29 +89,6 @@ class SchurComplement(Condensed, Definite):
         self._run(self._values.of(A))
         return self
 
-    def _dense(self):
-        return self._factor.boundary_block()
-
-    def _reduced(self, columns):
-        return self._factor.reduce(columns)
-
-    def _expanded(self, columns, x_K):
-        return self._factor.expand(columns, x_K)
-
-    def _solve_free(self, columns):
-        return self._factor.expand(columns, np.zeros((len(self.rows), columns.shape[1])))
-
-    def _remedy(self, position, data):
-        return "add a row of that component to rows (for an elastic body three unknowns, in space six), or a mass term"
-
-    def _causes(self, failed, diagonal, data):
-        if diagonal > 0:
-            return ("it is indefinite, or singular because rows has too few unknowns of an elastic body. Add rows that make it so; A and "
-                    "the Schur complement may be indefinite")
-        if diagonal == 0:
-            return "its diagonal entry is zero or missing (an isolated vertex or a multiplier). Add that row to rows"
-        return "its diagonal entry is negative. Add that row to rows, or pass -A if that is definite"
-
     @property
     def rows(self) -> np.ndarray:
         return self.perm[-self.symbolic.boundary:]
@@ -135,3 +112,26 @@ class SchurComplement(Condensed, Definite):
 
     def __repr__(self):
         return f"SchurComplement(n={self.n}, rows={len(self.rows)}, nnz={self.nnz}, ordering={self.report.facts['ordering']!r})"
+
+    def _dense(self):
+        return self._factor.boundary_block()
+
+    def _reduced(self, columns):
+        return self._factor.reduce(columns)
+
+    def _expanded(self, columns, x_K):
+        return self._factor.expand(columns, x_K)
+
+    def _solve_free(self, columns):
+        return self._factor.expand(columns, np.zeros((len(self.rows), columns.shape[1])))
+
+    def _remedy(self, position, data):
+        return "add a row of that component to rows (for an elastic body three unknowns, in space six), or a mass term"
+
+    def _causes(self, failed, diagonal, data):
+        if diagonal > 0:
+            return ("it is indefinite, or singular because rows has too few unknowns of an elastic body. Add rows that make it so; A and "
+                    "the Schur complement may be indefinite")
+        if diagonal == 0:
+            return "its diagonal entry is zero or missing (an isolated vertex or a multiplier). Add that row to rows"
+        return "its diagonal entry is negative. Add that row to rows, or pass -A if that is definite"

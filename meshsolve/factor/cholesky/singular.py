@@ -44,6 +44,27 @@ class ConstantNullSpace:
         self._roots = place.xp.flatnonzero(analysis.parent[:self._eliminated] < 0)
         self._watch(self._roots)
 
+    def find(self, data):
+        """Return the new number of the root of the first such tree, or -1. O(entries of the watched rows) if none of them sums to 0."""
+        sums, magnitudes = self._watched_sums(data)
+        if len(sums) == 1 and self._place is HOST:          # the usual case: operations on arrays of one number take microseconds
+            sums, magnitudes = sums[0], magnitudes[0]
+            return self._search(data) if magnitudes > 0 and abs(sums) <= ROUNDING * magnitudes else -1
+        return self._search(data) if first_true(_vanish(sums, magnitudes)) >= 0 else -1
+
+    def component(self, data):
+        """Return :func:`constant_component` of the matrix with these values, for messages."""
+        return constant_component(self._pattern, self._iperm, data, self._eliminated)
+
+    def nearly(self, node, data):
+        """Return True if the rows of the tree of ``node`` sum to 0, up to rounding in the matrix itself. O(nnz), for messages."""
+        roots, perm, sums, magnitudes = map(device.to_host, (self._roots, self._perm, *self._row_sums(data)))
+        tree = int(np.searchsorted(roots, node))
+        if tree == len(roots):                      # the tree with a boundary
+            return False
+        rows = perm[roots[tree - 1] + 1 if tree else 0:roots[tree] + 1]
+        return bool((abs(sums[rows]) <= NEARLY * magnitudes[rows]).all())
+
     def _watch(self, nodes):
         """Watch the rows of these nodes, one per tree."""
         self._rows = self._perm[nodes]
@@ -59,33 +80,12 @@ class ConstantNullSpace:
         self._entries = (indptr[rows] - (ends - size))[xp.searchsorted(ends, entry, side="right")] + entry
         self._begin = xp.append(xp.zeros(1, ends.dtype), ends).astype(np.int64)
 
-    def find(self, data):
-        """Return the new number of the root of the first such tree, or -1. O(entries of the watched rows) if none of them sums to 0."""
-        sums, magnitudes = self._watched_sums(data)
-        if len(sums) == 1 and self._place is HOST:          # the usual case: operations on arrays of one number take microseconds
-            sums, magnitudes = sums[0], magnitudes[0]
-            return self._search(data) if magnitudes > 0 and abs(sums) <= ROUNDING * magnitudes else -1
-        return self._search(data) if first_true(_vanish(sums, magnitudes)) >= 0 else -1
-
     def _watched_sums(self, data):
         """Return the sums of the watched rows, and of their absolute values."""
         if self._place is HOST:
             return _core.row_sums(self._pattern.indptr, data, self._rows)
         values = data[self._entries][:, None]               # summed by segments: a bincount has no fixed order, and waits
         return tuple(segment_sums(self._begin, part)[:, 0] for part in (values, abs(values)))
-
-    def component(self, data):
-        """Return :func:`constant_component` of the matrix with these values, for messages."""
-        return constant_component(self._pattern, self._iperm, data, self._eliminated)
-
-    def nearly(self, node, data):
-        """Return True if the rows of the tree of ``node`` sum to 0, up to rounding in the matrix itself. O(nnz), for messages."""
-        roots, perm, sums, magnitudes = map(device.to_host, (self._roots, self._perm, *self._row_sums(data)))
-        tree = int(np.searchsorted(roots, node))
-        if tree == len(roots):                      # the tree with a boundary
-            return False
-        rows = perm[roots[tree - 1] + 1 if tree else 0:roots[tree] + 1]
-        return bool((abs(sums[rows]) <= NEARLY * magnitudes[rows]).all())
 
     def _search(self, data):
         xp, roots = self._place.xp, self._roots

@@ -131,7 +131,7 @@ std::vector<int32_t> ways_up(const AssemblyTree& tree, const Columns& C) {
 
 // The columns of C that have reached a front, on its rows: V has the columns `which`, `height` numbers each.
 template <class T>
-struct Arrived {
+struct Incoming {
   int64_t height = 0;
   std::vector<int32_t> which;
   std::vector<T> V;
@@ -154,7 +154,7 @@ class Ascent {
   void run(Visit&& visit) {
     for (size_t k = 0; k < ways_.size(); ++k) {
       interrupt::poll();
-      Arrived<T> here = arrived(k);
+      Incoming<T> here = incoming(k);
       if (!visit(ways_[k], here)) return;
       const int32_t parent = tree_.parent(ways_[k]);
       if (parent >= 0) inbox_[index(parent)].emplace_back(ways_[k], std::move(here));
@@ -164,9 +164,9 @@ class Ascent {
  private:
   size_t index(int32_t s) const { return std::lower_bound(ways_.begin(), ways_.end(), s) - ways_.begin(); }
 
-  Arrived<T> arrived(size_t k) {
+  Incoming<T> incoming(size_t k) {
     const int32_t s = ways_[k];
-    Arrived<T> here;
+    Incoming<T> here;
     here.height = tree_.height(s);
     for (const auto& [child, from] : inbox_[k]) here.which.insert(here.which.end(), from.which.begin(), from.which.end());
     here.which.insert(here.which.end(), begins_[k].begin(), begins_[k].end());
@@ -196,7 +196,7 @@ class Ascent {
   const AssemblyTree& tree_;
   const Columns& C_;
   const std::vector<int32_t> ways_;
-  std::vector<std::vector<std::pair<int32_t, Arrived<T>>>> inbox_;       // of each front on the paths: columns from its children
+  std::vector<std::vector<std::pair<int32_t, Incoming<T>>>> inbox_;       // of each front on the paths: columns from its children
   std::vector<std::vector<int32_t>> begins_;                              // columns of C that begin at the front
 };
 
@@ -208,7 +208,7 @@ class Rotations {
 
   // Returns the first column without a pivot, or -1. Applies few columns at a time, which stay in the cache; the bits are the
   // same.
-  int64_t take_in(const PanelShape& shape, T* panel, Arrived<T>& here) {
+  int64_t take_in(const PanelShape& shape, T* panel, Incoming<T>& here) {
     constexpr size_t few = 32;
     for (size_t from = 0; from < here.which.size(); from += few) {
       const int64_t bad = take_in(shape, panel, here, from, std::min(from + few, here.which.size()));
@@ -220,7 +220,7 @@ class Rotations {
  private:
   static constexpr int64_t often = 1 << 17;    // numbers rotated between two polls for Ctrl-C, about 100 us
 
-  int64_t take_in(const PanelShape& shape, T* panel, Arrived<T>& here, size_t from, size_t to) {
+  int64_t take_in(const PanelShape& shape, T* panel, Incoming<T>& here, size_t from, size_t to) {
     const auto apply = down_ ? dense<T>().rotate_hyperbolic : dense<T>().rotate;
     for (int64_t k = 0; k < shape.steps(); ++k) {
       const Step<T> step = shape.step(panel, k);
@@ -242,7 +242,7 @@ class Rotations {
   }
 
   // The rotations that make row j of the columns zero, and the new pivot.
-  bool plan(T& pivot, int64_t j, Arrived<T>& here, size_t from, size_t to) {
+  bool plan(T& pivot, int64_t j, Incoming<T>& here, size_t from, size_t to) {
     columns_.clear();
     numbers_.clear();
     for (size_t k = from; k < to; ++k) {
@@ -286,7 +286,7 @@ template <class T>
 int32_t Factor<T>::rotate_in(const PermutedColumns& C, bool down) {
   int32_t failed = -1;
   Rotations<T> rotations(C, down);
-  Ascent<T>(*tree_, C).run([&](int32_t s, Arrived<T>& here) {
+  Ascent<T>(*tree_, C).run([&](int32_t s, Incoming<T>& here) {
     values_.written();
     const int64_t bad = rotations.take_in(panel_shape(*tree_, s), panels_.data() + panel_ptr_[s], here);
     if (bad >= 0) failed = tree_->first(s) + static_cast<int32_t>(bad);

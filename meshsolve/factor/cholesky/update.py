@@ -38,15 +38,6 @@ def as_columns(C, n):
     return made
 
 
-def _checked(C):
-    """Return C if its arrays form a matrix. Later steps do not check them."""
-    try:
-        C.check_format(full_check=True)
-    except ValueError as e:
-        raise InvalidInputError(f"C is not a valid sparse matrix: {e}") from e
-    return C
-
-
 def free_part(C, constraint):
     """Return (columns of the free rows, columns of the fixed rows) of C, each in its own numbering.
 
@@ -86,3 +77,12 @@ def require_sums(C, component):
     if len(off):
         raise NotLaplacianError(f"column {groups[0, off[0]]} of C sums to {sums[off[0]]:.3g}, not to 0: with pin=True the matrix must "
                                 "take constants to 0 after an update as well")
+
+
+def _checked(C):
+    """Return C if its arrays form a matrix. Later steps do not check them."""
+    try:
+        C.check_format(full_check=True)
+    except ValueError as e:
+        raise InvalidInputError(f"C is not a valid sparse matrix: {e}") from e
+    return C

@@ -14,16 +14,16 @@ from meshsolve.sparse.matrix import Csr
 
 
 class TreePattern:
-    """An analysed pattern without its indices: the assembly tree has half of them, and the other half are their mirror images.
+    """An analyzed pattern without its indices: the assembly tree has half of them, the others are mirror entries.
 
-    Stands for the :class:`Csr` that it was made of, whose index array, most often the caller's, need not be kept nor copied.
+    It replaces the :class:`Csr` of the pattern. So the index array, which is usually the caller's, is neither kept nor copied.
 
     Parameters
     ----------
     pattern : Csr
         Symmetric, both triangles stored.
     tree : _core.AssemblyTree
-        Made of it.
+        Assembly tree of the pattern.
     """
 
     def __init__(self, pattern, tree):
@@ -32,7 +32,7 @@ class TreePattern:
 
     @cached_property
     def indices(self):
-        """(nnz,) int32 column indices, computed at the first access in O(nnz) and kept; a caller that has a copy may set it."""
+        """(nnz,) int32 column indices, computed in O(nnz) at the first access and kept; may be set if they are known."""
         return self.tree.indices(self.indptr)
 
     def same_as(self, M):
@@ -44,14 +44,13 @@ class TreePattern:
 
 
 def assembly_tree(symbolic, threads):
-    """The assembly tree of an analysis: made once, shared by every factor of that analysis, which from then on keeps no other
-    array of the indices.
+    """Return the assembly tree of an analysis, made once and shared by all its factors. The analysis then drops its own indices.
 
     Parameters
     ----------
     symbolic : Symbolic
     threads : int
-        Only the speed depends on it.
+        Affects the speed only.
 
     Returns
     -------

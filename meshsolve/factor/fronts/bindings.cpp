@@ -54,8 +54,8 @@ void bind_fronts(nb::module_& m) {
       .def_prop_ro("entry_source", &of_entries<uint32_t, &AssemblyTree::entry_source>)
       .def_prop_ro("entry_row", &of_entries<int32_t, &AssemblyTree::entry_row>)
       .def("indices", [](const AssemblyTree& t, In<int64_t> indptr) {
-        return to_numpy(released([&] { return fronts::analysed_indices(t, indptr.data()); }));
-      }, "indptr"_a, "Column indices of the analysed pattern, whose row pointers these are.")
+        return to_numpy(released([&] { return fronts::analyzed_indices(t, indptr.data()); }));
+      }, "indptr"_a, "Column indices of the analyzed pattern with these row pointers.")
       .def("tasks", [](const AssemblyTree& t, int threads, const std::string& use) {
         const auto plan = fronts::schedule(t, threads, use == "factor"  ? fronts::Use::factor
                                                        : use == "solve" ? fronts::Use::solve

@@ -2,8 +2,8 @@
 
 The counterpart of tree.cpp and schedule.cpp; kernels read the table through fronts.cuh. Fronts of one depth run together, the deepest
 first. All children of a front are then in the level before, and update matrices fit into two halves of one buffer. The tree is made
-on the GPU, once for each analysis (tree_cuda.py); its arrays are small compared with the panels. Factorizations whose fronts store more
-than a panel make their own table and use :func:`levels` for the schedule.
+on the GPU, once for each analysis (tree_cuda.py). Its arrays are small compared with the panels. A factorization whose fronts store
+more than a panel makes its own table and uses :func:`levels` for the schedule.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from meshsolve.sparse.lists_cuda import bincount
 
 C = device.kernels("factor/fronts/columns.cu")
 PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in tiles.cuh, cholesky.cu, fronts.cu
-DEEPEST, MOST_CHILDREN = 4000, 1 << 15                      # of a tree that a GPU is worth it for
-CLASSES = ((1024, 64), (2816, 128))                         # scalars of a panel, threads of the block that holds it
+DEEPEST, MOST_CHILDREN = 4000, 1 << 15                      # of a tree for which the GPU is faster
+CLASSES = ((1024, 64), (2816, 128))                         # largest panel in scalars, threads of its block
 
 
 class Limits(NamedTuple):
-    """How the fronts are dealt out; what is above ``small`` goes by tiles."""
+    """Sizes that decide how fronts are factored; fronts above ``small`` are factored by tiles."""
 
     tiny: int = 512             # scalars of a panel that a warp holds in shared memory
-    small: int = 6016           # ... that a block holds: 47 of the 48 kB that every GPU gives
+    small: int = 6016           # ... that a thread block holds: 47 of the 48 kB of every GPU
     dense: int = 384            # columns from which libraries are faster than tiles
 
 
@@ -40,7 +40,7 @@ LIMITS = Limits()
 class Batch(NamedTuple):
     """Fronts of one launch."""
 
-    fronts: object              # their numbers, int32 on the device
+    fronts: object              # their numbers, int32 on the GPU
     count: int                  # type: ignore[assignment]      # hides tuple.count
     capacity: int               # scalars of the largest panel
     threads: int                # of a block
@@ -58,7 +58,7 @@ class Step(NamedTuple):
 
 
 class Wide(NamedTuple):
-    """Fronts that go by tiles, the widest first."""
+    """Fronts that are factored by tiles, those with most pivots first."""
 
     fronts: object
     count: int                  # type: ignore[assignment]      # hides tuple.count
@@ -67,9 +67,9 @@ class Wide(NamedTuple):
 
 
 class Dense(NamedTuple):
-    """Where one front that libraries factor lies: offsets and sizes as in the table."""
+    """A front that cuSOLVER and cuBLAS factor: offsets and sizes as in the table."""
 
-    front: object               # its number, (1,) int32 on the device
+    front: object               # its number, (1,) int32 on the GPU
     first: int
     panel: int
     leading: int
@@ -87,17 +87,17 @@ class Dense(NamedTuple):
 class Level:
     """The fronts of one depth."""
 
-    batches: tuple              # in shared memory, a warp's first
+    batches: tuple              # in shared memory; the fronts of one warp come first
     tiles: object               # (2 tiles,) int32: front and first column of each tile that k_assemble clears and assembles
     wide: tuple                 # of Wide, each as many as a grid has blocks in its second and third dimension
     dense: tuple
     libraries: tuple            # of Wide: the dense fronts, for factorizations that take their pivots by tiles
-    solved: tuple               # batches for a solve: every front but the dense ones
+    solved: tuple               # batches for a solve: all fronts except the dense ones
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceTree:
-    """What the kernels read of an assembly tree, on the device, and its levels from the deepest to the roots."""
+    """The arrays of an assembly tree that kernels read, on the GPU, and its levels from the deepest to the roots."""
 
     n: int
     count: int
@@ -116,7 +116,7 @@ class DeviceTree:
 
     @classmethod
     def build(cls, symbolic):
-        """The tree of an analysis, made on the device. O(nnz(A) + rows of the supernodes) time and memory."""
+        """Make the tree of an analysis on the GPU. O(nnz(A) + rows of the supernodes) time and memory."""
         pattern, analysis = symbolic.pattern_on_device, symbolic.analysis_on_device
         depth = depths(analysis.snode_parent)
         table, child, sizes = table_of(analysis, depth)
@@ -126,7 +126,7 @@ class DeviceTree:
 
     @property
     def entries(self):
-        """What the assembly kernels begin their arguments with."""
+        """The first arguments of the assembly kernels."""
         return self.table, self.child, self.relative, self.entry_ptr, self.entry_source, self.entry_row
 
     @property
@@ -136,7 +136,7 @@ class DeviceTree:
 
 
 def strides(B):
-    """Strides of a 2-d device array in elements, as kernel arguments."""
+    """Strides of a 2-d array on the GPU in elements, as kernel arguments."""
     return tuple(np.int64(stride // B.itemsize) for stride in B.strides)
 
 
@@ -159,14 +159,8 @@ def column_major(array, offset, rows, columns, leading):
     return array[offset:offset + leading * columns].reshape(columns, leading).T[:rows]
 
 
-def _given(rows, position, scale):
-    """These arrays as kernel arguments: null for a missing array."""
-    nothing = device.xp().empty(0, np.int32), device.xp().empty(0, np.float64)
-    return nothing[0] if rows is None else rows, nothing[0] if position is None else position, nothing[1] if scale is None else scale
-
-
 def device_tree(symbolic):
-    """The tree of an analysis on the GPU: made once, shared by every factor of that analysis."""
+    """Return the tree of an analysis on the GPU, made once and shared by all its factors."""
     tree = _trees.get(symbolic)
     if tree is None:
         tree = _trees[symbolic] = DeviceTree.build(symbolic)
@@ -174,8 +168,8 @@ def device_tree(symbolic):
 
 
 def suits(symbolic):
-    """True if the tree of an analysis suits a GPU. Each level takes a few launches one after the other, and a front adds its
-    children one by one. A CPU takes a microsecond for either if fronts are small."""
+    """True if the GPU is faster with the tree of an analysis. Each level takes a few launches, and a front adds its children one
+    after the other. With small fronts, the CPU takes a microsecond for either."""
     parent = symbolic.analysis_on_device.snode_parent
     sizes = device.xp().stack([depths(parent), bincount(parent, len(parent))], axis=1)
     deepest, most_children = device.to_host(max_of_columns(sizes))
@@ -183,19 +177,19 @@ def suits(symbolic):
 
 
 _trees: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-WIDE, DENSE = len(CLASSES) + 2, len(CLASSES) + 3            # kinds of fronts: a warp's, those of CLASSES, the largest block's, ...
+WIDE, DENSE = len(CLASSES) + 2, len(CLASSES) + 3            # kinds of fronts: one warp, those of CLASSES, the largest block, ...
 
 
 def levels(table, panel, depth, limits):
-    """The fronts of each depth by kind and size, and the launches that this makes; the deepest level first.
+    """Sort the fronts of each depth by kind and size, and group them into launches; the deepest level first.
 
     Parameters
     ----------
-    table : (count, 10 or more) int64 on the device
+    table : (count, 10 or more) int64 on the GPU
         Fronts; the first columns are COLUMNS.
-    panel : (count,) int64 on the device
-        Scalars of a front that lie in shared memory while it is factored.
-    depth : (count,) int64 on the device
+    panel : (count,) int64 on the GPU
+        Scalars of a front that are in shared memory while it is factored.
+    depth : (count,) int64 on the GPU
         From :func:`meshsolve.factor.fronts.tree_cuda.depths`.
     limits : Limits
 
@@ -225,12 +219,29 @@ def levels(table, panel, depth, limits):
     return tuple(out)
 
 
+def tiles_of(numbers, height):
+    """(front, first column) of every tile of columns of these fronts (numbers on the host), flat, on the GPU; begin of the tiles of
+    each front."""
+    count = -(-height // ASSEMBLY_COLUMNS)
+    begin = np.zeros(len(count) + 1, np.int64)
+    np.cumsum(count, out=begin[1:])
+    tile = np.arange(begin[-1]) - np.repeat(begin[:-1], count)
+    tiles = np.stack([np.repeat(numbers, count), ASSEMBLY_COLUMNS * tile], axis=1).astype(np.int32)
+    return device.to_device(tiles.reshape(-1)), begin
+
+
+def _given(rows, position, scale):
+    """These arrays as kernel arguments: null for a missing array."""
+    nothing = device.xp().empty(0, np.int32), device.xp().empty(0, np.float64)
+    return nothing[0] if rows is None else rows, nothing[0] if position is None else position, nothing[1] if scale is None else scale
+
+
 def _column(table, name):
     return table[:, COLUMNS.index(name)]
 
 
 def _batches(order, cut, capacity):
-    """The fronts that shared memory holds, one launch for each kind."""
+    """Batches of the fronts in shared memory, one launch for each kind."""
     threads = (128, *(threads for _, threads in CLASSES), 256)
     return tuple(Batch(order[cut[k]:cut[k + 1]], int(cut[k + 1] - cut[k]), int(capacity[k]), threads[k], k == 0)
                  for k in range(WIDE) if cut[k] < cut[k + 1])
@@ -242,19 +253,8 @@ def _solved(order, cut):
     return tuple(Batch(order[cut[a]:cut[b]], int(cut[b] - cut[a]), 0, threads, a == 0) for a, b, threads in batches if cut[a] < cut[b])
 
 
-def tiles_of(numbers, height):
-    """(front, first column) of every tile of columns of these fronts, which the host names, flat, on the device; where each front's
-    begin."""
-    count = -(-height // ASSEMBLY_COLUMNS)
-    begin = np.zeros(len(count) + 1, np.int64)
-    np.cumsum(count, out=begin[1:])
-    tile = np.arange(begin[-1]) - np.repeat(begin[:-1], count)
-    tiles = np.stack([np.repeat(numbers, count), ASSEMBLY_COLUMNS * tile], axis=1).astype(np.int32)
-    return device.to_device(tiles.reshape(-1)), begin
-
-
 def _by_tiles(front, begin, end, fronts):
-    """The large fronts ``begin`` to ``end - 1`` in parts that a grid has blocks for."""
+    """The large fronts ``begin`` to ``end - 1``, in parts of at most the size of a grid."""
     return tuple(_wide(front, k, min(k + MOST_ACROSS, end), fronts[k - begin:]) for k in range(begin, end, MOST_ACROSS))
 
 

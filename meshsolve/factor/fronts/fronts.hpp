@@ -56,7 +56,7 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, c
 
 // The (nnz(A),) column indices of the analyzed pattern, from the row pointers of A and the half of its entries in the tree. The
 // other half are the mirror entries. O(nnz(A)) time, 8 n bytes in addition to the result.
-std::vector<int32_t> analysed_indices(const AssemblyTree& tree, const int64_t* ptr);
+std::vector<int32_t> analyzed_indices(const AssemblyTree& tree, const int64_t* ptr);
 
 // An assembly tree without the entries of a matrix, for unsymmetric fronts, which store their own.
 AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic);

@@ -137,7 +137,7 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, c
 
 // A stored entry (u, v) of the tree has a row v that is eliminated later. Its mirror entry in row v is not stored; the mirror
 // entries get the remaining positions of row v, in ascending order because the rows u ascend.
-std::vector<int32_t> analysed_indices(const AssemblyTree& tree, const int64_t* ptr) {
+std::vector<int32_t> analyzed_indices(const AssemblyTree& tree, const int64_t* ptr) {
   const symbolic::Analysis& a = tree.symbolic->analysis;
   const uint32_t* const begin = tree.entry_ptr.data();
   const uint32_t* const source = tree.entry_source.data();

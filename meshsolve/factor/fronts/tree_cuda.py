@@ -1,7 +1,7 @@
 """The assembly tree, made on the GPU from an analysis on the GPU: table of fronts, positions, and the launches of each level.
 
-The counterpart of tree.cpp, with the same integers. Only launch sizes come back to the host: the number of fronts and the largest
-panel for each level and kind of front. Fronts that do not fit into shared memory also give their table rows.
+The counterpart of tree.cpp, with the same integers. Only launch sizes are copied to the host: the number of fronts and the largest
+panel for each level and kind of front, and the table rows of fronts that do not fit into shared memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def depths(parent):
 
 
 def offsets(size, depth):
-    """Where blocks of these sizes lie so that two successive depths never overlap, and the number of scalars in total."""
+    """Offsets of blocks of these sizes, such that two successive depths never overlap, and the total number of scalars."""
     xp, levels = device.xp(), int(depth.max()) + 1
     order = xp.argsort(depth, kind="stable")
     before = exclusive_scan(size[order])
@@ -60,13 +60,13 @@ def table_of(analysis, depth):
 
 
 def leading_dimension(height):
-    """That of tree.cpp, for panels of these heights, here or on the device."""
+    """Leading dimension of panels of these heights as in tree.cpp, for arrays on the host or on the GPU."""
     xp, rounded = device.xp() if device.holds(height) else np, (height + 7) // 8 * 8
     return xp.where(height < 64, height, rounded + 8 * (rounded % 64 == 0))
 
 
 def positions(pattern, a):
-    """(relative, entry_ptr, entry_source, entry_row) as in fronts.hpp, for a pattern and its analysis on the device."""
+    """(relative, entry_ptr, entry_source, entry_row) as in fronts.hpp, for a pattern and its analysis on the GPU."""
     xp, n, count = device.xp(), pattern.n, len(a.snode_parent)
     if pattern.nnz > MOST_ENTRIES:
         raise InvalidInputError(f"A has {counted(pattern.nnz, 'entry')}; at most {MOST_ENTRIES} are supported on the GPU")
@@ -83,17 +83,17 @@ def positions(pattern, a):
 
 
 def dealt_out(pivots, panel, depth, bounds):
-    """The fronts in the order of their launches: the deepest level first, in it by kind, in that the largest first.
+    """Sort the fronts by launch: the deepest level first, within a level by kind, within a kind the largest first.
 
     Parameters
     ----------
-    pivots, panel, depth : (count,) int64 on the device
+    pivots, panel, depth : (count,) int64 on the GPU
     bounds : sequence of (scalars of the panel, least pivots)
-        A front is of the last kind whose panel is smaller than its own and whose pivots it has, kind 0 where none is.
+        The kind of a front is the last one with a smaller panel and at most as many pivots; 0 if there is no such kind.
 
     Returns
     -------
-    order : (count,) int32 on the device
+    order : (count,) int32 on the GPU
     cuts : (levels, kinds + 1) on the host
         Fronts ``order[cuts[l, k]:cuts[l, k + 1]]`` are of kind k.
     largest : (levels, kinds) on the host
@@ -105,7 +105,7 @@ def dealt_out(pivots, panel, depth, bounds):
         kind = xp.where((panel > scalars) & (pivots >= least), k, kind)
     levels = int(depth.max()) + 1
     group = (levels - 1 - depth) * kinds + kind
-    size = xp.where(kind < kinds - 2, panel, pivots)        # steps by tiles go through the widest first
+    size = xp.where(kind < kinds - 2, panel, pivots)        # steps by tiles need the fronts with most pivots first
     order = xp.lexsort(xp.stack([-size, group])).astype(np.int32)
     cuts = xp.searchsorted(group[order], xp.arange(levels * kinds + 1))
     largest = panel[order[xp.minimum(cuts[:-1], len(order) - 1)]]

@@ -41,14 +41,14 @@ __all__ = ["IldlFactor", "blocks", "ildl"]
 PIVOTING = ("auto", "static", "bunch-kaufman", "rook")
 BLOCKING = ("auto", "BR", "RB", "none", "subtree")
 FEW_NONZEROS = 20               # nonzeros of a complete factor per nonzero of tril(A) up to which it is chosen,
-FEW_FLOPS = 5e9                 # or operations up to which it is: less than an iteration that must be repeated,
+FEW_FLOPS = 5e9                 # operations up to which it is chosen in any case: they take less time than an iteration that fails,
 FLOPS_PER_ENTRY = 4e4           # or operations per entry of tril(A)
 LARGEST_TILE = 32
 
 
 @dataclass(eq=False)
 class Numeric:
-    """A scaled matrix, and what was found about its factor. It is replaced as a whole.
+    """A scaled matrix and properties of its factor. It is replaced as a whole.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class Numeric:
     scaled : (nnz,) float64
         Values of S A S.
     residual : Residual
-    extracted : (perm, L, D), once asked for
-    is_undecided : bool, once asked for
+    extracted : (perm, L, D), after the first access
+    is_undecided : bool, after the first access
         True: rounding may have changed the sign of an eigenvalue.
     """
 
@@ -109,12 +109,8 @@ class IldlFactor(Batched, Preconditioner):
         self.storage, self._lower = np.dtype(dtype), bool(lower)
         self.report, self.structural_rank, self._matched_scale = report, pairs.rank, pairs.scale
         self._pattern, self._core = Csr(matrix.n, matrix.indptr, matrix.indices), core
-        self._spread = np.inf                                # ratio of row sizes in the scaling of the first matrix, found by the first run
+        self._spread = np.inf                                # ratio of row sizes, from the first run
         self._spread = self._run(matrix.data, rescaled)
-
-    @property
-    def _threads(self):
-        return self.report.facts["threads"]
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
@@ -150,30 +146,9 @@ class IldlFactor(Batched, Preconditioner):
         self._run(data)
         return self
 
-    def _run(self, data, rescaled=None):
-        """Scale the values ``data``, unless ``rescaled`` has them, and factor. Returns the ratio of row sizes as a power of two."""
-        with self.report.phase("numeric"):
-            scale, scaled, spread = self._rescaled(data, self._matched_scale) if rescaled is None else rescaled
-            if spread > self._spread + STALE:               # with the old scaling pivots would vanish next to large rows
-                M = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
-                scale, scaled, _ = self._rescaled(data, symmetric_pairs(M, threads=self._threads).scale)
-            now = Numeric(read_only(scale), scaled, Residual(self._pattern, scaled, scale, self._threads, self._place))
-            before = self._core.changes
-            try:
-                self._core.factor(scaled, scale)
-            finally:
-                if self._core.changes != before:            # Ctrl-C may arrive after the core has finished
-                    self._numeric = now
-        self.report.facts.pop("refinement_steps", None)
-        self.report.facts.update(self._core.facts())
-        return spread
-
-    def _rescaled(self, data, scale):
-        return rescale(self._pattern, data, scale, self.is_complete, self._threads)
-
     @reads
     def __getstate__(self):
-        """The scaled matrix, from which the factor is made again with the same bits."""
+        """Return the scaled matrix, from which the factor is computed again with the same bits."""
         return super().__getstate__() | {"_numeric": replace(self._numeric, extracted=None)}
 
     def __setstate__(self, state):
@@ -197,12 +172,9 @@ class IldlFactor(Batched, Preconditioner):
             The factor is incomplete because of ``fill_level="auto"``.
         """
 
-    def _operate(self, b):
-        return super().solve(b)
-
     @reads
     def apply_on_device(self, block: Array) -> Array:
-        """Apply the inverse to a C contiguous (n, k) float64 block on the GPU; a new block. Does not wait for the GPU."""
+        """Apply the inverse to a C contiguous (n, k) float64 block on the GPU; returns a new block. Does not wait for the GPU."""
         with self._turn():
             return self._core.apply_device(block)
 
@@ -218,53 +190,11 @@ class IldlFactor(Batched, Preconditioner):
         with self._turn():
             return self._applied(columns, np.empty(columns.shape) if out is None else out)
 
-    def _applied(self, columns, out):
-        with self.report.phase("solve"):
-            if columns.shape[1]:
-                self._core.solve(self.scale, columns, out)
-        return out
-
-    def _checked_columns(self, columns):
-        """As :meth:`apply_columns`, for solutions: refined if necessary. Warns if A is singular and b not in its range. Iterations measure
-        residuals themselves."""
-        return self._checked(columns, self._applied(columns, np.empty(columns.shape)), lambda r: self._applied(r, np.empty(r.shape)))
-
-    def _checked_on_device(self, columns):
-        with device.errors("the solve"):
-            x = super()._checked_on_device(columns)
-            return self._checked(columns, x, super()._checked_on_device)
-
-    def _checked(self, columns, x, solve):
-        if self.is_complete and columns.shape[1]:
-            if self.storage == np.float64:
-                x = self._refined(columns, x, solve)
-            if self._core.inertia[2]:
-                self._warn_if_outside_range(*self._numeric.residual.scaled(x, columns))
-        return x
-
-    def _refined(self, columns, x, solve):
-        """Measure and refine each solution: a good one does not bound the error of the next, which may have its weight in other rows.
-        Rows of A may differ by decades, and pivots are chosen in the scaled matrix."""
-        found = refine(self._numeric.residual, columns, x, solve, ENOUGH, TARGET, STEPS)
-        self.report.facts["refinement_steps"] = found.steps
-        return found.x
-
-    def _warn_if_outside_range(self, B, X, R):
-        """Warn if the residual is too large for rounding, in the scaled system, whose entries are at most 1."""
-        left, own, x = map(lengths, (R, B, X))
-        if (left > OUTSIDE * own + ROUNDING * np.finfo(self.storage).eps * x).any():
-            warn("b is not in the range of the singular matrix (K.inertia counts its zero eigenvalues): A x differs from b",
-                 MeshsolveWarning)
-
     # ---- properties of the factor ---------------------------------------------------------------------------------------
 
     @property
     def scale(self) -> np.ndarray:
         return self._numeric.scale
-
-    @property
-    def _place(self):
-        return self._core.place
 
     @property
     def on_device(self) -> bool:
@@ -298,11 +228,6 @@ class IldlFactor(Batched, Preconditioner):
             warn(f"{what}: the sign of an eigenvalue is not decided. A is singular to within a few rounding errors, and a pivot near zero "
                  "may be zero or have the other sign. Regularize A, for example by A + 1e-10 D with the expected signs in D",
                  MeshsolveWarning)
-
-    def _solved_once(self, B):
-        """A solve without refinement, on the device of the factor."""
-        with self.report.phase("solve"):
-            return self._core.solved(self.scale, B)
 
     @reads_in_turn
     def rcond(self) -> float:
@@ -355,6 +280,83 @@ class IldlFactor(Batched, Preconditioner):
         self.warn_if_undecided("slogdet")
         sign, logabsdet = slogdet_of(self.D.diagonal(), self.D.diagonal(-1))
         return sign, logabsdet - 2 * float(np.log(self.scale).sum())
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _threads(self):
+        return self.report.facts["threads"]
+
+    def _run(self, data, rescaled=None):
+        """Scale the values ``data``, unless ``rescaled`` has them, and factor. Returns the ratio of row sizes as a power of two."""
+        with self.report.phase("numeric"):
+            scale, scaled, spread = self._rescaled(data, self._matched_scale) if rescaled is None else rescaled
+            if spread > self._spread + STALE:               # with the old scaling pivots would vanish next to large rows
+                M = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
+                scale, scaled, _ = self._rescaled(data, symmetric_pairs(M, threads=self._threads).scale)
+            now = Numeric(read_only(scale), scaled, Residual(self._pattern, scaled, scale, self._threads, self._place))
+            before = self._core.changes
+            try:
+                self._core.factor(scaled, scale)
+            finally:
+                if self._core.changes != before:            # Ctrl-C may arrive after the core has finished
+                    self._numeric = now
+        self.report.facts.pop("refinement_steps", None)
+        self.report.facts.update(self._core.facts())
+        return spread
+
+    def _rescaled(self, data, scale):
+        return rescale(self._pattern, data, scale, self.is_complete, self._threads)
+
+    def _operate(self, b):
+        return super().solve(b)
+
+    def _applied(self, columns, out):
+        with self.report.phase("solve"):
+            if columns.shape[1]:
+                self._core.solve(self.scale, columns, out)
+        return out
+
+    def _checked_columns(self, columns):
+        """As :meth:`apply_columns`, for solutions: refined if necessary. Warns if A is singular and b not in its range. Iterations measure
+        residuals themselves."""
+        return self._checked(columns, self._applied(columns, np.empty(columns.shape)), lambda r: self._applied(r, np.empty(r.shape)))
+
+    def _checked_on_device(self, columns):
+        with device.errors("the solve"):
+            x = super()._checked_on_device(columns)
+            return self._checked(columns, x, super()._checked_on_device)
+
+    def _checked(self, columns, x, solve):
+        if self.is_complete and columns.shape[1]:
+            if self.storage == np.float64:
+                x = self._refined(columns, x, solve)
+            if self._core.inertia[2]:
+                self._warn_if_outside_range(*self._numeric.residual.scaled(x, columns))
+        return x
+
+    def _refined(self, columns, x, solve):
+        """Measure and refine each solution. A small error of one solution is no bound for the next, whose large entries may be in other
+        rows: rows of A may differ by decades, and pivots are chosen in the scaled matrix."""
+        found = refine(self._numeric.residual, columns, x, solve, ENOUGH, TARGET, STEPS)
+        self.report.facts["refinement_steps"] = found.steps
+        return found.x
+
+    def _warn_if_outside_range(self, B, X, R):
+        """Warn if the residual is too large for rounding, in the scaled system, whose entries are at most 1."""
+        left, own, x = map(lengths, (R, B, X))
+        if (left > OUTSIDE * own + ROUNDING * np.finfo(self.storage).eps * x).any():
+            warn("b is not in the range of the singular matrix (K.inertia counts its zero eigenvalues): A x differs from b",
+                 MeshsolveWarning)
+
+    @property
+    def _place(self):
+        return self._core.place
+
+    def _solved_once(self, B):
+        """A solve without refinement, on the device of the factor."""
+        with self.report.phase("solve"):
+            return self._core.solved(self.scale, B)
 
     @reads
     def _parts(self):
@@ -425,8 +427,8 @@ class Cores(NamedTuple):
     blocking: str
 
 
-CORES = {"cpu": Cores(CompleteCore, IncompleteCore, "RB"),                      # a solve on the CPU waits for entries,
-         "cuda": Cores(CompleteCoreCuda, IncompleteCoreCuda, "subtree")}        # one on the GPU for level sets
+CORES = {"cpu": Cores(CompleteCore, IncompleteCore, "RB"),                      # solves on the CPU are bound by the number of entries,
+         "cuda": Cores(CompleteCoreCuda, IncompleteCoreCuda, "subtree")}        # on the GPU by the number of level sets
 
 
 def blocks(A, tile_size=LARGEST_TILE, threads=None):

@@ -54,7 +54,7 @@ class Levels {
     out.original += static_cast<int64_t>(list_.size());
   }
 
-  // Rows k whose next tile is i; each then waits for its tile after that.
+  // Visits the rows k whose next tile is i, and appends each to the list of its tile after that.
   void pull(int32_t i, LevelPattern& out) {
     const size_t first = out.above.size();
     for (int32_t k = head_[i], later; k >= 0; k = later) {
@@ -94,9 +94,9 @@ class Levels {
   const std::vector<int32_t>&begin_, &of_;
   const int64_t limit_;
   const int32_t count_;
-  std::vector<int32_t> mark_, list_;               // levels of the row at hand, and its tiles
+  std::vector<int32_t> mark_, list_;               // levels of the current row, and its tiles
   std::vector<int32_t> level_;                     // as LevelPattern::column
-  std::vector<int32_t> head_, next_;               // rows that wait for a tile
+  std::vector<int32_t> head_, next_;               // lists of the rows by their next tile
   std::vector<int64_t> at_;                        // the position of that tile in the row
 };
 

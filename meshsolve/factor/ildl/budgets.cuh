@@ -21,8 +21,8 @@ __device__ __forceinline__ long long block_inclusive_max(long long value, long l
   return value;
 }
 
-// Let S_t be the sum of the needs beyond the budget of rows up to t. Then max(spare, S_1, ..., S_{t-1}) - S_{t-1} is left for row t.
-// Returns the number of rows that must be trimmed.
+// Let S_t be the sum of the needs beyond the budget of rows up to t. Then max(spare, S_1, ..., S_{t-1}) - S_{t-1} is left for row
+// t. Returns the number of rows that must be trimmed.
 __device__ __forceinline__ long long share(const Rows& R, int depth) {
   const int from = R.depth_ptr[depth], to = R.depth_ptr[depth + 1];
   long long sum = 0, most = static_cast<long long>(R.state[spare]), cut = 0;
@@ -45,7 +45,7 @@ __device__ __forceinline__ long long share(const Rows& R, int depth) {
   return cut;
 }
 
-// The keep-th largest column size of a row, as the bits of a double, and the number of larger ones.
+// The keep-th largest column size of a row, as the bits of a double, and the number of larger sizes.
 __device__ __forceinline__ unsigned long long find_threshold(const double* size, int count, int keep, long long& larger) {
   unsigned long long found = 0;
   larger = 0;
@@ -56,13 +56,13 @@ __device__ __forceinline__ unsigned long long find_threshold(const double* size,
       mine += static_cast<unsigned long long>(__double_as_longlong(size[q])) >= trial;
     block_exclusive(mine, total);
     if (total >= keep) found = trial;
-    else larger = total;                  // of the last trial that failed: all that lies above `found`
+    else larger = total;                  // count of the last rejected trial: the sizes above `found`
   }
   return found;
 }
 
-// Keeps the columns of row i with the largest entries, of equal ones the first. In place: a column moves to
-// where an earlier one stood.
+// Keeps the columns of row i with the largest entries, of equal ones the first. In place: each kept column moves towards the
+// front.
 __device__ __forceinline__ void trim(const Rows& R, int i) {
   __shared__ int source[most_threads];
   const int m = R.begin[i + 1] - R.begin[i], count = R.count[i], keep = R.keep[i];

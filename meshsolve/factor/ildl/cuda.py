@@ -1,6 +1,6 @@
 """The incomplete factorization on the GPU: one launch of rows.cu, with its input and output. Host counterpart: `Incomplete`.
 
-Matching, order, tiles and the coarse pattern are computed on the host. Pivots, kept entries and values are those of the CPU.
+Matching, order, tiles and the coarse pattern are computed on the host. Pivots, kept entries and values are the same as on the CPU.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ K = device.kernels("factor/ildl/rows.cu")
 AHEAD_THREADS = 512                     # threads per multiprocessor
 BLOCK = 256                             # threads per block of kernels with a group of lanes for each tile
 TRIMMED_TOGETHER = 8                    # rows of one task of trimming, as in rows.cu
-WORDS_MOST = 1024                       # tiles of a block row whose bits lie in shared memory
+WORDS_MOST = 1024                       # most tiles of a block row with its marks in shared memory
 NORM_PARTS = 8
 PIVOTING = ("static", "bunch-kaufman", "rook")                                     # enum Pivoting in pivoting.hpp
 (TICKET, PROGRESS, HALT, SPARE, NAMES, VALUES, PERTURBED, DROPPED, WORK, STATE_SIZE) = range(10)     # enum State in rows.cuh
 OWN_SHARED = 4096                       # bound on the static shared memory of the kernel, in bytes
-PADDING = 8                             # of rows in shared memory, as in rows.cuh
-MOST_TILES = 2**26 - 1                  # 32 columns each have names of 32 bits
-FEW_ROWS, MOST_ROWS = 8, 32             # tiles count as of so many rows, as in rows.cuh
+PADDING = 8                             # padding of rows in shared memory, as in rows.cuh
+MOST_TILES = 2**26 - 1                  # of up to 32 columns each: the name of a column has 32 bits
+FEW_ROWS, MOST_ROWS = 8, 32             # smallest padded size of a tile, as in rows.cuh
 CHUNK = 64                              # columns of a row above that are multiplied together, as in rows.cuh
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """L on the device, in the order of elimination; fields as in incomplete.hpp.
+    """L on the GPU, in the order of elimination; fields as in incomplete.hpp.
 
     Attributes
     ----------
     ptr, rows, minus : (n + 1) int64, (nnz) int32, (nnz) float64
-        Columns of L without what lies in the diagonal tiles; minus the values.
+        Columns of L without the entries in the diagonal tiles; minus the values.
     own, square : float64, (tiles + 1) int64
-        Unit lower triangles of the diagonal tiles by columns, and where each begins.
+        Unit lower triangles of the diagonal tiles by columns, and the begin of each.
     d, e : (n) float64
-        D; ``e[k]`` is not 0 where k and k + 1 are one pivot.
+        D; ``e[k]`` is not 0 if k and k + 1 are one pivot.
     order : (n) int32
-        New row eliminated k-th.
+        Row, in the new numbering, that is eliminated k-th.
     perturbed, dropped, stored : int
     """
 
@@ -59,7 +59,7 @@ class Columns:
 
 
 class Rows:
-    """The pattern of a tiling on the device, and the memory of its factorizations.
+    """The pattern of a tiling on the GPU, and the memory of its factorizations.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Rows:
         self.width = 1 << int(self.cap - 1).bit_length()
         self.lead = FEW_ROWS if self.cap <= FEW_ROWS else MOST_ROWS
         self.block = 64 if self.cap <= 4 else 128 if self.cap <= 16 else 256
-        self.words_room = min(-(-int(np.diff(ptr).max(initial=1)) // 32) * 32, WORDS_MOST)
+        self.words_capacity = min(-(-int(np.diff(ptr).max(initial=1)) // 32) * 32, WORDS_MOST)
         capacity = (device.shared_limit() - OWN_SHARED - self.shared(0)) // (8 * self.lead)
         self.round = min(max(capacity // 16 * 16, 16), self.block)
         tile_of = np.repeat(np.arange(self.tiles, dtype=np.int32), size)
@@ -94,35 +94,35 @@ class Rows:
 
     @property
     def device_begin(self):
-        """First row of each tile, on the device."""
+        """First row of each tile, on the GPU."""
         return self._pattern[0]
 
     @property
     def device_order(self):
-        """(tiles by depth, first of each depth), on the device."""
+        """(tiles by depth, first of each depth), on the GPU."""
         return self._pattern[-2:]
 
     @property
     def nbytes(self):
-        """Of the pattern and the workspace, on the device."""
+        """Bytes of the pattern and the workspace, on the GPU."""
         kept = [*self._pattern, *self._matrix, *(self._names or ()), *([] if self._work is None else [self._work])]
         return sum(array.nbytes for array in kept)
 
     def factor(self, values, pivoting, droptol, max_fill):
-        """The :class:`Columns` for these values; ``max_fill`` infinite: no budgets."""
+        """Return the :class:`Columns` for these values. There are no budgets if ``max_fill`` is infinite."""
         xp = device.xp()
         budgets = bool(np.isfinite(max_fill))
         tasks = self._tasks(budgets)
         own, d, e = xp.empty(self._own_size), xp.empty(self.n), xp.empty(self.n)
         order, keep = xp.empty(self.n, xp.int32), xp.full(self.tiles, -1, xp.int32)
         count, first = xp.zeros(self.tiles, xp.int32), [xp.zeros(self.tiles, xp.int64) for _ in range(2)]
-        self._first_room()
+        self._allocate()
         state, stalled = xp.zeros(STATE_SIZE, xp.uint64), xp.zeros(1, xp.int32)
         done, finished, trimmed = (xp.zeros(size, xp.int32) for size in (self.tiles, self.depths, self.depths))
         values = device.to_device(values)
         while True:
             name, size, value, scaled = self._names
-            sizes = (len(tasks[0]), self.cap, self.lead, self.width, self.round, self.words_room, PIVOTING.index(pivoting))
+            sizes = (len(tasks[0]), self.cap, self.lead, self.width, self.round, self.words_capacity, PIVOTING.index(pivoting))
             self._launch((*self._matrix, values, *self._pattern, *tasks, *map(np.int32, sizes), np.float64(droptol),
                           np.float64(max_fill if budgets else -1), count, *first, name, size, value, scaled, np.int64(len(name)),
                           np.int64(len(value)), self._square, own, d, e, order, self._work, np.int64(len(self._work)), done,
@@ -134,10 +134,15 @@ class Rows:
             state = device.to_device(self._go_on(reached, trimmed))
         return self._columns(count, first, own, d, e, order, int(reached[PERTURBED]), int(reached[DROPPED]))
 
+    def shared(self, columns):
+        """Bytes of shared memory of a thread block with so many columns at a time: `Shared` in rows.cuh."""
+        doubles = (2 * self.lead + 1 + 6 + NORM_PARTS + columns + PADDING) * self.lead
+        return 8 * doubles + 4 * (4 * self.lead + 1 + CHUNK + 3 * self.words_capacity)
+
     # ---- tasks, memory ----------------------------------------------------------------------------------------------------
 
     def _tasks(self, budgets):
-        """(depth, item): rows of a depth, then, with budgets, its tasks of trimming."""
+        """(depth, item) of all tasks: the rows of a depth, then, with budgets, its tasks of trimming."""
         if budgets not in self._task_lists:
             counts = np.diff(self.depth_ptr).astype(np.int64)
             trims = -(-counts // TRIMMED_TOGETHER) if budgets else 0 * counts
@@ -153,12 +158,7 @@ class Rows:
         ahead = AHEAD_THREADS // self.block * device.multiprocessors()
         device.launch(K.k_factor_rows, min(self.tiles, ahead), self.block, self.shared(max(self.round, CHUNK)), args)
 
-    def shared(self, columns):
-        """Bytes of shared memory of a block that holds so many columns at a time: `Shared` in rows.cuh."""
-        doubles = (2 * self.lead + 1 + 6 + NORM_PARTS + columns + PADDING) * self.lead
-        return 8 * doubles + 4 * (4 * self.lead + 1 + CHUNK + 3 * self.words_room)
-
-    def _first_room(self):
+    def _allocate(self):
         """Allocate the pools by estimates; a pool that is too small grows."""
         if self._names is None:
             self._empty_names(2 * self._nnz // max(self.cap // 4, 1) + 64, 2 * self._nnz + 64)
@@ -171,16 +171,16 @@ class Rows:
 
     def _go_on(self, state, trimmed):
         """Enlarge the arrays that were full; return the state that begins with the first missing row."""
-        kept, asked = self._names, state[NAMES:NAMES + 2].astype(np.int64)
+        kept, needed = self._names, state[NAMES:NAMES + 2].astype(np.int64)
         capacities = len(kept[0]), len(kept[2])                  # names, values
-        if (asked > capacities).any():
-            capacities = [_grown(capacity, int(need)) for capacity, need in zip(capacities, asked, strict=True)]
+        if (needed > capacities).any():
+            capacities = [_grown(capacity, int(need)) for capacity, need in zip(capacities, needed, strict=True)]
             self._empty_names(*capacities)
             for new, old in zip(self._names, kept, strict=True):
                 new[:len(old)] = old
         if state[WORK] > len(self._work):
             capacity = _grown(len(self._work), int(state[WORK]))
-            self._work = None                               # given back before more is asked for
+            self._work = None                               # freed before a larger array is allocated
             self._work = device.xp().empty(capacity)
         trimmed[int(state[PROGRESS]) // 2] = 0              # rows that have been trimmed stay as they are
         state[TICKET], state[HALT], state[WORK] = 0, 0, 0

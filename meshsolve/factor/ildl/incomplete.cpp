@@ -1,8 +1,8 @@
 // Numeric phase of the incomplete factorization. A block row gathers the contributions of the rows above it, in ascending order,
 // into a dense marker of its columns. Its diagonal tile is factored with pivoting. Then U = D^-1 L^-1 P A, and small entries are
-// dropped. The pivot order P of a tile is applied when its own row is finished. Tiles above keep their columns, so nothing is
-// permuted twice. Block rows of one depth are independent and run in parallel.
-// Source: Thuerck et al. 2018, algorithm 1; its U_ij = (P U_ij) U_ii^-1 D_ii^-1 is meant transposed.
+// dropped. The pivot order P of a tile is applied when its own row is finished. The columns of tiles above are not permuted
+// again. Block rows of one depth are independent and run in parallel. Source: Thuerck et al. 2018, algorithm 1; in its formula
+// U_ij = (P U_ij) U_ii^-1 D_ii^-1 the factors are transposed.
 #include "incomplete.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ms::ildl {
 namespace {
 
-constexpr int32_t look = 64;              // tiles between two looks at Ctrl-C
+constexpr int32_t look = 64;              // tiles between two polls for Ctrl-C
 
 struct Tile {                             // one finished block row
   int32_t count = 0;                      // columns beyond the tile
@@ -25,7 +25,7 @@ struct Tile {                             // one finished block row
 };
 
 struct alignas(cache_line) Worker {
-  std::vector<int32_t> position;          // (n) of a column in `columns`, -1
+  std::vector<int32_t> position;          // (n) position of a column in `columns`, or -1
   std::vector<int32_t> allowed;           // (tiles) the block row that may fill the tile
   std::vector<int32_t> columns, kept;
   std::vector<double> panel;              // rows x columns
@@ -85,7 +85,7 @@ void divide(int m, const double* d, const double* e, double* x) {
 
 }  // namespace
 
-// One factorization: the blocks that it writes are its own until it is done.
+// One factorization. Its memory becomes that of the factor only at the end, so an error leaves an earlier factor unchanged.
 class Incomplete::Numeric {
  public:
   Numeric(const Incomplete& plan, const Pattern& A, const double* values, const Rule& rule, int threads)
@@ -115,8 +115,8 @@ class Incomplete::Numeric {
   const double* const values_;
   const Rule& rule_;
   std::vector<Worker> workers_;
-  std::vector<Tile> tile_;                // in the workers' memory
-  std::vector<double> own_;               // own unit lower triangles of the tiles, by columns
+  std::vector<Tile> tile_;                // their arrays are in the memory of the workers
+  std::vector<double> own_;               // unit lower triangles of the diagonal tiles, by columns
   IncompleteFactor out_;
 };
 
@@ -156,7 +156,7 @@ IncompleteFactor Incomplete::Numeric::run() {
   return std::move(out_);
 }
 
-// One block row: entries of A, updates from above, pivots, drop.
+// One block row: gathers entries of A, subtracts the updates of rows above, chooses pivots, drops small entries.
 void Incomplete::Numeric::row(int32_t i, Worker& worker) {
   const int32_t begin = tile_begin_[i], end = tile_begin_[i + 1], m = end - begin;
   for (int64_t p = pattern_.ptr[i]; p < pattern_.ptr[i + 1]; ++p) worker.allowed[pattern_.column[p]] = i;
@@ -202,7 +202,7 @@ void Incomplete::Numeric::row(int32_t i, Worker& worker) {
   finish(i, worker);
 }
 
-// Pivots of the tile, U of the row, its norms, and what is kept of it.
+// Chooses the pivots of the tile, computes U of the row and its norms, and stores the entries that are kept.
 void Incomplete::Numeric::finish(int32_t i, Worker& worker) {
   const int32_t begin = tile_begin_[i], m = tile_begin_[i + 1] - begin;
   double *const L = own_.data() + square_[i], *const d = out_.d.data() + begin, *const e = out_.e.data() + begin;
@@ -257,7 +257,7 @@ void Incomplete::Numeric::finish(int32_t i, Worker& worker) {
   }
 }
 
-// The leftover memory protocol, in the order of the tiles: a row above its budget takes what earlier rows left over, and loses
+// Memory budgets, in the order of the tiles: a row above its budget uses the unused budgets of earlier rows, and loses
 // its smallest columns beyond that.
 void Incomplete::Numeric::share(int32_t from, int32_t to, int64_t& spare) {
   if (!std::isfinite(rule_.max_fill)) return;
@@ -269,7 +269,7 @@ void Incomplete::Numeric::share(int32_t from, int32_t to, int64_t& spare) {
   }
 }
 
-// Keeps the columns with the largest entries; of equal ones the first.
+// Keeps the columns with the largest entries; of columns with equal entries the first ones.
 void Incomplete::Numeric::truncate(int32_t i, int64_t keep) {
   Tile& tile = tile_[i];
   const int32_t m = tile_begin_[i + 1] - tile_begin_[i];

@@ -21,23 +21,23 @@ namespace ms::ildl {
 // independent of this subtree, and a common tile would delay both.
 std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capacity, const int32_t* parent = nullptr);
 
-// Group of each vertex, by first vertices: vertices of similar neighbourhoods, `capacity` rows at most together.
+// Group of each vertex, by first vertices: vertices with similar neighborhoods, together at most `capacity` rows.
 std::vector<int32_t> similar_vertices(const Pattern& graph, const int32_t* size, int32_t capacity);
 
-// The matrix whose k-th row is rows[k]; entry p of it is entry source[p] of A. Rows stay in A's order of entries.
+// The matrix whose k-th row is rows[k]; entry p of it is entry source[p] of A. Entries of a row keep their order.
 struct Renumbered {
   OwnedPattern matrix;
   std::vector<int64_t> source;
 };
 Renumbered renumber(const Pattern& A, const int32_t* rows, int threads);
 
-// Block rows of the upper triangle, tile on the diagonal left out, and what they need.
+// Block rows of the upper triangle without the diagonal tiles, and the rows above that each depends on.
 struct LevelPattern {
   std::vector<int64_t> ptr;               // (tiles + 1)
   std::vector<int32_t> column;            // tiles j > i that row i may fill, ascending
   std::vector<int64_t> above_ptr;         // (tiles + 1)
   std::vector<int32_t> above;             // tiles k < i whose row may fill tile i, ascending
-  std::vector<int32_t> order, depth_ptr;  // tiles by depth: those of one depth do not need each other
+  std::vector<int32_t> order, depth_ptr;  // tiles by depth: tiles of one depth are independent
   int64_t original = 0;                   // entries of `column` that hold entries of A
 };
 
@@ -47,8 +47,8 @@ LevelPattern level_pattern(const Pattern& A, const std::vector<int32_t>& tile_be
 
 struct Rule {
   Pivoting pivoting = Pivoting::rook;
-  double droptol = 1e-3;                  // of the norm of a row
-  double max_fill = 8;                    // columns a block row may keep, as a multiple of those of A; unused ones are handed on
+  double droptol = 1e-3;                  // dropped entries, relative to the norm of their row
+  double max_fill = 8;                    // columns a block row may keep, as a multiple of its columns in A; later rows get the rest
 };
 
 struct Statistics {
@@ -66,7 +66,7 @@ struct IncompleteFactor {
   int32_t n() const { return static_cast<int32_t>(d.size()); }
 };
 
-// What the pattern of a matrix says about its factors.
+// The part of the factorization that depends on the pattern alone.
 class Incomplete {
  public:
   // A: the matrix in new numbers, both triangles.
@@ -84,7 +84,7 @@ class Incomplete {
 
   std::vector<int32_t> tile_begin_, tile_of_;
   LevelPattern pattern_;
-  std::vector<int64_t> square_;           // (tiles + 1) where a tile's own unit lower triangle begins among those of all
+  std::vector<int64_t> square_;           // (tiles + 1) begin of each tile's unit lower triangle in the array of all
 };
 
 // The inverse of an incomplete factor as an operator, its L stored as T. Rows are renumbered by level sets for the threads.
@@ -101,9 +101,9 @@ class Inverse {
  private:
   trisolve::UnitLower<T> lower_;
   std::vector<int32_t> row_;              // (n) the caller's row of each row of lower_
-  std::vector<double> scale_;             // (n) and its entry of S
+  std::vector<double> scale_;             // (n) its entry of S
   std::vector<double> p_, q_;             // D^-1: x_k -> p_k x_k + q_k x_partner
-  std::vector<int32_t> partner_;          // (n) of each row of lower_, itself where it is alone
+  std::vector<int32_t> partner_;          // (n) other row of the pivot of each row of lower_; the row itself for a 1x1 pivot
   struct Space {
     RawVector<double> y, z;
   };
@@ -111,7 +111,7 @@ class Inverse {
 };
 
 // Pivoted L D L^T of the full symmetric m x m tile a (column-major, overwritten), m <= 32. L: unit lower, by columns; order[k] =
-// row of the tile eliminated k-th; e[k] != 0: k and k + 1 are one pivot. Pivots below `tiny` become +-tiny. Returns how many.
+// row of the tile eliminated k-th; e[k] != 0: k and k + 1 are one pivot. Pivots below `tiny` become +-tiny. Returns their number.
 constexpr int32_t largest_tile = 32;
 int factor_tile(int m, double* a, double* L, double* d, double* e, int* order, Pivoting pivoting);
 

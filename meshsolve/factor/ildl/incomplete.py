@@ -24,7 +24,7 @@ class Choices:
     droptol : float
         Smallest entry that is kept, relative to the norm of its row.
     max_fill : float
-        Most columns of a block row, as a multiple of those of A. Later rows may use what earlier ones leave.
+        Most columns of a block row, as a multiple of those of A. Later rows may use the unused budgets of earlier rows.
     tile_size : int
         Most rows of a tile.
     blocking : {"none", "RB", "subtree", "BR"}
@@ -48,7 +48,7 @@ class Tiling:
     Attributes
     ----------
     rows : (n,) int32
-        ``rows[k]`` is the row of A at position k; tiles follow each other.
+        ``rows[k]`` is the row of A at position k; the tiles are consecutive.
     begin : (tiles + 1,) int32
         Tile i holds the rows ``begin[i]`` to ``begin[i + 1] - 1`` of that order.
     ordering : str
@@ -68,7 +68,7 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
     pairs : Pairs
     blocking : {"none", "RB", "subtree", "BR"}
         ``"none"``: a tile for each pair and each other row. ``"RB"``: order, then cut the order into full tiles. ``"subtree"``: no
-        tile has rows of two subtrees of the elimination tree that are larger than a tile. Such subtrees do not wait for each other,
+        tile has rows of two subtrees of the elimination tree that are larger than a tile. Such subtrees are independent,
         and there are 3 to 70 times fewer level sets. ``"BR"``: group rows of similar patterns, then order the groups.
     tile_size : int, 2 to 32
     ordering : str, or Ordering of the rows
@@ -88,7 +88,7 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
     if blocking != "BR":
         chosen = order.resolve(ordering, pairs.graph, threads=threads, factor="ildl")
         perm, parent = chosen.perm, None
-        if blocking == "subtree" or (blocking == "RB" and chosen.method != "multicolour"):
+        if blocking == "subtree" or (blocking == "RB" and chosen.method != "multicolor"):
             found = _core.analyze(pairs.graph.indptr, pairs.graph.indices, perm)
             perm, parent = found.perm, found.parent         # in a postorder neighbors in the elimination tree share a tile
         begin = _core.cut_tiles(size[perm], 1 if blocking == "none" else tile_size, parent if blocking == "subtree" else None)
@@ -130,21 +130,11 @@ def block_statistics(matrix, pairs, tile_size=32, levels=(0, 1, 2, 3, 4), thread
     """
     unit = Choices(0, 0.0, np.inf, tile_size, "RB", "static", np.dtype(np.float64))
     for blocking in ("none", "RB", "subtree", "BR"):
-        for ordering in ("amd", "rcm", "nd", "multicolour"):
+        for ordering in ("amd", "rcm", "nd", "multicolor"):
             tiles = tiling(pairs, blocking, tile_size, ordering, threads)
             for level in levels:
                 facts = IncompleteCore(matrix, tiles, replace(unit, fill_level=level), 1).native.facts
                 yield blocking, ordering, level, facts["tiles"], facts["blocks"], facts["levels"]
-
-
-def _quotient(graph, group):
-    """The graph of the groups, without diagonal, as a Csr."""
-    count = int(group.max()) + 1
-    member = sp.csr_array((np.ones(graph.n), (group, np.arange(graph.n))), shape=(count, graph.n))
-    joined = sp.csr_array(member @ graph.to_scipy().astype(np.float64) @ member.T)
-    joined.sort_indices()
-    indptr, indices = joined.indptr.astype(np.int64), joined.indices.astype(np.int32)
-    return Csr(count, *_core.drop_diagonal(indptr, indices))
 
 
 def renumbered(matrix, rows, threads=1):
@@ -177,9 +167,6 @@ class IncompleteCore:
         self.tiles, self.choices, self.threads = tiles, choices, threads
         self._indptr, self._indices, self._source = renumbered(matrix, tiles.rows, threads)
         self._prepare()
-
-    def _prepare(self):
-        self.native = _core.IldlIncomplete(self.tiles.begin, self._indptr, self._indices, self.choices.fill_level)
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name not in ("native", "_numeric")}
@@ -222,3 +209,16 @@ class IncompleteCore:
         """Facts of the numeric phase for the report."""
         return self.native.facts | self._numeric.made.facts | {"nnz_L": self.nnz, "bytes": self._numeric.inverse.nbytes,
                                                                "fill_level": self.choices.fill_level, "droptol": self.choices.droptol}
+
+    def _prepare(self):
+        self.native = _core.IldlIncomplete(self.tiles.begin, self._indptr, self._indices, self.choices.fill_level)
+
+
+def _quotient(graph, group):
+    """The graph of the groups, without diagonal, as a Csr."""
+    count = int(group.max()) + 1
+    member = sp.csr_array((np.ones(graph.n), (group, np.arange(graph.n))), shape=(count, graph.n))
+    joined = sp.csr_array(member @ graph.to_scipy().astype(np.float64) @ member.T)
+    joined.sort_indices()
+    indptr, indices = joined.indptr.astype(np.int64), joined.indices.astype(np.int32)
+    return Csr(count, *_core.drop_diagonal(indptr, indices))

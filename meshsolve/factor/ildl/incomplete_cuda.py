@@ -41,11 +41,6 @@ class IncompleteCoreCuda:
         *self._renumbered, self._source = renumbered(matrix, tiles.rows)
         self._prepare()
 
-    def _prepare(self):
-        with device.errors("the incomplete factor"):
-            self._rows = cuda.Rows(self.tiles.begin, *self._renumbered, self.choices.fill_level)
-            self._tile_rows = device.to_device(self.tiles.rows)
-
     def __getstate__(self):
         return {name: self.__dict__[name] for name in ("tiles", "choices", "_renumbered", "_source")}
 
@@ -54,7 +49,7 @@ class IncompleteCoreCuda:
         self._prepare()
 
     def factor(self, scaled, scale):
-        """Factor the matrix with these scaled values. Both arrays lie on the host. After an error the earlier factor stays."""
+        """Factor the matrix with these scaled values. Both arrays are on the host. After an error the earlier factor stays."""
         c = self.choices
         with device.errors("the incomplete factor"):
             columns = self._rows.factor(scaled[self._source], c.pivoting, c.droptol, c.max_fill)
@@ -68,7 +63,7 @@ class IncompleteCoreCuda:
         return getattr(self, "_numeric", None)
 
     def apply_device(self, block):
-        """S (L D L^T)^-1 S block for a C contiguous (n, k) float64 block on the GPU; a new one."""
+        """Return S (L D L^T)^-1 S B, a new block, for a C contiguous (n, k) float64 block B on the GPU."""
         return self._numeric.inverse.apply(block)
 
     def check(self):
@@ -110,3 +105,8 @@ class IncompleteCoreCuda:
         return {"tiles": R.tiles, "levels": R.depths, "blocks": R.blocks, "stored": C.stored, "pairs": int((now.e != 0).sum()),
                 "perturbed": C.perturbed, "dropped": C.dropped, "nnz_L": self.nnz, "bytes": now.inverse.nbytes + R.nbytes,
                 "fill_level": self.choices.fill_level, "droptol": self.choices.droptol, "device": "cuda"}
+
+    def _prepare(self):
+        with device.errors("the incomplete factor"):
+            self._rows = cuda.Rows(self.tiles.begin, *self._renumbered, self.choices.fill_level)
+            self._tile_rows = device.to_device(self.tiles.rows)

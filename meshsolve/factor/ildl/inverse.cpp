@@ -1,5 +1,5 @@
-// The incomplete factor as a preconditioner: two triangular solves and the pivots between them, 4, 2 or 1 right-hand sides at a
-// time. Cost: L is read twice for each such block.
+// The incomplete factor as a preconditioner: two triangular solves with a division by D between them, for 4, 2 or 1 right-hand
+// sides at a time. Cost: L is read twice for each such group.
 #include <algorithm>
 
 #include "incomplete.hpp"

@@ -1,19 +1,19 @@
 // Block triangular solves with the incomplete factor, depth after depth of the tiles: X := S P (L D L^T)^-1 P^T S B. Groups of
-// `lanes` threads, or the block for a long row, sum the terms of a tile's rows from outside the tile. Then `width` lanes solve
-// with the tile's own unit triangle, a lane per row. Sums have a fixed order. One launch does a whole sweep. Tasks are parts of a
-// wide depth, or runs of narrow depths for a single block. They are claimed by tickets, and wait for the tasks of the earlier
-// run.
+// `lanes` threads, or the thread block for a long row, sum the terms of a tile's rows from outside the tile. Then `width` lanes
+// solve with the tile's unit triangle, one lane per row. Sums have a fixed order. One launch does a whole sweep. Tasks are parts
+// of a wide depth, or runs of narrow depths for a single block. They are claimed by tickets, and wait for the tasks of earlier
+// depths.
 #include "device/common.cuh"
 
 namespace ms::ildl {
 
-constexpr long long patient = 100000000;
-constexpr int longest = 1024;             // entries above which a row is added up by the whole block
+constexpr long long most_polls = 100000000;
+constexpr int longest = 1024;             // entries above which the whole thread block sums a row
 
 struct Sweep {
   const int* begin;                       // (tiles + 1) first row of each tile
   const int *order, *depth_ptr;           // tiles by depth
-  // tasks: places from..to of `order` in one depth (depth_end = depth + 1), or all of the depths up to depth_end
+  // tasks: positions from..to of `order` in one depth (depth_end = depth + 1), or all positions of the depths up to depth_end
   const int *task_run, *task_depth, *task_depth_end, *task_from, *task_to, *run_tasks;
   const int* depth_lanes;                 // threads that share a sum
   int tasks, width, together, k, n;       // together: tiles at once
@@ -23,17 +23,17 @@ struct Sweep {
   const int* row;                         // caller's row of the k-th row eliminated
   const double *scale, *p, *q;            // D^-1: x_k -> p_k x_k + q_k x_(k + mate_k)
   const signed char* mate;
-  unsigned long long *ticket, *done;      // they only grow: `epoch` launches came before
+  unsigned long long *ticket, *done;      // never reset: `epoch` is the number of earlier launches
   unsigned long long first_ticket, epoch;
   int* stalled;
 
-  // The row of L in this slot of the tiles from place `from` on, -1: its tile has fewer.
+  // The row of L in this slot of the tiles from position `from` on; -1 if its tile has fewer rows.
   __device__ int row_of(int from, int slot) const {
     const int tile = order[from + slot / width], at = begin[tile] + slot % width;
     return at < begin[tile + 1] ? at : -1;
   }
 
-  // How many long rows wait for the block, and their slots, behind the sums.
+  // Number of long rows left for the thread block, and their slots; stored after the sums.
   __device__ int* waiting(double* sums) const { return reinterpret_cast<int*>(sums + together * width); }
 };
 
@@ -58,7 +58,7 @@ __device__ __forceinline__ void gather_long(const Sweep& W, int from, const T* v
   __syncthreads();
 }
 
-// Rows of L outside the tile times what is known, for `count` tiles from place `from` on, into sums.
+// Sums of the rows of L outside the diagonal tile times the known unknowns, for `count` tiles from position `from` on.
 template <class T>
 __device__ __forceinline__ void gather(const Sweep& W, int from, int count, int lanes, const T* value, const double* known,
                                        double* sums) {
@@ -108,7 +108,7 @@ __device__ __forceinline__ void solve_tiles(const Sweep& W, int from, int count,
   __syncthreads();
 }
 
-// The next task of this block once it may run, -1: none is left, or the kernel gave up.
+// The next task of this block, once it may run; -1 if no task is left or the kernel has stalled.
 template <bool is_forward> __device__ __forceinline__ int next_task(const Sweep& W) {
   __shared__ int task;
   __syncthreads();
@@ -120,9 +120,9 @@ template <bool is_forward> __device__ __forceinline__ int next_task(const Sweep&
       const int before = W.task_run[task] + (is_forward ? -1 : 1);
       if (before >= 0 && before <= W.task_run[W.tasks - 1]) {
         const unsigned long long all = (W.epoch + 1) * W.run_tasks[before];
-        Patience waiting(W.stalled);
-        waiting.left = patient;
-        if (!waiting.until([&] { return static_cast<volatile unsigned long long*>(W.done)[before] >= all; })) task = -1;
+        Timeout timeout(W.stalled);
+        timeout.left = most_polls;
+        if (!timeout.until([&] { return static_cast<volatile unsigned long long*>(W.done)[before] >= all; })) task = -1;
       }
     }
   }

@@ -9,19 +9,19 @@ from meshsolve.factor.trisolve import cuda as trisolve
 
 K = device.kernels("factor/ildl/inverse.cu")
 BLOCK = 256
-MOST_BLOCKS = 1056                      # eight a multiprocessor
-MOST_A_THREAD = 32                      # entries of a row; where one has more, up to a warp shares each sum of its depth
+MOST_BLOCKS = 1056                      # eight per multiprocessor
+MOST_A_THREAD = 32                      # entries; in a depth with a longer row, up to a warp shares each sum
 
 
 class Schedule:
-    """Which block does what in a sweep: parts of wide depths, and runs of depths that a block does in one go each.
+    """The tasks of the thread blocks in a sweep: parts of wide depths, and runs of narrow depths.
 
     Parameters
     ----------
     rows : Rows
         The tiles by depth.
     entries : int
-        Of L outside the tiles; says how many threads share the sum of a row.
+        Entries of L outside the tiles; they decide how many threads share the sum of a row.
     """
 
     def __init__(self, rows, entries):
@@ -45,7 +45,7 @@ class Schedule:
         self._depth[rows.order] = np.repeat(np.arange(rows.depths), counts)
 
     def lanes_for(self, ptr):
-        """(depths) threads that share a sum, for rows of L between these pointers, on the device: more where a row is long."""
+        """(depths,) number of threads that share a sum, on the GPU, for rows of L with these pointers: more in a depth with long rows."""
         xp, lanes = device.xp(), np.full(self._depth.max() + 1, self.lanes, np.int32)
         entries = xp.diff(ptr)
         long = xp.flatnonzero(entries > MOST_A_THREAD * self.lanes)
@@ -56,15 +56,15 @@ class Schedule:
 
 
 class Inverse:
-    """S P (L D L^T)^-1 P^T S on the device.
+    """The operator S P (L D L^T)^-1 P^T S on the GPU.
 
     Parameters
     ----------
     rows : Rows
     columns : Columns
     row : (n) int32
-        Row of the caller's matrix eliminated k-th, on the device.
-    scale : (n) float64, on the device
+        Row of the caller's matrix that is eliminated k-th, on the GPU.
+    scale : (n) float64, on the GPU
     dtype : numpy dtype of the stored L
     """
 
@@ -87,7 +87,7 @@ class Inverse:
         self._space = xp.empty((2, 0))
 
     def apply(self, B):
-        """A new (n, k) float64 block for one that is C contiguous; waits for nothing."""
+        """Apply the operator to a C contiguous (n, k) float64 block; returns a new block, without waiting for the GPU."""
         xp, k = device.xp(), B.shape[1]
         if self._space.shape[1] != self.n * k:
             self._space = xp.empty((2, self.n * k))
@@ -95,14 +95,14 @@ class Inverse:
         try:
             for forward in (True, False):
                 self._sweep(forward, B, Y, Z, X)
-        except BaseException:               # an interrupt between the two: all later tickets would be counted from the wrong one
+        except BaseException:               # after an interrupt between the launches, the tickets of all later launches would be wrong
             self._restart()
             raise
         self._epoch += 1
         return X
 
     def check(self):
-        """Raise where a sweep gave up waiting."""
+        """Raise if a sweep has stalled."""
         try:
             device.check_stall(self._stalled, "the preconditioner")
         except Exception:
@@ -117,7 +117,7 @@ class Inverse:
     def _sweep(self, forward, B, Y, Z, X):
         S, way = self.schedule, 0 if forward else 1
         matrix, lanes = (self._by_row, self._lanes_by_row) if forward else (self._by_column, self._lanes_by_column)
-        taken = self._epoch * (S.tasks + S.grid)            # each block has asked once more than it got
+        taken = self._epoch * (S.tasks + S.grid)            # each block has drawn one ticket more than it got tasks
         device.launch(self._kernel, S.grid, BLOCK, 12 * S.together * S.width + 4,
                       (np.int32(forward), self.begin, self.order, self.depth_ptr, *S.arrays, lanes, np.int32(S.tasks),
                        np.int32(S.width), np.int32(S.together), np.int32(B.shape[1]), np.int32(self.n), *matrix, self._square, self._own,
@@ -126,7 +126,7 @@ class Inverse:
 
 
 def inverse_pivots(d, e):
-    """(p, q, mate) with D^-1 x = p x + q x[k + mate], on the device; mate is 1, -1, or 0 for a pivot of one row."""
+    """(p, q, mate) with D^-1 x = p x + q x[k + mate], on the GPU; mate is 1, -1, or 0 for a pivot of one row."""
     xp, one, zero = device.xp(), device.xp().ones(1), device.xp().zeros(1)
     first, second = e != 0, xp.concatenate([zero, e[:-1]]) != 0
     off = xp.where(first, e, xp.where(second, xp.concatenate([zero, e[:-1]]), 1.0))

@@ -1,4 +1,4 @@
-// A loop over level sets in one call of the pool. Members of a level depend only on earlier levels.
+// A loop over level sets in one call of the thread pool. Members of a level depend only on members of earlier levels.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -11,13 +11,12 @@
 namespace ms {
 
 struct LevelPiece {
-  int32_t level, after;       // whole: all of the levels [level, after), of one member each
+  int32_t level, after;       // whole: all levels [level, after), each with one member
   int32_t from, to;           // else members [from, to) of one level
   bool whole;
 };
 
-// ptr: (levels + 1) first members. Levels of one member are joined where they follow each other: nothing is gained by handing them
-// from thread to thread.
+// ptr: (levels + 1) first members. Consecutive levels of one member become one piece, since only one thread can work on them.
 inline std::vector<LevelPiece> cut_levels(const std::vector<int32_t>& ptr, int threads) {
   std::vector<LevelPiece> pieces;
   for (int32_t l = 0; l + 1 < static_cast<int32_t>(ptr.size()); ++l) {
@@ -34,8 +33,8 @@ inline std::vector<LevelPiece> cut_levels(const std::vector<int32_t>& ptr, int t
   return pieces;
 }
 
-// Calls f(from, to, worker) for ranges of members, each after all members of earlier levels, and between(level) between a level and the
-// next. Pieces are claimed in order. A worker waits only for pieces that already run, so there is no deadlock.
+// Calls f(from, to, worker) for ranges of members, each after all members of earlier levels, and between(level) between a level
+// and the next. Pieces are claimed in order. A worker waits only for pieces that already run, so there is no deadlock.
 template <class F, class Between>
 void for_levels(int threads, const std::vector<int32_t>& ptr, F&& f, Between&& between) {
   const auto one_by_one = [&](int32_t level, int32_t after, int worker) {
@@ -52,7 +51,7 @@ void for_levels(int threads, const std::vector<int32_t>& ptr, F&& f, Between&& b
   for (int32_t l = 0; l < levels; ++l) left[l].store(0, std::memory_order_relaxed);
   for (const LevelPiece& piece : pieces) left[piece.level].fetch_add(1, std::memory_order_relaxed);
   std::atomic<size_t> next{0};
-  std::atomic<int32_t> open{0};                                 // the level whose members may be worked on
+  std::atomic<int32_t> open{0};                                 // the level whose members may be computed
   std::atomic<bool> stop{false};
   const auto is_open = [&](int32_t level) { return open.load(std::memory_order_acquire) == level; };
   Pool::run(threads, [&](int worker) {

@@ -1,5 +1,5 @@
-// The choice of pivots inside a tile, and the arithmetic that the C++ code and the CUDA kernels share. Both compute the same factor: the
-// same operations in the same order, without fused products on the GPU.
+// The choice of pivots inside a tile, and the arithmetic that the C++ code and the CUDA kernels share. Both compute the same
+// factor: the same operations in the same order, without fused products on the GPU.
 // Sources: Bunch and Kaufman 1977; Ashcraft, Grimes, Lewis 1998 (rook pivoting).
 #pragma once
 #include "native/dense/rounding.hpp"
@@ -10,16 +10,16 @@ enum class Pivoting { fixed, bunch_kaufman, rook };
 
 constexpr double alpha = 0.6403882032022076;      // (1 + sqrt 17) / 8
 constexpr double tiny = 1e-8;                     // smallest pivot of a matrix scaled to entries of at most 1
-constexpr double weak = 1e-3;                     // static pivots: diagonal entry, relative to its neighbor, below which a pair is used
+constexpr double weak = 1e-3;                     // static pivots: smallest diagonal entry relative to its neighbor, else a pair
 constexpr int norm_parts = 8;                     // partial sums of the norm of a row; columns belong to them in turn
 
 constexpr double most_budget = 2147483647;        // largest budget in columns: sums over all rows fit into 64 bits
 
 // Columns that a block row may keep without the unused budgets of other rows.
 MS_HD inline long long budget_of(double max_fill, long long entries) {
-  const double asked = max_fill * static_cast<double>(entries);
-  const long long whole = static_cast<long long>(asked < most_budget ? asked : most_budget);
-  return whole + (static_cast<double>(whole) < asked);
+  const double budget = max_fill * static_cast<double>(entries);
+  const long long whole = static_cast<long long>(budget < most_budget ? budget : most_budget);
+  return whole + (static_cast<double>(whole) < budget);
 }
 
 MS_HD inline double magnitude(double x) { return x < 0 ? -x : x; }

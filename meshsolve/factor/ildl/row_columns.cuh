@@ -1,11 +1,12 @@
-// What follows the pivots of a block row: its columns of U, what is dropped of them, and what moves to the pools of finished rows.
+// The steps after the pivots of a block row: compute its columns of U, drop small entries, and append the rest to the pools of
+// finished rows.
 #pragma once
 #include "factor/ildl/rows.cuh"
 
 namespace ms::ildl {
 
-// The column of U = D^-1 L^-1 P A for one of the panel, in the registers of a thread. All tiles count as `most` rows, the last ones
-// zero: a question at each would make the thread wait for each.
+// One column of U = D^-1 L^-1 P A in the registers of a thread. Each tile is padded with zeros to `most` rows: a branch at each
+// row would make the thread wait for the load of each.
 template <int most> struct Column {
   double x[most];
 
@@ -26,7 +27,7 @@ template <int most> struct Column {
     for (int k = 0; k + 1 < most; ++k)
 #pragma unroll
       for (int r = k + 1; r < most; ++r) x[r] -= times(S.factor[r + k * most], x[k]);
-    double above = 0;                                       // of the row before, as it was
+    double above = 0;                                       // old value of the row before
 #pragma unroll
     for (int r = 0; r < most; ++r) {
       const double own = x[r], other = S.mate[r] > 0 ? x[r + 1 < most ? r + 1 : r] : above;
@@ -51,7 +52,7 @@ template <int most> struct Column {
     }
   }
 
-  // Small entries become zero; whether any is left.
+  // Sets small entries to zero; returns true if any entry is left.
   __device__ __forceinline__ bool sift(const double* norm, long long& lost) {
     bool any = false;
 #pragma unroll
@@ -71,7 +72,7 @@ template <int most> struct Column {
     return found;
   }
 
-  // The column, and D times it.
+  // Stores the column, and D times the column.
   __device__ __forceinline__ void keep(double* value, double* scaled, int m, const Shared& S) const {
 #pragma unroll
     for (int r = 0; r < most; ++r) {
@@ -85,7 +86,7 @@ template <int most> struct Column {
   }
 };
 
-// Adds squares of the columns at hand to the partial sums of each row, which have a fixed shape.
+// Adds squares of the current columns to the partial sums of each row, which have a fixed shape.
 template <int most>
 __device__ __forceinline__ void add_squares(const Rows& R, const Row& row, const Shared& S, const Column<most>& column, bool on,
                                             int count) {
@@ -104,7 +105,7 @@ __device__ __forceinline__ void add_squares(const Rows& R, const Row& row, const
   __syncthreads();
 }
 
-// What entries of each row have to exceed, one row with the other of its pivot.
+// Drop tolerance of each row; the two rows of a pivot have the same.
 __device__ __forceinline__ void row_norms(const Rows& R, const Row& row, const Shared& S) {
   for (int r = threadIdx.x; r < R.lead; r += blockDim.x) {
     double sum = 1;
@@ -116,8 +117,8 @@ __device__ __forceinline__ void row_norms(const Rows& R, const Row& row, const S
   __syncthreads();
 }
 
-// Room in the pools for so many columns; false: they are full.
-__device__ __forceinline__ bool take_room(const Rows& R, const Row& row, int kept, long long& names, long long& values) {
+// Reserves space for `count` columns in the pools; false if they are full.
+__device__ __forceinline__ bool reserve_columns(const Rows& R, const Row& row, int kept, long long& names, long long& values) {
   __shared__ long long first[2];
   if (threadIdx.x == 0) {
     const unsigned long long count = static_cast<unsigned long long>(kept);
@@ -130,11 +131,11 @@ __device__ __forceinline__ bool take_room(const Rows& R, const Row& row, int kep
   __syncthreads();
   names = first[0];
   values = first[1];
-  return names + kept <= R.names_room && values + static_cast<long long>(kept) * row.m <= R.values_room;
+  return names + kept <= R.names_capacity && values + static_cast<long long>(kept) * row.m <= R.values_capacity;
 }
 
-// Columns of the panel become those of U, small entries go, what is left moves to the pools; false: these are full. Each
-// thread has a column; where there are more columns than `round`, they wait in the panel.
+// Computes the columns of U from the panel, drops small entries and appends the rest to the pools; false if these are full. Each
+// thread has one column. Beyond `round` columns, the others stay in the panel until their turn.
 template <int most> __device__ __forceinline__ bool make_columns(const Rows& R, const Row& row, const Shared& S, long long& lost) {
   const int m = row.m, round = min(R.round, static_cast<int>(blockDim.x)), thread = threadIdx.x;
   const bool several = row.columns > round;
@@ -160,7 +161,7 @@ template <int most> __device__ __forceinline__ bool make_columns(const Rows& R, 
   };
   for (int base = 0; base < row.columns; base += round) sift(base, lost);
   long long names, values, again = 0;
-  if (!take_room(R, row, kept, names, values)) return false;
+  if (!reserve_columns(R, row, kept, names, values)) return false;
   kept = 0;
   for (int base = 0; base < row.columns; base += round) {
     if (several) sift(base, again);

@@ -1,15 +1,16 @@
-// Numeric phase of the incomplete factorization on the GPU. Host counterpart: incomplete.cpp, with the same pivots, kept entries and
-// values (to the bit if the C++ compiler fuses no products). One launch computes the whole factorization.
-//   row     a block per block row of a tile, with a slot for each column of the tiles that may fill: takes what rows above
-//           contribute in ascending order, each as soon as it is made, and marks the columns that these bring; the first warp
-//           factors the tile; a thread solves for a column; small entries go, what is left moves into the pool of finished rows
-//   share   the block that finishes the last row of a depth hands out what rows left of their budgets: the sum and the maximum
-//           of prefixes say for each row what those before it have left over
+// Numeric phase of the incomplete factorization on the GPU. Host counterpart: incomplete.cpp, with the same pivots, kept entries
+// and values (to the bit if the C++ compiler fuses no products). One launch computes the whole factorization.
+//   row     one thread block per block row, with a slot for each column of the tiles that may fill. It subtracts the updates of
+//           the rows above in ascending order, each as soon as that row is finished, and marks their columns. The first warp factors
+//           the diagonal tile, then each thread solves for one column. Small entries are dropped, the others are appended to the
+//           pool of finished rows
+//   share   the block that finishes the last row of a depth distributes unused budgets: a prefix sum and a prefix maximum give
+//           the leftover of earlier rows for each row
 //   trim    rows above their budgets lose their smallest columns
-// Depths are long chains of few rows: what counts is the time from one row to the next, hence all blocks work ahead, each on a
-// row of its own. Tasks stand in one list, depth after depth, and are taken by tickets: a task waits for tasks of smaller tickets
-// only, so that any number of blocks makes progress. A pool that is full halts all; the host grows it and goes on with the rows
-// that are not made yet.
+// Depths are long chains of few rows, so the latency from one row to the next dominates. Therefore all blocks work ahead, each on
+// a different row. The tasks are one list, depth after depth, and are claimed by tickets. A task waits only for tasks with
+// smaller tickets, so there is no deadlock for any number of blocks. A full pool halts the kernel; the host enlarges it and
+// continues with the rows that are not finished.
 // Source: Thuerck et al. 2018, algorithm 1 and section 4.
 #include "factor/ildl/budgets.cuh"
 #include "factor/ildl/row_columns.cuh"
@@ -18,7 +19,7 @@ namespace ms::ildl {
 
 constexpr int trimmed_together = 8;       // rows of one task
 
-// What all rows above contribute, in ascending order, each as soon as it is made; false: the kernel halts.
+// Subtracts the updates of all rows above in ascending order, each as soon as that row is finished; false if the kernel halts.
 __device__ __forceinline__ bool pull_all(const Rows& R, const Row& row, const Shared& S) {
   for (int q = 0; q < row.above_count; ++q) {
     if (!wait_for(R, row.above[q])) return false;
@@ -27,7 +28,7 @@ __device__ __forceinline__ bool pull_all(const Rows& R, const Row& row, const Sh
   return true;
 }
 
-// All of one block row; false: out of memory, or the kernel halts for lack of it.
+// Computes one block row; false if a pool is full or the kernel halts.
 __device__ __forceinline__ bool make_row(const Rows& R, int i, const Shared& S, Buffer& buffer) {
   __shared__ int columns;
   Row row;
@@ -36,7 +37,7 @@ __device__ __forceinline__ bool make_row(const Rows& R, int i, const Shared& S, 
   if (!pull_all(R, row, S)) return false;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   int changed = 0;
-  if (warp == static_cast<int>(blockDim.x >> 5) - 1) {      // the last warp, while the first factors the tile
+  if (warp == static_cast<int>(blockDim.x >> 5) - 1) {      // the last warp counts while the first factors the tile
     const int sum = count_columns(row, lane);
     if (lane == 0) columns = sum;
   }
@@ -53,7 +54,7 @@ __device__ __forceinline__ bool make_row(const Rows& R, int i, const Shared& S, 
   return true;
 }
 
-// The next task, -1: none is left or the kernel halts. Tasks of trimming wait until the rows of their depth are made.
+// The next task; -1 if no task is left or the kernel halts. Tasks of trimming wait until the rows of their depth are finished.
 __device__ __forceinline__ int next_task(const Rows& R) {
   __shared__ int task;
   if (threadIdx.x == 0) {
@@ -61,9 +62,9 @@ __device__ __forceinline__ int next_task(const Rows& R) {
     task = mine < static_cast<unsigned long long>(R.tasks) ? static_cast<int>(mine) : -1;
     if (task >= 0 && R.task_item[task] < 0) {
       const unsigned long long from = 2ull * R.task_depth[task] + 1;
-      Patience waiting(R.stalled);
-      waiting.left = patient;
-      if (!waiting.until([&] { return R.now(progress) >= from || R.now(halt) != 0; })) task = -1;
+      Timeout timeout(R.stalled);
+      timeout.left = most_polls;
+      if (!timeout.until([&] { return R.now(progress) >= from || R.now(halt) != 0; })) task = -1;
     }
     if (R.now(halt) != 0) task = -1;
   }
@@ -73,20 +74,20 @@ __device__ __forceinline__ int next_task(const Rows& R) {
   return mine;
 }
 
-// Whether this block is the last of `all` to have done its part of a depth.
+// True for the last of `all` thread blocks that finish their part of a depth.
 __device__ __forceinline__ bool last_of(int* done, int all) {
   __shared__ int last;
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();                      // what the block wrote is there before it counts
+    __threadfence();                      // makes the writes of this block visible before its count
     last = atomicAdd(done, 1) == all - 1;
-    __threadfence();                      // and what the others wrote is seen
+    __threadfence();                      // makes the writes of the other blocks visible to this one
   }
   __syncthreads();
   return last;
 }
 
-// Lets tasks go on from `stage`.
+// Releases the tasks that wait for `stage`.
 __device__ __forceinline__ void publish(const Rows& R, unsigned long long stage) {
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -94,7 +95,7 @@ __device__ __forceinline__ void publish(const Rows& R, unsigned long long stage)
   atomicExch(R.state + progress, stage);
 }
 
-// Row i is made: others may read it, with budgets once those of its depth have been handed out.
+// Marks row i as finished. Other blocks may read it; with budgets, after those of its depth are distributed.
 __device__ __forceinline__ void end_row(const Rows& R, int i, int depth) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -106,7 +107,7 @@ __device__ __forceinline__ void end_row(const Rows& R, int i, int depth) {
 }
 
 __device__ __forceinline__ void trim_rows(const Rows& R, int depth, int item) {
-  if (R.now(progress) > 2ull * depth + 1) return;           // nothing to do at this depth; one answer, as this task is part of it
+  if (R.now(progress) > 2ull * depth + 1) return;           // no row of this depth is trimmed; the same for all threads of the block
   const int from = R.depth_ptr[depth], to = R.depth_ptr[depth + 1];
   for (int t = from + item * trimmed_together; t < min(to, from + (item + 1) * trimmed_together); ++t)
     if (R.keep[R.order[t]] >= 0) trim(R, R.order[t]);
@@ -122,17 +123,17 @@ extern "C" __global__ void __launch_bounds__(most_threads)
 k_factor_rows(const long long* a_ptr, const int* a_idx, const double* a_value, const int* begin, const int* tile_of,
               const long long* ptr, const int* column, const long long* above_ptr, const int* above, const int* order,
               const int* depth_ptr, const int* task_depth, const int* task_item, int tasks, int cap, int lead, int width,
-              int round, int words_room, int pivoting, double droptol, double max_fill, int* count, long long* first_name,
-              long long* first_value, int* name, double* size, double* value, double* scaled, long long names_room,
-              long long values_room, const long long* square, double* own, double* d, double* e, int* eliminated, double* work,
-              long long work_room, int* done, int* finished, int* trimmed, int* keep, unsigned long long* state, int* stalled) {
+              int round, int words_capacity, int pivoting, double droptol, double max_fill, int* count, long long* first_name,
+              long long* first_value, int* name, double* size, double* value, double* scaled, long long names_capacity,
+              long long values_capacity, const long long* square, double* own, double* d, double* e, int* eliminated, double* work,
+              long long work_capacity, int* done, int* finished, int* trimmed, int* keep, unsigned long long* state, int* stalled) {
   extern __shared__ double shared[];
   __shared__ Buffer panel;
   const Rows R{a_ptr, a_idx, a_value, begin, tile_of, ptr, column, above_ptr, above, order, depth_ptr, task_depth, task_item, tasks,
-               cap, lead, width, round, words_room, pivoting, droptol, max_fill, count, first_name, first_value, name, size, value,
-               scaled, names_room, values_room, square, own, d, e, eliminated, work, work_room, done, finished, trimmed, keep,
+               cap, lead, width, round, words_capacity, pivoting, droptol, max_fill, count, first_name, first_value, name, size, value,
+               scaled, names_capacity, values_capacity, square, own, d, e, eliminated, work, work_capacity, done, finished, trimmed, keep,
                state, stalled};
-  const Shared S(shared, lead, round, words_room);
+  const Shared S(shared, lead, round, words_capacity);
   if (threadIdx.x == 0) panel.capacity = panel.at = 0;
   for (int task = next_task(R); task >= 0; task = next_task(R)) {
     const int depth = task_depth[task], item = task_item[task];
@@ -140,7 +141,7 @@ k_factor_rows(const long long* a_ptr, const int* a_idx, const double* a_value, c
       trim_rows(R, depth, ~item);
       continue;
     }
-    if (R.is_made(order[item])) continue;                   // before the kernel halted
+    if (R.is_made(order[item])) continue;                   // finished before the kernel halted
     if (!make_row(R, order[item], S, panel)) {
       if (threadIdx.x == 0) atomicExch(state + halt, 1ull);
       return;
@@ -149,8 +150,8 @@ k_factor_rows(const long long* a_ptr, const int* a_idx, const double* a_value, c
   }
 }
 
-// Columns of L in the order of elimination, own tile left out: their lengths, then rows and minus the values. A group of `width`
-// lanes per tile, a lane per row.
+// Columns of L in the order of elimination, without the diagonal tiles: their lengths, then rows and minus the values. A group of
+// `width` lanes per tile, one lane per row.
 extern "C" __global__ void __launch_bounds__(256)
 k_column_lengths(int tiles, int width, const int* begin, const int* count, const long long* first_value, const double* value,
                  long long* length) {

@@ -8,16 +8,16 @@ namespace ms::ildl {
 // computed; 2 d + 2 if they are trimmed, so that rows of depth d + 1 may read them.
 enum State { ticket, progress, halt, spare, names_used, values_used, perturbed, dropped, work_used, state_size };
 
-constexpr long long patient = 100000000;  // polls after which a wait counts as a stall: a chain of rows may take long
+constexpr long long most_polls = 100000000;  // polls after which a wait counts as a stall: a chain of rows may take long
 constexpr int most_threads = 256;         // threads of a block
 constexpr int chunk = 64;                 // columns of a row above that are multiplied together
-constexpr int together = 4;               // rows of the tile that a thread updates with one of them
-constexpr int padding = 8;                // of rows in shared memory: partial sums of a row and those of the next have other banks
-constexpr int few_rows = 8;               // where no tile has more, tiles count as of so many
+constexpr int together = 4;               // rows of the tile that a thread updates with one column
+constexpr int padding = 8;                // of rows in shared memory: partial sums of consecutive rows have different banks
+constexpr int few_rows = 8;               // tiles are padded to so many rows, if no tile has more
 constexpr int most_rows = 32;             // rows of a tile; `name` of a column: its tile times this, plus its index in the tile
 
 struct Rows {
-  // the matrix in new numbers, the coarse pattern, the tasks
+  // the matrix in the new numbering, the coarse pattern, the tasks
   const long long* a_ptr;
   const int* a_idx;
   const double* a_value;
@@ -28,52 +28,53 @@ struct Rows {
   const int *above, *order, *depth_ptr;
   const int *task_depth, *task_item;      // item >= 0: the row at that position of `order`; ~item: the item-th task of trimming
   int tasks, cap, lead;                   // cap: most rows of a tile; lead: rows of a tile that fit in shared memory
-  int width, round, words_room, pivoting; // width: lanes for the rows of a tile; round: columns solved together
+  int width, round, words_capacity, pivoting; // width: lanes for the rows of a tile; round: columns solved together
   double droptol, max_fill;               // max_fill < 0: no budgets
-  // finished rows, as `Tile` in incomplete.hpp, in pools; `scaled`: D times the values; `size`: the largest absolute value of a column
+  // finished rows, as `Tile` in incomplete.hpp, in pools; `scaled`: D times the values; `size`: the largest absolute value of a
+  // column
   int* count;
   long long *first_name, *first_value;
   int* name;
   double *size, *value, *scaled;
-  long long names_room, values_room;
+  long long names_capacity, values_capacity;
   const long long* square;
   double *own, *d, *e;
   int* eliminated;
   // workspace
   double* work;
-  long long work_room;
-  int* done;                              // 1 + its depth for each row that is made
-  int *finished, *trimmed;                // with budgets: rows made and trimming tasks done of each depth
-  int* keep;                              // columns a row may keep, -1: all
+  long long work_capacity;
+  int* done;                              // 1 + depth of each finished row
+  int *finished, *trimmed;                // with budgets: finished rows and finished tasks of trimming of each depth
+  int* keep;                              // columns that a row may keep; -1 for all
   unsigned long long* state;
   int* stalled;
 
   __device__ unsigned long long now(State what) const { return *static_cast<volatile unsigned long long*>(state + what); }
   __device__ bool budgets() const { return max_fill >= 0; }
   __device__ bool is_made(int k) const { return static_cast<volatile int*>(done)[k] != 0; }
-  // Whether others may read row k.
+  // True if other blocks may read row k.
   __device__ bool is_final(int k) const {
     const int after = static_cast<volatile int*>(done)[k];
     return after != 0 && (!budgets() || now(progress) >= 2ull * after);
   }
 };
 
-// Memory of a block in the workspace: grows where a row needs more than those before it.
+// Memory of a thread block in the workspace. It grows if a row needs more than the rows before.
 struct Buffer {
   long long at, capacity;
 };
 
-// What a block keeps in dynamic shared memory; lead rows at most.
+// Arrays of a thread block in dynamic shared memory, of at most `lead` rows.
 struct Shared {
   double *tile, *factor, *d, *e, *ratio, *divisor, *inverse, *norm, *parts;
   double* x;                              // columns of a row above by rows, or squares
-  int *order, *mate;                      // mate: 1 or -1 to the other row of its pivot, 0: alone
-  int* tame;                              // whether all divisors are
-  int *row, *target;                      // of a row above: rows of the tile that it updates, and where the columns of a chunk lie
+  int *order, *mate;                      // mate: offset 1 or -1 to the other row of a 2x2 pivot, 0 for a 1x1 pivot
+  int* tame;                              // 1 if all divisors are far from the ends of the range (division.cuh)
+  int *row, *target;                      // rows of the tile that a row above updates, and slots of the columns of a chunk
   unsigned* words;
   int *before, *allowed;
 
-  __device__ Shared(double* base, int lead, int round, int words_room) {
+  __device__ Shared(double* base, int lead, int round, int words_capacity) {
     tile = base;
     factor = tile + lead * lead;
     d = factor + lead * (lead + 1);
@@ -90,8 +91,8 @@ struct Shared {
     row = tame + 1;
     target = row + lead;
     words = reinterpret_cast<unsigned*>(target + chunk);
-    before = reinterpret_cast<int*>(words + words_room);
-    allowed = before + words_room;
+    before = reinterpret_cast<int*>(words + words_capacity);
+    allowed = before + words_capacity;
   }
 };
 
@@ -99,7 +100,7 @@ __device__ __forceinline__ long long block_exclusive(long long value, long long&
   return block_exclusive_sum(value, total);
 }
 
-// `need` doubles of workspace for the block; false: the pool is full.
+// Reserves `need` doubles of workspace for the thread block; false if the pool is full.
 __device__ __forceinline__ bool reserve(const Rows& R, Buffer& buffer, long long need) {
   __shared__ int enough;
   if (threadIdx.x == 0) {
@@ -108,25 +109,25 @@ __device__ __forceinline__ bool reserve(const Rows& R, Buffer& buffer, long long
       const long long grown = need + need / 2;
       buffer.at = static_cast<long long>(atomicAdd(R.state + work_used, static_cast<unsigned long long>(grown)));
       buffer.capacity = grown;
-      enough = buffer.at + grown <= R.work_room;
+      enough = buffer.at + grown <= R.work_capacity;
     }
   }
   __syncthreads();
   return enough;
 }
 
-// ---- which columns a block row has
+// ---- the columns of a block row
 
 struct Row {
   int i, begin, end, m, above_count, tiles, slots;
   const int *above, *allowed;             // rows above; tiles that may fill, ascending, in shared memory if they fit
-  unsigned* words;                        // a bit for each column of each of them
-  int* before;                            // columns before those of the word
-  double* panel;                          // m x slots by rows: a slot for each column of those tiles
-  int* slot;                              // of the columns there are, ascending
+  unsigned* words;                        // one bit for each column of these tiles
+  int* before;                            // number of marked columns before each word
+  double* panel;                          // m x slots by rows: one slot for each column of these tiles
+  int* slot;                              // slots of the marked columns, ascending
   int columns;
 
-  // The slot of a column by its name; marks it. -1 where the row may not fill it.
+  // Marks a column, given by its name, and returns its slot; -1 if the row may not fill it.
   __device__ int slot_of(const Rows& R, int name) const {
     const int t = name / most_rows, at = name % most_rows, word = lower_bound(allowed, tiles, t);
     if (word == tiles || allowed[word] != t) return -1;
@@ -140,7 +141,7 @@ struct Row {
   }
 };
 
-// The row with its memory, all zero; false: out of memory.
+// Begins a row with zeros in its memory; false if the pool is full.
 __device__ __forceinline__ bool begin_row(const Rows& R, int i, const Shared& S, Buffer& buffer, Row& row) {
   row.i = i;
   row.begin = R.begin[i];
@@ -151,7 +152,7 @@ __device__ __forceinline__ bool begin_row(const Rows& R, int i, const Shared& S,
   row.allowed = R.column + R.ptr[i];
   row.tiles = static_cast<int>(R.ptr[i + 1] - R.ptr[i]);
   row.slots = row.tiles * R.cap;
-  const bool in_shared = row.tiles <= R.words_room;
+  const bool in_shared = row.tiles <= R.words_capacity;
   const long long size = static_cast<long long>(row.m) * row.slots;
   if (!reserve(R, buffer, size + (row.slots + 1) / 2 + (in_shared ? 0 : row.tiles))) return false;
   row.panel = R.work + buffer.at;
@@ -169,7 +170,7 @@ __device__ __forceinline__ bool begin_row(const Rows& R, int i, const Shared& S,
   return true;
 }
 
-// One warp counts the columns that are marked.
+// Counts the marked columns, by one warp.
 __device__ __forceinline__ int count_columns(const Row& row, int lane) {
   int sum = 0;
   for (int base = 0; base < row.tiles; base += 32) {
@@ -188,7 +189,7 @@ __device__ __forceinline__ void list_columns(const Rows& R, const Row& row) {
   __syncthreads();
 }
 
-// ---- its values
+// ---- the values of a block row
 
 __device__ __forceinline__ void place_matrix(const Rows& R, const Row& row, const Shared& S) {
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
@@ -209,10 +210,10 @@ __device__ __forceinline__ void place_matrix(const Rows& R, const Row& row, cons
 __device__ __forceinline__ bool wait_for(const Rows& R, int k) {
   __shared__ int is_final;
   if (threadIdx.x == 0) {
-    Patience waiting(R.stalled);
-    waiting.left = patient;
+    Timeout timeout(R.stalled);
+    timeout.left = most_polls;
     waiting.longest = 128;
-    is_final = waiting.until([&] { return R.is_final(k) || R.now(halt) != 0; }) && R.is_final(k);
+    is_final = timeout.until([&] { return R.is_final(k) || R.now(halt) != 0; }) && R.is_final(k);
   }
   __syncthreads();
   const bool ready = is_final;
@@ -220,7 +221,8 @@ __device__ __forceinline__ bool wait_for(const Rows& R, int k) {
   return ready;
 }
 
-// `count` columns of `rows` entries each to shared memory, by rows of `stride`. Several are read before one is written.
+// Copies `count` columns of `rows` entries each to shared memory, by rows of `stride`. Loads of several columns are in flight at
+// once.
 __device__ __forceinline__ void stage(const Rows& R, const double* from, int count, int rows, double* to, int stride) {
   const int l = threadIdx.x & (R.width - 1), step = blockDim.x / R.width;
   for (int base = threadIdx.x / R.width; base < count; base += together * step) {
@@ -247,7 +249,7 @@ __device__ __forceinline__ void update(const Row& row, const Shared& S, int t, i
     value[j] = *to[j];
     sum[j] = 0;
   }
-  const double *x = S.x + t, *w = S.factor + c;             // (beyond the last hit there is something, of no use)
+  const double *x = S.x + t, *w = S.factor + c;             // reads beyond the last hit are not used
 #pragma unroll 4
   for (int l = 0; l < rows; ++l, x += chunk + 1, w += lead + 1) {
     const double known = *x;
@@ -259,7 +261,7 @@ __device__ __forceinline__ void update(const Row& row, const Shared& S, int t, i
     if (c + j < hits) *to[j] = value[j] - sum[j];
 }
 
-// The row minus what row k above contributes: -U(:, hits)^T D U(:, t) for its columns t from the tile on.
+// Subtracts the update of row k above: U(:, hits)^T D U(:, t) for its columns t from the tile on.
 __device__ __forceinline__ void pull(const Rows& R, const Row& row, const Shared& S, int k) {
   const int count = R.count[k], rows = R.begin[k + 1] - R.begin[k];
   const int* const names = R.name + R.first_name[k];
@@ -288,7 +290,8 @@ __device__ __forceinline__ void pull(const Rows& R, const Row& row, const Shared
   }
 }
 
-// Pivots of the tile by the first warp; L, D and the order to where finished ones lie. Returns how many were perturbed (thread 0).
+// Chooses the pivots of the tile by the first warp, and stores L, D and the order. Thread 0 returns the number of perturbed
+// pivots.
 __device__ __forceinline__ int factor_tile(const Rows& R, const Row& row, const Shared& S) {
   WarpTile tile(row.m, R.lead, S.tile, S.factor, S.d, S.e, S.order);
   tile.factor(static_cast<Pivoting>(R.pivoting));

@@ -28,7 +28,7 @@ struct WarpTile {
 
   __device__ double largest(int c, int& row) const {
     const double found = lane >= k && lane < m && lane != c ? magnitude(at(lane, c)) : 0.0, own = found > 0 ? found : 0.0;
-    const unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(own));       // ordered as the numbers are
+    const unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(own));       // ordered like the numbers
     const unsigned high = static_cast<unsigned>(bits >> 32), low = static_cast<unsigned>(bits), top = warp_max(high),
                    below = warp_max(high == top ? low : 0u);
     const unsigned holders = __ballot_sync(full_warp, high == top && low == below);
@@ -39,7 +39,7 @@ struct WarpTile {
 
   __device__ void exchange(int p, int q) const {
     if (p == q) return;
-    __syncwarp(full_warp);                // every lane has read what it decided by
+    __syncwarp(full_warp);                // every lane has read its operands
     if (lane < m) swap(at(lane, p), at(lane, q));
     __syncwarp(full_warp);
     if (lane < m) swap(at(p, lane), at(q, lane));
@@ -87,7 +87,7 @@ struct WarpTile {
   __device__ void factor(Pivoting pivoting) {
     while (k < m) {
       const bool two = choose_pivot(*this, pivoting) && regular();
-      __syncwarp(full_warp);              // reads of the choice come before the writes of the step
+      __syncwarp(full_warp);              // the choice is read before the step writes
       if (two)
         pair();
       else
@@ -98,8 +98,8 @@ struct WarpTile {
  private:
   static constexpr int together = 8;
 
-  // The lane's row minus product(j) in each column j from `from` on. Several are read, without a question, before one is written:
-  // the compiler may not change that order, and would wait for each.
+  // Subtracts product(j) from the lane's row in each column j from `from` on. Several columns are loaded, without a branch, before
+  // one is stored. The compiler may not reorder these accesses itself, and would wait for each load.
   template <class Product> __device__ void subtract(int from, Product product) const {
     for (int base = from / together * together; base < m; base += together) {
       double value[together];

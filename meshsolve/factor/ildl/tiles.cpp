@@ -1,6 +1,6 @@
-// How rows are gathered into tiles: cut from an order, or grouped by the similarity of their patterns first.
+// Partition of the rows into tiles: ranges of an order, or of groups of rows with similar patterns.
 // Source: Thuerck et al. 2018, section 4.1; cosine similarity as in Saad 2003, "Finding exact and approximate block structures
-// for ILU preconditioning", section 3. Rows longer than 10 sqrt(n) take no part: their products would be quadratic.
+// for ILU preconditioning", section 3. Rows longer than 10 sqrt(n) are not grouped: comparing them would take quadratic time.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace ms::ildl {
 
 std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capacity, const int32_t* parent) {
   std::vector<int32_t> begin{0};
-  std::vector<int64_t> rows(parent ? count : 0, 0);         // of the subtree below and at each vertex
+  std::vector<int64_t> rows(parent ? count : 0, 0);         // rows of the subtree of each vertex
   int32_t end = 0;
   for (int32_t v = 0; v < count; ++v) {
     const bool is_apart = parent && v > 0 && parent[v - 1] != v && rows[v - 1] > capacity;
@@ -27,7 +27,7 @@ std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capac
 
 namespace {
 
-constexpr double similar = 0.7;            // cosine of two closed neighbourhoods from which they share a tile
+constexpr double similar = 0.7;            // smallest cosine of two closed neighborhoods that share a tile
 
 struct Grouping {
   const Pattern graph;
@@ -43,14 +43,14 @@ struct Grouping {
     if (common[w]++ == 0) touched.push_back(w);
   }
 
-  // Ungrouped vertices after the seed that share neighbours with it, the most similar first.
+  // Ungrouped vertices after the seed that share neighbors with it, the most similar first.
   void find(int32_t seed) {
     interrupt::poll();
     touched.clear();
     candidates.clear();
     for (int64_t p = graph.ptr[seed]; p < graph.ptr[seed + 1]; ++p) {
       const int32_t u = graph.idx[p];
-      count(u, seed);                      // seed and u are each in the other's closed neighbourhood
+      count(u, seed);                      // seed and u are each in the closed neighborhood of the other
       count(u, seed);
       if (is_long(u)) continue;
       for (int64_t q = graph.ptr[u]; q < graph.ptr[u + 1]; ++q) count(graph.idx[q], seed);

@@ -66,7 +66,7 @@ def maximum_product(M, threads=1):
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The rows of a symmetric matrix that form 2x2 pivots; the others may be eliminated alone.
+    """Pairs of rows of a symmetric matrix that are candidates of 2x2 pivots; the other rows are 1x1 pivots.
 
     Attributes
     ----------
@@ -87,10 +87,6 @@ class Pairs:
     rank: int
     matrix: Csr
     threads: int = 1
-
-    @cached_property
-    def _compressed(self):
-        return _core.compress_pairs(self.matrix.indptr, self.matrix.indices, self.partner, self.threads)
 
     @property
     def graph(self):
@@ -117,7 +113,7 @@ class Pairs:
         return _core.vertices_of_rows(self.first, np.ascontiguousarray(perm, np.int32), self.partner)
 
     def behind_neighbors(self, vertices, late):
-        """The vertices in that order, with some moved behind their last neighbor, as (vertices,) int32.
+        """The vertices in that order, with some moved behind their last neighbors, as (vertices,) int32.
 
         The (n,) bool array ``late`` marks the first rows of the vertices that are moved.
         """
@@ -143,6 +139,10 @@ class Pairs:
         """The pattern in which both rows of a pair have the neighbors of either, as a Csr without diagonal."""
         indptr, indices, first = self._compressed
         return Csr(len(self.partner), *_core.expand_pairs(indptr, indices, first, self.partner, self.threads))
+
+    @cached_property
+    def _compressed(self):
+        return _core.compress_pairs(self.matrix.indptr, self.matrix.indices, self.partner, self.threads)
 
 
 def symmetric_pairs(M, paired=True, threads=1):
@@ -174,25 +174,10 @@ def symmetric_pairs(M, paired=True, threads=1):
     return Pairs(scale, partner, rank, M, threads)
 
 
-def _real(values):
-    """Real numbers of the same absolute values; a matching uses nothing else."""
-    return values if values.dtype.kind == "f" else np.abs(values)
-
-
-def _within_reach(values):
-    """(values times a power of four, half its exponent as a power of two).
-
-    If the largest entry is near the limits of float64, so are the scalings of rows, while those of columns are about 1.
-    """
-    exponent = int(np.frexp(max(values.max(initial=0.0), -values.min(initial=0.0)))[1])
-    power = 0 if abs(exponent) <= EXTREME else -exponent // 2
-    return (np.ldexp(values, 2 * power) if power else values), power
-
-
 def weak_rows(M, scale, perm):
-    """Find the rows of a symmetric matrix without a pivot of their own in an order, as (n,) bool.
+    """Find the rows of a symmetric matrix that are no 1x1 pivots in an order, as (n,) bool.
 
-    Their scaled diagonal entry is small, and no earlier neighbor with a pivot of its own fills it.
+    Their scaled diagonal entry is small, and no earlier 1x1 pivot is a neighbor that fills it.
 
     Parameters
     ----------
@@ -249,3 +234,18 @@ def require_finite_scales(matching):
         if len(beyond):
             raise SingularMatrixError(f"A is singular to working precision: the inverses of the entries of {line} {beyond[0]} overflow. "
                                       "If these entries are meant, multiply A by a power of two", int(beyond[0]))
+
+
+def _real(values):
+    """Real numbers with the same absolute values, all that a matching uses."""
+    return values if values.dtype.kind == "f" else np.abs(values)
+
+
+def _within_reach(values):
+    """(values times a power of four, half its exponent as a power of two).
+
+    If the largest entry is near the limits of float64, the scalings of rows are, too; the scalings of columns are about 1.
+    """
+    exponent = int(np.frexp(max(values.max(initial=0.0), -values.min(initial=0.0)))[1])
+    power = 0 if abs(exponent) <= EXTREME else -exponent // 2
+    return (np.ldexp(values, 2 * power) if power else values), power

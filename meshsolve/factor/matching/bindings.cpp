@@ -1,4 +1,4 @@
-// Matchings for Python.
+// Bindings of the matchings, the compressed graphs of 2x2 pivots, and the block triangular form.
 #include "matching.hpp"
 #include "native/bind.hpp"
 

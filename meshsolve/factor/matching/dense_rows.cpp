@@ -1,7 +1,7 @@
-// Matching of a symmetric matrix with a few dense rows, for example of constraints on all unknowns. Shortest paths would pass through
-// these rows, and so through half of the other rows. So the other rows are matched first. Then each dense row i is matched with the column
-// j of its largest scaled entry whose row can have the column of a dense row. This is usually that of i: i and j exchange columns.
-// Cost: a matching of the other rows, and O(nnz).
+// Matching of a symmetric matrix with a few dense rows, for example constraints on all unknowns. Shortest paths would pass
+// through these rows, and then through half of all other rows. So the other rows are matched first. Then each dense row i is
+// matched with the column j of its largest scaled entry. The row of column j gets the column of a dense row instead, usually that
+// of i. Cost: a matching of the other rows, and O(nnz).
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace ms::matching {
 namespace {
 
-constexpr int64_t fewest = 20;               // other rows for each dense one
+constexpr int64_t fewest = 20;               // smallest number of other rows for each dense row
 
 class Around {
  public:
@@ -39,7 +39,7 @@ class Around {
   bool is_dense(int32_t i) const { return number_[i] < 0; }
 
   bool match_rest(int threads) {
-    std::vector<int32_t> row;                // of a number
+    std::vector<int32_t> row;                // row of each number
     for (int32_t i = 0; i < A_.n; ++i)
       if (!is_dense(i)) {
         number_[i] = static_cast<int32_t>(row.size());
@@ -93,7 +93,7 @@ class Around {
     return true;
   }
 
-  // A column of a dense row that is not matched and has an entry in this row, the preferred one if that is such; or -1.
+  // An unmatched column of a dense row that has an entry in `row`: the preferred one if possible; or -1.
   int32_t free_column(int32_t row, int32_t preferred) const {
     int32_t found = -1;
     for (int64_t p = A_.ptr[row]; p < A_.ptr[row + 1]; ++p) {
@@ -105,7 +105,7 @@ class Around {
     return found;
   }
 
-  // Entries between dense rows are scaled to 1 at most as well.
+  // Reduces the scale of row i until its entries in the columns of dense rows are at most 1, too.
   void bound(int32_t i) {
     for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
       if (const int32_t j = A_.idx[p]; is_dense(j) && j <= i) {
@@ -117,7 +117,7 @@ class Around {
   const Pattern A_;
   const double* const values_;
   const std::vector<int32_t>& dense_;
-  std::vector<int32_t> number_;              // of a row among those that are not dense, or -1
+  std::vector<int32_t> number_;              // number of a row among the rows that are not dense, or -1
   std::vector<uint8_t> is_free_;             // columns of dense rows
   Matching& matched_;
   std::vector<double>& scale_;

@@ -1,8 +1,8 @@
 // Maximum product matching with dual scaling by sparse shortest augmenting paths.
 // Source: Duff and Koster 2001, "On algorithms for permuting large entries to the diagonal of a sparse matrix", section 3 and 4
-// (MC64, job 5); Jonker and Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse linear assignment problems"
-// (rows bid for columns before paths are sought). Cost: O(nnz log n) for each row that start and bids leave unmatched; few are left
-// in practice.
+// (MC64, job 5); Jonker and Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse linear assignment
+// problems" (rows bid for columns before paths are searched). Cost: O(nnz log n) for each row that is unmatched after start and
+// bids; these are few in practice.
 // Weights: w_ij = log(max_i |a_i.|) - log|a_ij| >= 0. Duals: w_ij >= u_j + v_i, with equality on matched entries, so that
 // exp(u_j) and exp(v_i) / max_i are the scalings.
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double tight = 1e-14;              // reduced weight that counts as zero
-constexpr int64_t bids_per_row = 16;         // for an unmatched row, on the average: a path costs as much
+constexpr int64_t bids_per_row = 16;         // average over the unmatched rows; more would cost as much as a path
 constexpr double weak_diagonal = 0.1;        // scaled magnitude below which the diagonal does not replace matched entries
 
 class Search {
@@ -36,7 +36,7 @@ class Search {
 
   Matching run(const double* values) {
     start();
-    if (!bid() || !follow_paths(true)) {   // where rows are more than columns, bids go on without end
+    if (!bid() || !follow_paths(true)) {   // without a complete matching, bids never end by themselves
       start();
       follow_paths(false);
     }
@@ -54,7 +54,7 @@ class Search {
   }
 
  private:
-  // f(i) for every row, on all threads.
+  // Calls f(i) for every row, on all threads.
   template <class F>
   void for_rows(F&& f) const {
     for_range(threads_, A_.n, 1 << 12, [&](int64_t from, int64_t to, int) {
@@ -90,7 +90,7 @@ class Search {
     column_of_[i] = j;
   }
 
-  // Tight entries first by themselves, then with one exchange: most rows are matched here. The diagonal is asked first.
+  // Matches tight entries, the diagonal first, then tight entries with one exchange. This matches most rows.
   void start() {
     row_of_.assign(A_.n, -1);
     column_of_.assign(A_.n, -1);
@@ -109,9 +109,10 @@ class Search {
       }
   }
 
-  // Unmatched rows take the columns that cost them least. What the second best would cost more, the column's dual falls by: the row
-  // that had it loses its tight entry, and bids next. A row without a choice, or whose best two cost the same, waits for a path.
-  // Whether most rows were matched: else many best matchings cost the same, and that nearest to the matrix' own scaling is better.
+  // Auction: each unmatched row takes its cheapest column, whose dual decreases by the difference to the second cheapest. The row
+  // that had this column is unmatched again and bids next. A row with a single column, or with two cheapest ones, needs a path.
+  // Returns true if most rows were matched. Otherwise many matchings have the same cost, and the matching without bids is better:
+  // its scaling is closer to that of the matrix.
   bool bid() {
     std::vector<int32_t> unmatched;
     for (int32_t i = 0; i < A_.n; ++i)
@@ -155,7 +156,8 @@ class Search {
     return false;
   }
 
-  // A path for every row that is left. Whether all have one; where `all`, those behind the first that has none are not looked at.
+  // Augments by a path from every unmatched row. Returns true if all rows have a path; with `all` it stops at the first without
+  // one.
   bool follow_paths(bool all) {
     bool found = true;
     for (int32_t i = 0; i < A_.n && (found || !all); ++i)
@@ -166,8 +168,8 @@ class Search {
     return found;
   }
 
-  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column, if any. Columns no further
-  // than the row at work wait on a stack, the latest first: a path of tight entries is followed to its end, without the queue.
+  // Dijkstra's algorithm over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column, if any.
+  // Columns at the current distance are on a stack, not in the queue, so a path of tight entries is followed to its end.
   bool augment(int32_t from) {
     queue_.clear();
     near_.clear();
@@ -204,7 +206,7 @@ class Search {
     return end >= 0;
   }
 
-  // The row matched with the nearest column that is not settled yet, or -1 where none is nearer than `shortest`.
+  // The row matched with the nearest unsettled column, or -1 if no column is nearer than `shortest`.
   int32_t settle_next(double shortest, double& base) {
     while (!near_.empty() && base < shortest) {
       const int32_t j = near_.back();
@@ -243,7 +245,7 @@ class Search {
     }
   }
 
-  // A cycle j -> row_of[j] of the matching may be replaced by the diagonal where that is large all along the cycle.
+  // Replaces a cycle j -> row_of[j] of the matching by diagonal entries if all of them are large.
   void prefer_diagonal(const double* values, const Matching& scaled) {
     std::vector<uint8_t> large(A_.n), seen(A_.n, 0);
     std::vector<double> own(A_.n);
@@ -265,11 +267,11 @@ class Search {
   RawVector<double> w_;                             // weights
   std::vector<double> largest_, u_, v_;             // largest absolute value of a row; duals of columns and rows
   std::vector<int32_t> row_of_, column_of_;
-  std::vector<double> distance_;                    // of the search at hand: columns
+  std::vector<double> distance_;                    // of the columns, in the current search
   std::vector<int32_t> previous_, touched_, settled_, near_;
   std::vector<uint8_t> final_;
   using Entry = std::pair<double, int32_t>;
-  std::vector<Entry> queue_;                        // a heap, the nearest first; its memory stays from search to search
+  std::vector<Entry> queue_;                        // a heap, the nearest column first; its memory is reused by the next search
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace ms::matching {
 namespace {
 
 constexpr double strong = 0.1;               // scaled diagonal entry from which a row is a pivot by itself
-constexpr int64_t grain = 1 << 13;           // rows or vertices that a thread takes at a time
+constexpr int64_t grain = 1 << 13;           // rows or vertices of a task
 constexpr int equilibrations = 6;            // each step takes the square root of the deviation of a row from 1
 
 class Pairing {
@@ -32,7 +32,7 @@ class Pairing {
     row_of_ = &matched.row_of;
   }
 
-  // Paths (of singular matrices) from their first row, then cycles.
+  // Visits the paths (of singular matrices), each from its first row, then the cycles.
   void run() {
     std::vector<uint8_t> seen(A_.n, 0);
     for (int pass = 0; pass < 2; ++pass)
@@ -60,7 +60,7 @@ class Pairing {
     for (size_t k = alone == 0; k + 1 < length; k += 2 + (k + 2 == alone)) pair(chain_[k], chain_[k + 1]);
   }
 
-  // The row of an odd chain that stays alone: the largest diagonal, in a path at an even position.
+  // The row of an odd chain that becomes a 1x1 pivot: the one with the largest diagonal entry, at an even position in a path.
   size_t release(bool cycle) {
     size_t best = 0;
     for (size_t k = 0; k < chain_.size(); k += cycle ? 1 : 2)
@@ -68,14 +68,14 @@ class Pairing {
     return best;
   }
 
-  // Of a pair whose rows are both strong by themselves nothing is gained.
+  // Two rows with large diagonal entries remain 1x1 pivots.
   void pair(int32_t i, int32_t j) {
     if (diagonal_[i] >= strong && diagonal_[j] >= strong) return;
     out_.partner[i] = j;
     out_.partner[j] = i;
   }
 
-  // Neighbours that the pairs of a cycle have in common, when pairing starts at its row `start`: fewer are filled then.
+  // Number of common neighbors in the pairs of a cycle if pairing starts at its row `start`. More of them mean less fill.
   int64_t overlap(size_t start) const {
     int64_t common = 0;
     for (size_t k = start; k < start + chain_.size(); k += 2) {
@@ -103,8 +103,9 @@ class Pairing {
 
 namespace {
 
-// Of a structurally singular matrix any of many sets of rows may be matched, and along chains of them the scalings run away. The
-// rows are made alike instead: the largest entry of each tends to 1 (Ruiz 2001, in the maximum norm).
+// Scaling for a structurally singular matrix. Its maximum matching is not unique, and the scalings of the matching may grow
+// without bound along chains of rows. Equilibration instead makes the largest entry of each row tend to 1 (Ruiz 2001, in the
+// maximum norm).
 void equilibrate(const Pattern& A, const double* values, int threads, std::vector<double>& scale) {
   std::vector<double> largest(A.n);
   scale.assign(A.n, 1.0);
@@ -116,7 +117,7 @@ void equilibrate(const Pattern& A, const double* values, int threads, std::vecto
         largest[i] = most > 0 ? most : 1;
       }
     });
-    const bool last = round == equilibrations;               // which leaves no entry above 1
+    const bool last = round == equilibrations;               // the last round leaves no entry above 1
     for (int32_t i = 0; i < A.n; ++i) scale[i] /= last ? std::max(largest[i], 1.0) : std::sqrt(largest[i]);
   }
 }
@@ -145,7 +146,7 @@ SymmetricMatching symmetric(const Pattern& A, const double* values, int threads)
 std::vector<uint8_t> weak_rows(const Pattern& A, const double* values, const double* scale, const int32_t* perm) {
   std::vector<uint8_t> weak(A.n, 1);
   for (int32_t k = 0; k < A.n; ++k) {
-    const int32_t i = perm[k];                 // rows that come later are still marked weak
+    const int32_t i = perm[k];                 // later rows are still marked weak
     fetch_row(A, perm, k, A.n);
     if (k + 8 < A.n) fetch(values + A.ptr[perm[k + 8]]);
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && weak[i]; ++p) {
@@ -158,7 +159,8 @@ std::vector<uint8_t> weak_rows(const Pattern& A, const double* values, const dou
 
 namespace {
 
-// Lists made in pieces, one behind the other. ptr: (vertices + 1), length of list v at v + 1; it becomes the places of the lists.
+// Concatenates lists that were made in pieces. ptr: (vertices + 1), on entry the length of list v at v + 1, on return the begin
+// of each list.
 std::vector<int32_t> joined(std::vector<std::vector<int32_t>>& pieces, std::vector<int64_t>& ptr, int threads) {
   cumsum(ptr);
   if (pieces.size() == 1 || static_cast<int64_t>(pieces[0].size()) == ptr.back()) return std::move(pieces[0]);

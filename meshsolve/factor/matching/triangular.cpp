@@ -14,7 +14,7 @@ struct Components {
   const std::vector<int32_t>& row_of;
   std::vector<int32_t>& block;
   std::vector<int32_t> number, low;                  // order of first visits, from 1; smallest number known to be reached
-  std::vector<int64_t> next;                         // position in the row of a vertex where its search goes on
+  std::vector<int64_t> next;                         // position in the row of a vertex at which its search continues
   std::vector<int32_t> path, open;                   // the search path; visited vertices without a component
   int32_t visited = 0, found = 0;
 
@@ -25,7 +25,7 @@ struct Components {
     open.push_back(j);
   }
 
-  // Goes one vertex deeper from j, or returns false where nothing new is left.
+  // Goes one vertex deeper from j; returns false if j has no unvisited neighbor.
   bool descend(int32_t j) {
     const int64_t end = A.ptr[row_of[j] + 1];
     while (next[j] < end) {
@@ -59,7 +59,7 @@ struct Components {
 
 }  // namespace
 
-// Components are closed after all that they reach, so counting them backwards gives an upper triangle.
+// A component is closed after all components that it reaches, so the reversed order is upper triangular.
 int32_t block_triangular(const Pattern& A, const std::vector<int32_t>& row_of, std::vector<int32_t>& block) {
   block.assign(A.n, -1);
   Components c{A, row_of, block, std::vector<int32_t>(A.n), std::vector<int32_t>(A.n), std::vector<int64_t>(A.n), {}, {}};

@@ -246,10 +246,6 @@ HOST, CUDA = HostBackend(), CudaBackend()
 BACKENDS = {"cpu": HOST, "cuda": CUDA}
 
 
-def _host_core(dtype):
-    return _core.ParacDouble if dtype == np.float64 else _core.ParacSingle
-
-
 def graph_kind(M, threads=1):
     """The kind of graph of a symmetric :class:`Csr`.
 
@@ -263,6 +259,10 @@ def graph_kind(M, threads=1):
     if graph.bad_row >= 0 or graph.floored or graph.nnz == 0:
         return ""
     return "hubs" if _has_hubs(graph, M) else "regular" if graph.grounded else "singular"
+
+
+def _host_core(dtype):
+    return _core.ParacDouble if dtype == np.float64 else _core.ParacSingle
 
 
 def _has_hubs(graph, M):

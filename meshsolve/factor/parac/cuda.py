@@ -67,7 +67,7 @@ class _Rounds:
             length += samples * (ground[place] > 0)
         self.start = exclusive_scan(length + length // 2 + 4)
         used = total(self.start)
-        self.rows_room = used + used // 2                   # the rest for rows that outgrow theirs
+        self.rows_capacity = used + used // 2                   # the rest for rows that outgrow theirs
         self._empty_rows()
         self.vertex, self.key = xp.zeros((n, 8), xp.int32), xp.empty(n + 1, xp.uint64)
         device.launch(K.k_fill, device.grid_for(32 * n, BLOCK), BLOCK, 0,
@@ -76,26 +76,11 @@ class _Rounds:
         device.launch(K.k_keys, device.grid_for(n + 1, BLOCK), BLOCK, 0,
                       (np.int32(n), np.int32(self.dynamic), self.seed, self.origin, self.vertex, self.key))
         self.live = xp.arange(n, dtype=xp.int32)
-        self._first_room(len(to))
+        self._allocate(len(to))
         self.chosen, self.reserved = xp.empty(n, xp.int32), xp.empty(n, xp.int64)
         self.column_start, self.column_length, self.D = xp.empty(n, xp.int64), xp.empty(n, xp.int32), xp.empty(n)
         self.state = xp.zeros(16, xp.uint64)
         self.state[LIVE], self.state[ROWS] = n, used
-
-    def _first_room(self, nnz):
-        """Guesses: what is too small grows."""
-        xp = device.xp()
-        self.column_row, self.column_value = xp.empty(2 * nnz, xp.int32), xp.empty(2 * nnz)
-        self._sample_room(nnz // 2 * self.samples)
-        self.scratch = xp.empty(0)
-
-    def _empty_rows(self):
-        xp = device.xp()
-        self.to, self.w = xp.empty(self.rows_room, xp.int32), xp.empty(self.rows_room)
-
-    def _sample_room(self, count):
-        xp = device.xp()
-        self.sample_ends, self.sample_w, self.touched = xp.empty(2 * count, xp.int32), xp.empty(count), xp.empty(count, xp.int32)
 
     def run(self, dtype):
         """Rounds until no vertex is left."""
@@ -120,6 +105,21 @@ class _Rounds:
             self.state[HALT] = GO_ON
             self._launch(phase, alone)
 
+    def _allocate(self, nnz):
+        """Guesses: what is too small grows."""
+        xp = device.xp()
+        self.column_row, self.column_value = xp.empty(2 * nnz, xp.int32), xp.empty(2 * nnz)
+        self._allocate_samples(nnz // 2 * self.samples)
+        self.scratch = xp.empty(0)
+
+    def _empty_rows(self):
+        xp = device.xp()
+        self.to, self.w = xp.empty(self.rows_capacity, xp.int32), xp.empty(self.rows_capacity)
+
+    def _allocate_samples(self, count):
+        xp = device.xp()
+        self.sample_ends, self.sample_w, self.touched = xp.empty(2 * count, xp.int32), xp.empty(count), xp.empty(count, xp.int32)
+
     def _launch(self, phase, alone):
         """The rest of a round from ``phase`` on, then rounds by one block or by all."""
         arguments = self._arguments()
@@ -140,7 +140,7 @@ class _Rounds:
     def _arguments(self):
         numbers = device.to_device(np.array(
             [self.n, self.samples, self.dynamic, len(self.live), len(self.column_row), len(self.sample_w),
-             len(self.scratch) // 5, self.rows_room], np.int64))
+             len(self.scratch) // 5, self.rows_capacity], np.int64))
         return (numbers, self.seed, self.floor, self.state, self.key, self.origin, self.vertex, self.start, self.to, self.w,
                 self.live, self.chosen, self.touched, self.reserved, self.column_start, self.column_length, self.column_row,
                 self.column_value, self.D, self.sample_ends, self.sample_w, self.scratch)
@@ -159,7 +159,7 @@ class _Rounds:
                 new[:int(state[COLUMNS])] = old[:int(state[COLUMNS])]
                 setattr(self, name, new)
         if state[NEED] > len(self.sample_w):
-            self._sample_room(int(state[NEED] + state[NEED] // 2))
+            self._allocate_samples(int(state[NEED] + state[NEED] // 2))
         if 5 * state[NEED_HEAVY] > len(self.scratch):
             self.scratch = xp.empty(5 * int(state[NEED_HEAVY] + state[NEED_HEAVY] // 2))
 
@@ -172,7 +172,7 @@ class _Rounds:
         starts = exclusive_scan(capacity)
         used = total(starts)
         old_to, old_w, old_start = self.to, self.w, self.start.copy()
-        self.rows_room = used + used // 2
+        self.rows_capacity = used + used // 2
         self._empty_rows()
         device.launch(K.k_rewrite, device.grid_for(32 * len(self.live), BLOCK), BLOCK, 0,
                       (self.live, np.int32(len(self.live)), self.key, old_start, old_to, old_w, starts, capacity, self.vertex, self.to,

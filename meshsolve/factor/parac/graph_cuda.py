@@ -30,15 +30,6 @@ def symmetric(L):
         return M if gather.take is None else _both_triangles(M, gather.keys)
 
 
-def _both_triangles(M, keys):
-    """(M + M^T) / 2, if some entry has no mirror entry. Sums of zero are left out, as in scipy."""
-    xp, own = device.xp(), keys_of(M.indptr, M.indices)
-    data = xp.concatenate([xp.zeros(1), M.data])
-    values = 0.5 * (data[1 + find(own, keys)] + data[1 + find(own, transposed(keys))])
-    kept = values != 0
-    return Csr(M.n, *compressed(M.n, keys[kept]), values[kept])
-
-
 class Graph:
     """The graph of a matrix on the GPU, with the attributes of ``_core.ParacGraph``.
 
@@ -61,15 +52,6 @@ class Graph:
         self._ptr = exclusive_scan(count)
         if self.bad_row < 0:
             self._make_edges(M)
-
-    def _make_edges(self, M):
-        xp = device.xp()
-        nnz = int(device.scalar(self._ptr[-1:]))
-        self._to, self._w, self._apart = xp.empty(nnz, xp.int32), xp.empty(nnz), xp.zeros(1, xp.uint64)
-        launch_1d(K.k_edges, M.n, np.int32(M.n), M.indptr, M.indices, M.data, self._ptr, self._to, self._w, self._apart)
-        if self.floored:                                    # floor_weight() of graph.cpp
-            positive = xp.sort(self._w[self._w > 0])
-            self.floor = 1e-3 * float(positive[len(positive) // 2]) if len(positive) else 1.0
 
     @property
     def nnz(self):
@@ -97,9 +79,27 @@ class Graph:
         if self.grounded:
             self._ground = self._ground[met]
 
+    def _make_edges(self, M):
+        xp = device.xp()
+        nnz = int(device.scalar(self._ptr[-1:]))
+        self._to, self._w, self._apart = xp.empty(nnz, xp.int32), xp.empty(nnz), xp.zeros(1, xp.uint64)
+        launch_1d(K.k_edges, M.n, np.int32(M.n), M.indptr, M.indices, M.data, self._ptr, self._to, self._w, self._apart)
+        if self.floored:                                    # floor_weight() of graph.cpp
+            positive = xp.sort(self._w[self._w > 0])
+            self.floor = 1e-3 * float(positive[len(positive) // 2]) if len(positive) else 1.0
+
     def _gather_on_the_host(self, apart):
         """The same on the host, which is faster for many levels or components: each is a step of the single thread block."""
         M = self._matrix
         graph = _core.ParacGraph(*map(device.to_host, (M.indptr, M.indices, M.data)))
         graph.gather_neighbors(apart)
         self._ptr, self._to, self._w, self._ground, self.origin = map(device.to_device, graph.arrays())
+
+
+def _both_triangles(M, keys):
+    """(M + M^T) / 2, if some entry has no mirror entry. Sums of zero are left out, as in scipy."""
+    xp, own = device.xp(), keys_of(M.indptr, M.indices)
+    data = xp.concatenate([xp.zeros(1), M.data])
+    values = 0.5 * (data[1 + find(own, keys)] + data[1 + find(own, transposed(keys))])
+    kept = values != 0
+    return Csr(M.n, *compressed(M.n, keys[kept]), values[kept])

@@ -23,37 +23,6 @@ class Inverse:
             self._prepare(self._columns)
             self._label_components(self._columns)
 
-    def _prepare(self, C):
-        """Renumber the columns by level; an order of rounds has that numbering already."""
-        xp = device.xp()
-        ptr, rows, values, D, perm, level = C.ptr, C.rows, C.values, C.D, C.perm, C.round
-        if bool(device.scalar((xp.diff(level) < 0).any().reshape(1))):
-            by_level = xp.argsort(level, kind="stable")
-            number = inverse(by_level).astype(xp.int32)
-            old_ptr, ptr = ptr, exclusive_scan(xp.diff(ptr)[by_level])
-            column = rows_of(ptr, len(rows))
-            source = old_ptr[by_level[column]] + xp.arange(len(rows)) - ptr[column]
-            rows, values = number[rows[source]], values[source]
-            D, perm, level = D[by_level], perm[by_level], level[by_level]
-        level_ptr = device.to_host(xp.searchsorted(level, xp.arange(1, C.rounds + 2, dtype=level.dtype))).astype(np.int64)
-        inverse_d = xp.where(D > 0, 1 / xp.where(D > 0, D, 1.0), 0.0)
-        self._lower = trisolve.UnitLower(ptr, rows, values, level_ptr, inverse_d, perm)
-
-    def _label_components(self, C):
-        """Label the components. In one without a ground, the path from each column ends at its only zero pivot."""
-        xp, n = device.xp(), len(C.D)
-        last = C.D == 0
-        self.null_components = int(device.scalar(last.sum().reshape(1)))
-        end = xp.diff(C.ptr) == 0
-        leads = xp.arange(n, dtype=xp.int64)
-        if len(C.rows):
-            leads = xp.where(end, leads, C.rows[xp.minimum(C.ptr[:-1], len(C.rows) - 1)])
-        for _ in range(int(C.rounds).bit_length()):         # each step doubles the length of the paths
-            leads = leads[leads]
-        label = xp.where(last[leads], (xp.cumsum(last, dtype=xp.int64) - 1)[leads], -1)
-        self._label = xp.empty(n, xp.int64)
-        self._label[C.perm] = label
-
     # ---- methods of the host counterpart ----------------------------------------------------------------------------------
 
     @property
@@ -108,6 +77,39 @@ class Inverse:
             members = xp.flatnonzero(self._label == label)
             centered[members] -= B[members].mean(axis=0)
         return centered
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    def _prepare(self, C):
+        """Renumber the columns by level; an order of rounds has that numbering already."""
+        xp = device.xp()
+        ptr, rows, values, D, perm, level = C.ptr, C.rows, C.values, C.D, C.perm, C.round
+        if bool(device.scalar((xp.diff(level) < 0).any().reshape(1))):
+            by_level = xp.argsort(level, kind="stable")
+            number = inverse(by_level).astype(xp.int32)
+            old_ptr, ptr = ptr, exclusive_scan(xp.diff(ptr)[by_level])
+            column = rows_of(ptr, len(rows))
+            source = old_ptr[by_level[column]] + xp.arange(len(rows)) - ptr[column]
+            rows, values = number[rows[source]], values[source]
+            D, perm, level = D[by_level], perm[by_level], level[by_level]
+        level_ptr = device.to_host(xp.searchsorted(level, xp.arange(1, C.rounds + 2, dtype=level.dtype))).astype(np.int64)
+        inverse_d = xp.where(D > 0, 1 / xp.where(D > 0, D, 1.0), 0.0)
+        self._lower = trisolve.UnitLower(ptr, rows, values, level_ptr, inverse_d, perm)
+
+    def _label_components(self, C):
+        """Label the components. In one without a ground, the path from each column ends at its only zero pivot."""
+        xp, n = device.xp(), len(C.D)
+        last = C.D == 0
+        self.null_components = int(device.scalar(last.sum().reshape(1)))
+        end = xp.diff(C.ptr) == 0
+        leads = xp.arange(n, dtype=xp.int64)
+        if len(C.rows):
+            leads = xp.where(end, leads, C.rows[xp.minimum(C.ptr[:-1], len(C.rows) - 1)])
+        for _ in range(int(C.rounds).bit_length()):         # each step doubles the length of the paths
+            leads = leads[leads]
+        label = xp.where(last[leads], (xp.cumsum(last, dtype=xp.int64) - 1)[leads], -1)
+        self._label = xp.empty(n, xp.int64)
+        self._label[C.perm] = label
 
     def _project_many(self, B):
         """On the host, where sums by label have a fixed order. Called twice per solve."""

@@ -23,17 +23,17 @@ namespace ms::parac {
 
 // ---- waiting
 
-// Ends a wait that would never end: halts the kernel if no vertex is eliminated during `patience` polls.
+// Ends a wait that would never end: halts the kernel if no vertex is eliminated during `most_polls` polls.
 struct StallTimer {
   unsigned long long seen;
   long long left;
-  __device__ explicit StallTimer(const Ordered& F) : seen(F.read(eliminated)), left(F.patience) {}
+  __device__ explicit StallTimer(const Ordered& F) : seen(F.read(eliminated)), left(F.most_polls) {}
   __device__ void wait(const Ordered& F, unsigned nanoseconds) {
     if (--left < 0) {
       const unsigned long long now = F.read(eliminated);
       if (now == seen) F.stop(stalled);
       seen = now;
-      left = F.patience;
+      left = F.most_polls;
     }
     __nanosleep(nanoseconds);
   }
@@ -161,7 +161,7 @@ using namespace ms::parac;
 
 // At least three thread blocks per multiprocessor.
 extern "C" __global__ void __launch_bounds__(256, 3)
-k_ordered(int n, int samples, unsigned long long seed, double floor, unsigned long long pause, long long patience,
+k_ordered(int n, int samples, unsigned long long seed, double floor, unsigned long long pause, long long most_polls,
           unsigned long long* state, const long long* ptr, const int* to, const double* w, const double* ground,
           const int* order, const int* position, const int* later, int* pending, int* num_samples, int* level, int* queue,
           unsigned long long* table, double* table_sample, long long table_capacity, long long* column_start,
@@ -169,7 +169,7 @@ k_ordered(int n, int samples, unsigned long long seed, double floor, unsigned lo
           int* slab_taken, int slab_count, int slab_capacity) {
   extern __shared__ double shared[];
   __shared__ int request;                                   // a vertex for the whole block, none or quit
-  const Ordered F{n, samples, seed, floor, pause, patience, state, ptr, to, w, ground, order, position, later, pending, num_samples,
+  const Ordered F{n, samples, seed, floor, pause, most_polls, state, ptr, to, w, ground, order, position, later, pending, num_samples,
                   level, queue, table, reinterpret_cast<Sample*>(table_sample), table_capacity, column_start, column_length,
                   column_row, column_value, D, columns_capacity, slabs, slab_taken, slab_count, slab_capacity};
   if (threadIdx.x == 0) request = none;

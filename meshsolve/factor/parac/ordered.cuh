@@ -24,7 +24,7 @@ struct Ordered {
   unsigned long long seed;
   double floor;
   unsigned long long pause;             // number of eliminated vertices at which the kernel pauses for the host
-  long long patience;                   // number of polls without progress until a stall is reported
+  long long most_polls;                   // number of polls without progress until a stall is reported
   unsigned long long* state;
   const long long* ptr;                 // the graph, numbered as in the matrix
   const int* to;

@@ -20,8 +20,8 @@ BLOCKS_EACH = 3                         # thread blocks per multiprocessor
 LIGHT = 64                              # most edges of a pivot that one warp eliminates
 SHARED = BLOCK // 32 * (4 * LIGHT + 2) * 8          # bytes: struct Scratch for each warp
 SHARE = 1 << 20                         # vertices eliminated per launch; the host can be interrupted between launches
-PATIENCE = 4_000_000                    # polls, of about a microsecond, without an elimination that count as a stall,
-PATIENCE_AN_EDGE = 4                    # and further polls for each sample of a pivot: a thread block sorts them twice
+MOST_POLLS = 4_000_000                    # polls, of about a microsecond, without an elimination that count as a stall,
+POLLS_PER_EDGE = 4                    # and further polls for each sample of a pivot: a thread block sorts them twice
 SLABS = 1 << 22                         # edges for which all slabs of scratch in global memory have space
 LARGEST_TABLE, VACANT = 2**32 - 1, np.uint64(2**64 - 1)
 HALT, HEAD, TAIL, ELIMINATED, COLUMNS, TABLE, NEED_TABLE, NEED_SCRATCH, LOST = 0, 16, 32, 48, 64, 80, 96, 97, 98      # enum State
@@ -54,9 +54,23 @@ class _Ordered:
         self.state, self.eliminated = xp.zeros(112, xp.uint64), 0
         self.grid = min(-(-n // (BLOCK // 32)), BLOCKS_EACH * device.multiprocessors())
         grounded = int(device.scalar((ground > 0).sum().reshape(1)))
-        self._first_room(len(to), (len(to) // 2 + grounded) * samples)
+        self._allocate(len(to), (len(to) // 2 + grounded) * samples)
 
-    def _first_room(self, nnz, most_samples):
+    def run(self, dtype):
+        """Launch the kernel until no vertex is left."""
+        while True:
+            self._queue_ready()
+            self._launch()
+            state = device.to_host(self.state).astype(np.int64)
+            before, self.eliminated = self.eliminated, int(state[ELIMINATED])
+            if self.eliminated == self.n:                   # even if a thread block timed out at the last pivot
+                return self._collect(dtype, state)
+            if state[HALT] & STALLED:
+                self._fail()
+            if not self._grow(state) and self.eliminated == before:
+                self._fail()
+
+    def _allocate(self, nnz, most_samples):
         """Allocate the workspace by estimates; arrays that are too small grow. An elimination adds fewer samples than it removes edges,
         so there are at most as many as the graph has copies of edges, and on meshes half as many. The table is filled to three quarters.
         """
@@ -76,22 +90,8 @@ class _Ordered:
 
     def _make_slabs(self, edges):
         xp = device.xp()
-        self.slab_room, count = edges + edges % 2, max(1, min(self.grid, SLABS // edges))
-        self.slabs, self.slab_taken = xp.empty(count * (4 * self.slab_room + 2)), xp.zeros(count, xp.int32)
-
-    def run(self, dtype):
-        """Launch the kernel until no vertex is left."""
-        while True:
-            self._queue_ready()
-            self._launch()
-            state = device.to_host(self.state).astype(np.int64)
-            before, self.eliminated = self.eliminated, int(state[ELIMINATED])
-            if self.eliminated == self.n:                   # even if a thread block timed out at the last pivot
-                return self._collect(dtype, state)
-            if state[HALT] & STALLED:
-                self._fail()
-            if not self._grow(state) and self.eliminated == before:
-                self._fail()
+        self.slab_capacity, count = edges + edges % 2, max(1, min(self.grid, SLABS // edges))
+        self.slabs, self.slab_taken = xp.empty(count * (4 * self.slab_capacity + 2)), xp.zeros(count, xp.int32)
 
     def _fail(self):
         raise DeviceUnavailableError(
@@ -110,14 +110,14 @@ class _Ordered:
 
     def _launch(self):
         ptr, to, w, ground = self.graph
-        patience = np.int64(PATIENCE + PATIENCE_AN_EDGE * len(self.table))
+        most_polls = np.int64(MOST_POLLS + POLLS_PER_EDGE * len(self.table))
         device.launch(K.k_ordered, self.grid, BLOCK, SHARED,
                       (np.int32(self.n), np.int32(self.samples), self.seed, self.floor, np.uint64(self.eliminated + SHARE),
-                       patience, self.state, ptr, to, w, ground, self.order, self.position, self.later,
+                       most_polls, self.state, ptr, to, w, ground, self.order, self.position, self.later,
                        self.waits, self.fills, self.level, self.queue, self.table, self.table_samples, np.int64(len(self.table)),
                        self.column_start, self.column_length, self.column_row, self.column_value, self.D,
                        np.int64(len(self.column_row)), self.slabs, self.slab_taken, np.int32(len(self.slab_taken)),
-                       np.int32(self.slab_room)))
+                       np.int32(self.slab_capacity)))
 
     def _grow(self, state):
         """Enlarge the workspace that halted the kernel. True if one was full."""

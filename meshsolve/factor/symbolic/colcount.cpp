@@ -39,8 +39,8 @@ class Counting {
   std::vector<int32_t> run(int threads);
 
  private:
-  template <bool Apart>
-  void visit(int32_t k, int32_t end, std::vector<int32_t>& apart, std::vector<Leaf>& above);
+  template <bool InSubtree>
+  void visit(int32_t k, int32_t end, std::vector<int32_t>& last_above, std::vector<Leaf>& above);
   void climb(int32_t k);
   void note(int32_t i, int32_t k) {
     if (skeleton_) A_.columns[A_.begin[i] + leaves_[i]++] = k;        // overwrites entries: a row has no more leaves than these
@@ -57,14 +57,14 @@ class Counting {
   std::vector<int32_t> post_, previous_, count_, leaves_;
 };
 
-// Column k. Apart: it is in a subtree that ends before `end`, and `apart` has the last leaves of the rows above the subtree.
-template <bool Apart>
-inline void Counting::visit(int32_t k, int32_t end, std::vector<int32_t>& apart, std::vector<Leaf>& above) {
+// Column k. InSubtree: it is in a subtree that ends before `end`, and `last_above` has the last leaves of the rows above the subtree.
+template <bool InSubtree>
+inline void Counting::visit(int32_t k, int32_t end, std::vector<int32_t>& last_above, std::vector<Leaf>& above) {
   const int32_t j = post_[k];
   for (int64_t p = A_.begin[j + 1] - A_.upper[j]; p < A_.begin[j + 1]; ++p) {
     const int32_t i = A_.columns[p];
-    const bool inside = !Apart || position_[i] < end;
-    int32_t& leaf = inside ? previous_[i] : apart[i];
+    const bool inside = !InSubtree || position_[i] < end;
+    int32_t& leaf = inside ? previous_[i] : last_above[i];
     if (leaf >= first_[k]) continue;                              // a descendant of k is in this row, so k is not a leaf
     ++count_[k];
     if (leaf >= 0) --count_[find_root(leaf, ancestor_.data())];   // LCA(leaf, k): the root of a finished subtree
@@ -94,16 +94,16 @@ void Counting::join(const std::vector<Leaf>& above, int32_t begin) {
 std::vector<int32_t> Counting::run(int threads) {
   const std::vector<Span> parts = subtrees(parent_, size_, threads);
   std::vector<std::vector<Leaf>> above(parts.size());
-  std::vector<std::vector<int32_t>> apart(threads);
+  std::vector<std::vector<int32_t>> last_above(threads);
   const int64_t count = static_cast<int64_t>(parts.size());
   for_range(threads, count, count / 256, [&](int64_t b, int64_t e, int worker) {
-    apart[worker].resize(n_, -1);
+    last_above[worker].resize(n_, -1);
     for (int64_t s = b; s < e; ++s) {
       for (int32_t k = parts[s].begin; k < parts[s].end; ++k) {
-        visit<true>(k, parts[s].end, apart[worker], above[s]);
+        visit<true>(k, parts[s].end, last_above[worker], above[s]);
         if (k + 1 < parts[s].end) climb(k);
       }
-      for (const Leaf& leaf : above[s]) apart[worker][leaf.row] = -1;
+      for (const Leaf& leaf : above[s]) last_above[worker][leaf.row] = -1;
     }
   });
   size_t next = 0;

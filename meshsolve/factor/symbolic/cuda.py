@@ -125,13 +125,12 @@ def pattern_lca(indptr, indices, analysis):
 # ---- columns ----------------------------------------------------------------------------------------------------------
 
 
-class _Columns(NamedTuple):
-    """A postordered matrix: its ordering, tree, counts, and the leaves of its row subtrees as sorted keys."""
-
-    perm: object
-    parent: object
-    colcount: object
-    leaves: object
+def children(parent):
+    """Return (child, ptr): the children of each node, ascending. The children of node n are the roots."""
+    xp, n = device.xp(), len(parent)
+    owner = xp.where(parent < 0, n, parent)
+    child = xp.argsort(owner, kind="stable").astype(np.int32)
+    return child, xp.searchsorted(owner[child], xp.arange(n + 2)).astype(np.int64)
 
 
 def _columns(indptr, indices, perm):
@@ -150,6 +149,15 @@ def _columns(indptr, indices, perm):
     sums = exclusive_scan(change)
     columns = (sums[1:] - sums[xp.arange(1, n + 1) - size]).astype(np.int32)        # sums over subtrees
     return position, _Columns(perm[order], parent, columns, leaves)
+
+
+class _Columns(NamedTuple):
+    """A postordered matrix: its ordering, tree, counts, and the leaves of its row subtrees as sorted keys."""
+
+    perm: object
+    parent: object
+    colcount: object
+    leaves: object
 
 
 def _lower(indptr, indices, perm, iperm):
@@ -179,14 +187,6 @@ def _tour(parent):
     device.launch(K.k_tour, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), parent, child, ptr, after, count))
     left = _sums_to_the_end(after, count)                   # number of nodes that are left after this step of the tour
     return n - left[1:2 * n:2], left[0:2 * n:2] - left[1:2 * n:2] + 1
-
-
-def children(parent):
-    """Return (child, ptr): the children of each node, ascending. The children of node n are the roots."""
-    xp, n = device.xp(), len(parent)
-    owner = xp.where(parent < 0, n, parent)
-    child = xp.argsort(owner, kind="stable").astype(np.int32)
-    return child, xp.searchsorted(owner[child], xp.arange(n + 2)).astype(np.int64)
 
 
 def _sums_to_the_end(after, value):
@@ -227,6 +227,19 @@ def _largest(values):
 # ---- supernodes -------------------------------------------------------------------------------------------------------
 
 
+def _fundamental(parent, counts):
+    xp, n = device.xp(), len(parent)
+    opens = xp.zeros(n, np.int32)
+    device.launch(K.k_open, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), parent, counts, opens))
+    opens[:1] = 1
+    opens[1:] |= parent[:-1] != xp.arange(1, n)
+    first = xp.append(xp.flatnonzero(opens), n).astype(np.int32)
+    last, sums = first[1:] - 1, exclusive_scan(counts)
+    above = parent[last]
+    above = xp.where(above < 0, np.int32(-1), _rank(first, above))
+    return _Nodes(first, above, counts[last] - 1, sums[first[1:]] - sums[first[:-1]])
+
+
 class _Nodes(NamedTuple):
     """Fundamental supernodes: first columns (count + 1), the tree, rows below the last column, nonzeros."""
 
@@ -241,19 +254,6 @@ class _Nodes(NamedTuple):
 
     def of_column(self, n):
         return _rank(self.first, _arange(n))
-
-
-def _fundamental(parent, counts):
-    xp, n = device.xp(), len(parent)
-    opens = xp.zeros(n, np.int32)
-    device.launch(K.k_open, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), parent, counts, opens))
-    opens[:1] = 1
-    opens[1:] |= parent[:-1] != xp.arange(1, n)
-    first = xp.append(xp.flatnonzero(opens), n).astype(np.int32)
-    last, sums = first[1:] - 1, exclusive_scan(counts)
-    above = parent[last]
-    above = xp.where(above < 0, np.int32(-1), _rank(first, above))
-    return _Nodes(first, above, counts[last] - 1, sums[first[1:]] - sums[first[:-1]])
 
 
 def _relax(columns, rules):

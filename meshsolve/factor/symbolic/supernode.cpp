@@ -21,15 +21,15 @@ namespace {
 
 constexpr int64_t grain = 1 << 12;                      // supernodes of one piece of work
 
-enum class Kind : uint8_t { apart, part, whole };       // of a child: not merged; partly merged; merged with its whole subtree
+enum class Kind : uint8_t { separate, partly_merged, merged };   // of a child: not merged; partly; with its whole subtree
 
 // A fundamental supernode. Fields marked "top" are valid at the root of a merged set.
 struct Node {
   int32_t parent = -1;
   int32_t begin = 0;                    // first node of the subtree
   Block block;                          // top: of the columns merged so far
-  int32_t in_whole = 0, in_part = 0;    // columns in the subtrees of children of these kinds
-  Kind kind = Kind::apart;
+  int32_t in_merged = 0, in_partly_merged = 0;    // columns in the subtrees of children of these kinds
+  Kind kind = Kind::separate;
   bool open = false;                    // a part of the subtree is not merged
 };
 
@@ -53,15 +53,15 @@ void Joining::visit(int32_t f, std::vector<int32_t>& children) {
   for (const int32_t c : children) {
     Node& child = nodes[c];
     const int32_t columns = first[c + 1] - first[child.begin];
-    if ((child.open && top.in_part > 0) || !worth_joining(child.block, top.block, relaxation)) {
+    if ((child.open && top.in_partly_merged > 0) || !worth_joining(child.block, top.block, relaxation)) {
       top.open = true;
       continue;
     }
     top.block.width += child.block.width;
     top.block.entries += child.block.entries;
     top.open |= child.open;
-    child.kind = child.open ? Kind::part : Kind::whole;
-    (child.open ? top.in_part : top.in_whole) += columns;
+    child.kind = child.open ? Kind::partly_merged : Kind::merged;
+    (child.open ? top.in_partly_merged : top.in_merged) += columns;
   }
 }
 
@@ -106,15 +106,15 @@ std::vector<Node> join_children(const Analysis& analysis, const std::vector<int3
   return std::move(tree.nodes);
 }
 
-// New positions of the nodes. In the postorder that makes each merged set one range, a node follows its children of kind whole.
-// These follow the child of kind part, which follows the other children. The id of a block is its last node, the top of its
+// New positions of the nodes. In the postorder that makes each merged set one range, a node follows its children of kind merged.
+// These follow the child of kind partly_merged, which follows the other children. The id of a block is its last node, the top of its
 // columns.
 struct Layout {
   const std::vector<Node>& nodes;
   const std::vector<int32_t>& first;            // (s + 1) columns of the nodes, old
   RawVector<int32_t> position, block;              // (s) new first column; block
   std::vector<int32_t> up;                      // (s) the parent block, or -1
-  struct Ends { int32_t whole, apart; };        // end of the free positions for children of these kinds
+  struct Ends { int32_t merged, separate; };        // end of the free positions for children of these kinds
   RawVector<Ends> left;
   int32_t roots;
 
@@ -134,15 +134,15 @@ struct Layout {
   void settle(int32_t f) {
     const Node& node = nodes[f];
     const int32_t columns = first[f + 1] - first[node.begin];
-    int32_t end;                                // a parent has at most one child of kind part
+    int32_t end;                                // a parent has at most one child of kind partly_merged
     if (node.parent < 0) end = std::exchange(roots, roots - columns);
-    else if (node.kind == Kind::whole) end = std::exchange(left[node.parent].whole, left[node.parent].whole - columns);
-    else if (node.kind == Kind::apart) end = std::exchange(left[node.parent].apart, left[node.parent].apart - columns);
-    else end = position[node.parent] - nodes[node.parent].in_whole;
+    else if (node.kind == Kind::merged) end = std::exchange(left[node.parent].merged, left[node.parent].merged - columns);
+    else if (node.kind == Kind::separate) end = std::exchange(left[node.parent].separate, left[node.parent].separate - columns);
+    else end = position[node.parent] - nodes[node.parent].in_merged;
     position[f] = end - (first[f + 1] - first[f]);
-    left[f] = {position[f], position[f] - node.in_whole - node.in_part};
+    left[f] = {position[f], position[f] - node.in_merged - node.in_partly_merged};
     up[f] = node.parent < 0 ? -1 : block[node.parent];
-    block[f] = node.kind == Kind::apart ? f : up[f];
+    block[f] = node.kind == Kind::separate ? f : up[f];
   }
 
   int32_t begin(int32_t b) const { return position[b] + (first[b + 1] - first[b]) - nodes[b].block.width; }     // of a block

@@ -11,7 +11,7 @@ namespace ms::symbolic {
 
 constexpr int none = 0x7fffffff;
 constexpr int run = 32;                 // values per entry of the table of range maxima
-enum Kind { apart, part, whole };       // as in supernode.cpp
+enum Kind { separate, partly_merged, merged };       // as in supernode.cpp
 
 __device__ inline int high(long long key) { return static_cast<int>(key >> 32); }
 __device__ inline int low(long long key) { return static_cast<int>(key & 0xffffffff); }
@@ -50,11 +50,11 @@ __device__ inline int range_max(const int* values, const int* table, int runs, i
 }
 
 // Fundamental supernodes during relaxation, see supernode.cpp. The children of f are child[child_ptr[f]], ..., sorted by
-// ascending column length. in_whole, in_part, kind and open are 0 before.
+// ascending column length. in_merged, in_partly_merged, kind and open are 0 before.
 struct Joining {
   const int *first, *parent, *below, *child;
   const long long* child_ptr;
-  int *begin, *width, *in_whole, *in_part, *kind, *open;
+  int *begin, *width, *in_merged, *in_partly_merged, *kind, *open;
   long long* entries;
   Relaxation relaxation;
 };
@@ -62,27 +62,27 @@ struct Joining {
 // The values of f stay in registers: in memory, each child would wait for the store of the child before it.
 __device__ inline void visit(const Joining& t, int f) {
   Block top{t.width[f], t.below[f], t.entries[f]};
-  int begin = t.begin[f], in_whole = 0, in_part = 0, open = 0;
+  int begin = t.begin[f], in_merged = 0, in_partly_merged = 0, open = 0;
   const long long from = t.child_ptr[f], to = t.child_ptr[f + 1];
   for (long long q = to - 1; q >= from; --q) {
     const int c = t.child[q], first = t.begin[c], columns = t.first[c + 1] - t.first[first], child_open = t.open[c];
     const Block child{t.width[c], t.below[c], t.entries[c]};
     begin = min(begin, first);
-    if ((child_open && in_part > 0) || !worth_joining(child, top, t.relaxation)) {
+    if ((child_open && in_partly_merged > 0) || !worth_joining(child, top, t.relaxation)) {
       open = 1;
       continue;
     }
     top.width += child.width;
     top.entries += child.entries;
     open |= child_open;
-    t.kind[c] = child_open ? part : whole;
-    (child_open ? in_part : in_whole) += columns;
+    t.kind[c] = child_open ? partly_merged : merged;
+    (child_open ? in_partly_merged : in_merged) += columns;
   }
   t.begin[f] = begin;
   t.width[f] = top.width;
   t.entries[f] = top.entries;
-  t.in_whole[f] = in_whole;
-  t.in_part[f] = in_part;
+  t.in_merged[f] = in_merged;
+  t.in_partly_merged[f] = in_partly_merged;
   t.open[f] = open;
 }
 
@@ -179,9 +179,9 @@ k_open(int n, const int* parent, const int* colcount, int* opens) {
 // f.
 extern "C" __global__ void __launch_bounds__(128)
 k_join(int count, const int* first, const int* parent, const int* below, const int* child, const long long* child_ptr, int* pending,
-       int* begin, int* width, int* in_whole, int* in_part, int* kind, int* open, long long* entries,
+       int* begin, int* width, int* in_merged, int* in_partly_merged, int* kind, int* open, long long* entries,
        const double* rules, int rule_count) {
-  const Joining t{first,    parent, below, child, child_ptr, begin, width, in_whole, in_part, kind, open, entries,
+  const Joining t{first,    parent, below, child, child_ptr, begin, width, in_merged, in_partly_merged, kind, open, entries,
                   {reinterpret_cast<const Rule*>(rules), rule_count}};
   for (long long k = grid_begin(); k < count; k += grid_step()) {
     if (child_ptr[k] != child_ptr[k + 1]) continue;

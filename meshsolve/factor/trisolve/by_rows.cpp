@@ -113,14 +113,14 @@ void ByRows<T>::set_layout(const LowerColumns<T>& L, const std::vector<RowSummar
       for (int32_t row = s.begin[c]; row < s.begin[c + 1] && apart; ++row) apart = summary[row].edge < s.begin[c];
       for (int32_t from = s.begin[c]; from < s.begin[c + 1]; from += piece) {
         const int32_t count = std::min(piece, s.begin[c + 1] - from);
-        const auto dependants = [&](int32_t k, auto&& f) {
+        const auto dependents = [&](int32_t k, auto&& f) {
           const int32_t row = s.row(from + k);
           for (int64_t p = L.ptr[row]; p < L.ptr[row + 1] && !apart; ++p) {
             const int32_t at = (where.empty() ? L.rows[p] : where[L.rows[p]]) - from;
             f(at > k && at < count ? at : k);
           }
         };
-        order_piece(count, dependants, [&](int32_t k) { return int64_t{summary[s.row(from + k)].count}; }, level, order.data());
+        order_piece(count, dependents, [&](int32_t k) { return int64_t{summary[s.row(from + k)].count}; }, level, order.data());
         for (int32_t k = 0; k < count; ++k) order_[from + k] = s.row(from + order[k]);
       }
     }

@@ -12,7 +12,7 @@ constexpr unsigned long long unset = ~0ull;                 // bits of a value t
 constexpr unsigned long long some_nan = 0x7ff8000000000000ull;
 constexpr int ahead = 4;                                    // entries that a thread loads at once
 constexpr int longest_sleep = 256;                          // nanoseconds between two reads
-constexpr int most_looks = 1 << 23;                         // reads before a stall is reported, some seconds
+constexpr int most_polls = 1 << 23;                         // reads before a stall is reported, some seconds
 
 __device__ __forceinline__ unsigned long long look(const double* value) {
   return *reinterpret_cast<const volatile unsigned long long*>(value);
@@ -33,7 +33,7 @@ __device__ __forceinline__ void await(const double* Y, const long long* at, unsi
       all = all && y[j] != unset;
     }
     if (all) return;
-    if (looks % 256 == 255 && (*static_cast<volatile int*>(stalled) || (looks > most_looks && atomicExch(stalled, 1) == 0))) return;
+    if (looks % 256 == 255 && (*static_cast<volatile int*>(stalled) || (looks > most_polls && atomicExch(stalled, 1) == 0))) return;
     __nanosleep(sleep);
     if (sleep < longest_sleep) sleep *= 2;
   }

@@ -10,17 +10,17 @@ namespace ms::trisolve {
 
 constexpr int32_t piece = 4096;         // rows of a piece, which fit into the second-level cache
 
-// Computes order[0 .. count) of the members 0 .. count - 1, which depend on earlier members only. `dependants(k, f)` calls f(j)
+// Computes order[0 .. count) of the members 0 .. count - 1, which depend on earlier members only. `dependents(k, f)` calls f(j)
 // for the members j > k that depend on k, or f(k). If most members depend on each other, the order is unchanged. `level` is
 // scratch.
-template <class Dependants, class Length>
-void order_piece(int32_t count, Dependants&& dependants, Length&& length, std::vector<int32_t>& level, int32_t* order) {
+template <class Dependents, class Length>
+void order_piece(int32_t count, Dependents&& dependents, Length&& length, std::vector<int32_t>& level, int32_t* order) {
   level.assign(count, 0);
   int32_t levels = 1;
   for (int32_t k = 0; k < count; ++k) {
     const int32_t mine = level[k];
     levels = std::max(levels, mine + 1);
-    dependants(k, [&](int32_t j) { level[j] = std::max(level[j], mine + (j != k)); });
+    dependents(k, [&](int32_t j) { level[j] = std::max(level[j], mine + (j != k)); });
   }
   if (8 * levels > count) {
     std::iota(order, order + count, 0);

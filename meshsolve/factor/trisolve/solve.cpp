@@ -91,10 +91,10 @@ void UnitLower<T>::load(int32_t a, int32_t b, const Source& source, Piece& piece
 template <class T>
 void UnitLower<T>::arrange_piece(int32_t a, int32_t b, const Piece& old, std::vector<int32_t>& level, int32_t* from) {
   const int64_t begin = old.ptr[0];
-  const auto dependants = [&](int32_t k, auto&& f) {
+  const auto dependents = [&](int32_t k, auto&& f) {
     for (int64_t p = old.ptr[k] - begin; p < old.ptr[k + 1] - begin; ++p) f(old.rows[p] < b ? old.rows[p] - a : k);
   };
-  order_piece(b - a, dependants, [&](int32_t k) { return old.ptr[k + 1] - old.ptr[k]; }, level, from + a);
+  order_piece(b - a, dependents, [&](int32_t k) { return old.ptr[k + 1] - old.ptr[k]; }, level, from + a);
   int64_t to = begin;
   for (int32_t q = a; q < b; ++q) {
     if (q > a) ptr_[q] = to;             // neighbor pieces share the ends

@@ -1,7 +1,7 @@
-// Solves with one front for a single right-hand side: what rows.inl does for several, with rows of L in the vectors instead. Each
-// number is computed by the same operations in the same order, so a right-hand side has the same bits alone and among others. A
-// single number is computed in both lanes of a vector: scalar code might not contract a product with its sum. Included before
-// rows.inl, under the same rules. Pairs are stored and loaded as pairs where they are soon needed again.
+// Solves with one front for a single right-hand side, the counterpart of rows.inl: here the vectors hold consecutive rows of L.
+// Each number is computed by the same operations in the same order, so a right-hand side has the same bits alone and among
+// others. A single number is computed in both lanes of a vector: scalar code might not contract a product with its sum. Included
+// before rows.inl, under the same rules. Pairs are stored and loaded as pairs where they are soon needed again.
 
 namespace ms::ISA {
 namespace {
@@ -208,8 +208,8 @@ inline __attribute__((always_inline)) void unit_pivots(Int j, const T* L, Int ld
   store_lanes<P>(y, Y + j);
 }
 
-// The sums of two steps run side by side, which makes more chains of additions: over L21, then over the later rows of L11. The second
-// step adds the rows of the first at the end.
+// The sums of two steps run side by side, which makes more chains of additions: over L21, then over the later rows of L11. The
+// second step adds the rows of the first at the end.
 template <class T>
 void backward_unit_column(Int m, Int w, const T* L, Int ld, T* Y, const T* V) {
   Int j = w / 4 * 4;
@@ -293,7 +293,7 @@ void forward_upper_column_at(const UpperFront<T>& f, T* Y, T* X, const int* rows
   ascend_upper(f, Y, [=]<int P>(Int j, const T(&y)[P]) { subtract_column_at<P>(f.u, f.Q + j * f.ldq, f.ldq, y, X, rows); });
 }
 
-// Rows j to j + P of U11^-1 Y, and what is above -= U11 times these. `sum`: of the columns right of U11.
+// Rows j to j + P of U11^-1 Y; subtracts U11 times these from the rows above. `sum`: over the columns to the right of U11.
 template <int P, class T>
 inline __attribute__((always_inline)) void upper_step(Int j, const T* A, Int ld, T* Y, const Pair<T>* sum) {
   Pair<T> solved[P];

@@ -1,6 +1,6 @@
 // Vectors of complex numbers for the register tiles of dense.inl, which is included before this file.
-// W of them, as they lie in memory. A product with a number y takes two multiplications: of the vector by the real part, and of i
-// times the vector by the imaginary part. All products with one vector share i times the vector.
+// A vector has W numbers, interleaved as in memory. A product with a number y takes two multiplications: of the vector by the
+// real part, and of i times the vector by the imaginary part. All products with one vector share i times the vector.
 
 namespace ms::ISA {
 namespace {
@@ -19,7 +19,7 @@ template <> struct Vec<Complex, 1> { typedef Complex type; };
 #define MS_SHUFFLE(v, I, ...) __builtin_shuffle(v, I{__VA_ARGS__})
 #endif
 
-// Of (re, im) of each number: which part 0 or 1 comes first and which second.
+// Permutes the parts (re, im) = (0, 1) of each number to (first, second).
 template <int first, int second, int W>
 inline __attribute__((always_inline)) typename ComplexVector<W>::V parts(typename ComplexVector<W>::V v) {
   typedef typename ComplexVector<W>::V V;
@@ -35,7 +35,7 @@ inline __attribute__((always_inline)) typename ComplexVector<W>::V parts(typenam
 }
 #undef MS_SHUFFLE
 
-// (-im, re) of each number.
+// (-im, re) of each number: the product with i.
 template <int W>
 inline __attribute__((always_inline)) typename ComplexVector<W>::V turned(typename ComplexVector<W>::V v) {
   typename ComplexVector<W>::V sign;

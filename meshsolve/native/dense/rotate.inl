@@ -1,5 +1,6 @@
-// Rotations of one column of a factor with the columns of a matrix that is added to A or taken off. Included after dense.inl, under its
-// rules. Sources: Gill, Golub, Murray and Saunders 1974, method C1; for hyperbolic ones Bojanczyk, Brent, van Dooren and de Hoog 1987.
+// Rotations of one column of a factor with the columns of an update matrix C: the factor of A + C C^T or A - C C^T. Included
+// after dense.inl, under the same rules. Sources: Gill, Golub, Murray and Saunders 1974, method C1; for hyperbolic ones
+// Bojanczyk, Brent, van Dooren and de Hoog 1987.
 
 namespace ms::ISA {
 namespace {

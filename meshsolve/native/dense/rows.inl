@@ -222,7 +222,7 @@ void forward_upper_rows_at(const UpperFront<T>& f, T* Y, T* X, const int* rows) 
   });
 }
 
-// Rows j to j + P of U11^-1 Y, and what is above -= U11 times these.
+// Rows j to j + P of U11^-1 Y; subtracts U11 times these from the rows above.
 template <int P, int S, class T>
 inline void upper_step(Int j, const UpperFront<T>& f, T* Y, const T* V) {
   const T* const A = f.P + j * f.ldp;
@@ -245,8 +245,7 @@ void backward_upper_rows(const UpperFront<T>& f, T* Y, const T* V) {
   descending(f.w, [=](auto P, Int j) { upper_step<P, S>(j, f, Y, V); });
 }
 
-// ---- functions of the tables
-// ---------------------------------------------------------------------------------------------------
+// ---- functions of the tables --------------------------------------------------------------------------------------------------
 
 template <int S, class T>
 inline void add_row(const T* from, T* to) {

@@ -1,3 +1,4 @@
+// One pass over the bytes, a line at a time; see table.hpp.
 #include "table.hpp"
 
 #include <algorithm>

@@ -156,7 +156,7 @@ def test_full_pools_grow(cuda_path, monkeypatch):
     def sizes(rows):
         return np.array([len(rows._names[0]), len(rows._names[2]), len(rows._work)])
 
-    monkeypatch.setattr(cuda.Rows, "_first_room", little)
+    monkeypatch.setattr(cuda.Rows, "_allocate", little)
     monkeypatch.setattr(cuda.Rows, "_go_on", go_on)
     for options in ({"tile_size": 2}, {"tile_size": 16, "max_fill": 0.5}):
         met.clear()

@@ -196,17 +196,17 @@ def test_a_singular_matrix_keeps_the_factor_and_its_report():
 
 @pytest.mark.parametrize("engine", ["fronts", "columns"])
 def test_a_progress_callable_that_keeps_raising(engine):
-    class Cancelled(Exception):
+    class Canceled(Exception):
         pass
 
     def progress(phase, done, total):
-        raise Cancelled
+        raise Canceled
 
     A = ms.datasets.grid2d(40, 40, boundary="dirichlet")
     b = np.random.default_rng(0).standard_normal(1600)
     F = ms.lu(A, engine=engine)
     x = F.solve(b)
-    with pytest.raises(Cancelled), ms.showing_progress(progress):
+    with pytest.raises(Canceled), ms.showing_progress(progress):
         F.refactor(A + 3 * sp.eye_array(1600))
     assert np.array_equal(F.solve(b), x)
 

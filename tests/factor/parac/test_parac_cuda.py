@@ -159,13 +159,13 @@ def test_a_full_workspace_grows(cuda_path, monkeypatch):
     def nothing(self, nnz):
         xp = device.xp()
         self.column_row, self.column_value, self.scratch = xp.empty(1, xp.int32), xp.empty(1), xp.empty(0)
-        self._sample_room(1)
-        self.rows_room = int(self.start[-1])
+        self._allocate_samples(1)
+        self.rows_capacity = int(self.start[-1])
 
     for name in ("_grow", "_next_epoch"):
         original = getattr(cuda._Rounds, name)
         monkeypatch.setattr(cuda._Rounds, name, lambda self, *a, f=original, n=name: (met.append(n), f(self, *a)))
-    monkeypatch.setattr(cuda._Rounds, "_first_room", nothing)
+    monkeypatch.setattr(cuda._Rounds, "_allocate", nothing)
     check(SHAPES["clique"], samples=2)
     check(SHAPES["contrast"], samples=2)
     assert met.count("_grow") > 4 and met.count("_next_epoch") > 4

@@ -120,7 +120,7 @@ def test_a_full_workspace_grows(harness, monkeypatch):
         self._make_columns(1)
         self._make_table(1)
         self._make_slabs(2)
-    monkeypatch.setattr(ordered_cuda._Ordered, "_first_room", nothing)
+    monkeypatch.setattr(ordered_cuda._Ordered, "_allocate", nothing)
     check(SHAPES["contrast"], "amd", samples=2)
     check(HUB_FIRST, "natural", samples=2)
     for halt in (ordered_cuda.COLUMNS_FULL, ordered_cuda.TABLE_FULL, ordered_cuda.SCRATCH_SMALL):
@@ -137,7 +137,7 @@ def test_the_hash_table_is_empty_at_the_end(harness, monkeypatch, capacity):
         self._make_columns(4 * nnz)
         self._make_table(capacity)
         self._make_slabs(1024)
-    monkeypatch.setattr(ordered_cuda._Ordered, "_first_room", small)
+    monkeypatch.setattr(ordered_cuda._Ordered, "_allocate", small)
     monkeypatch.setattr(ordered_cuda._Ordered, "_collect", lambda self, *a: (collected.append(self), collect(self, *a))[1])
     for name in ("contrast", "clique"):
         Q = check(SHAPES[name], "natural", samples=2)
@@ -176,7 +176,7 @@ def test_a_stall_is_reported(harness, monkeypatch, name):
         original(self, *args)
         self.waits[len(self.waits) // 2] += 1
     monkeypatch.setattr(ordered_cuda._Ordered, "__init__", spoiled)
-    monkeypatch.setattr(ordered_cuda, "PATIENCE", 300)
+    monkeypatch.setattr(ordered_cuda, "MOST_POLLS", 300)
     with pytest.raises(ms.errors.DeviceUnavailableError, match="vertices are left and none can be eliminated"):
         ms.parac(SHAPES[name], "amd", device="cuda")
 

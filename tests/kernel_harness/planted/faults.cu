@@ -32,9 +32,9 @@ extern "C" __global__ void __launch_bounds__(32) k_grid_barrier(int* arrived) {
 extern "C" __global__ void __launch_bounds__(32) k_patient_barrier(int* arrived, int* stalled) {
   if (threadIdx.x == 0) {
     atomicAdd(arrived, 1);
-    ms::Patience patience(stalled);
-    patience.left = gridDim.x > 2 ? 2000 : 1 << 30;          // two resident blocks do meet, however late one begins
-    patience.until([&] { return *static_cast<volatile int*>(arrived) == static_cast<int>(gridDim.x); });
+    ms::Timeout timeout(stalled);
+    timeout.left = gridDim.x > 2 ? 2000 : 1 << 30;          // two resident blocks do meet, however late one begins
+    timeout.until([&] { return *static_cast<volatile int*>(arrived) == static_cast<int>(gridDim.x); });
   }
 }
 
