@@ -71,13 +71,6 @@ def submitted(client, name, code):
     return client.submit(_on_worker, name, code, pure=False)
 
 
-def _on_worker(name, code):
-    from distributed import get_worker
-
-    os.environ.setdefault("MESHSOLVE_NUM_THREADS", ONE_THREAD["MESHSOLVE_NUM_THREADS"])
-    return rows.run(name, code, worker=str(get_worker().address))
-
-
 @contextlib.contextmanager
 def local_client(distributed, workers):
     """A client of worker processes with one thread each; they end with the block."""
@@ -98,3 +91,10 @@ def imported():
         raise InvalidInputError('Dask is not installed: pip install "meshsolve[batch]", or pass client=False to run one mesh after the '
                                 "other in this process") from e
     return distributed
+
+
+def _on_worker(name, code):
+    from distributed import get_worker
+
+    os.environ.setdefault("MESHSOLVE_NUM_THREADS", ONE_THREAD["MESHSOLVE_NUM_THREADS"])
+    return rows.run(name, code, worker=str(get_worker().address))

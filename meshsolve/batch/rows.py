@@ -170,18 +170,18 @@ class Kept:
         if self._file:
             self._write(row)
 
-    def _write(self, row):
-        self._file.write(json.dumps(row).encode() + b"\n")
-        self._file.flush()
-        with contextlib.suppress(OSError):                  # pipes and some network drives cannot
-            os.fsync(self._file.fileno())
-
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
         if self._file:
             self._file.close()
+
+    def _write(self, row):
+        self._file.write(json.dumps(row).encode() + b"\n")
+        self._file.flush()
+        with contextlib.suppress(OSError):                  # pipes and some network drives cannot
+            os.fsync(self._file.fileno())
 
 
 def parsed(line, path, number):

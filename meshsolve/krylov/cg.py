@@ -159,7 +159,7 @@ class Iteration(Solve):
             found = vectors.look(self.residuals)
             self.norm = vectors.norm
             if found is not None:
-                self._judge(*found)
+                self._decide(*found)
         self._finish()
         self.norm, self.iterations = self.truth, vectors.iterations
         self._judge_range()
@@ -190,14 +190,14 @@ class Iteration(Solve):
         if (outside > 0.01 * allowed).any():
             self.vectors.B, self.outside = centered, outside
 
-    def _judge(self, arrived, lost, broken):
+    def _decide(self, at_target, diverged, broken):
         """End columns, check columns that seem to have converged, and save iterates whose residual has fallen enough."""
         vectors = self.vectors
         if broken.any():
             broken = self._end_indefinite(broken & self.active)
-        if lost.any():
-            self._end(lost & self.active, DIVERGED)
-        self._check(self.active & (arrived | broken))
+        if diverged.any():
+            self._end(diverged & self.active, DIVERGED)
+        self._check(self.active & (at_target | broken))
         better = self.active & (self.norm < SAVE_AT * self.saved_norm)
         if better.any():
             vectors.copy_columns(vectors.saved, vectors.X, better)
@@ -211,17 +211,17 @@ class Iteration(Solve):
         self._end(broken & ~definite, INDEFINITE)
         return broken & self.active
 
-    def _check(self, arrived):
+    def _check(self, at_target):
         """Compare true residuals with the target; columns above it restart from their true residual."""
-        if not arrived.any():
+        if not at_target.any():
             return
         true = self.vectors.checked_norms(self.vectors.Q)
-        self._end(arrived & (true <= 1.001 * self.target), CONVERGED)
-        self._end(arrived & self.active & (true > 0.5 * self.truth), STAGNATED)
-        restarted = arrived & self.active
+        self._end(at_target & (true <= 1.001 * self.target), CONVERGED)
+        self._end(at_target & self.active & (true > 0.5 * self.truth), STAGNATED)
+        restarted = at_target & self.active
         if restarted.any():
             self.vectors.restart(restarted)
-        self.truth[arrived] = self.norm[arrived] = true[arrived]
+        self.truth[at_target] = self.norm[at_target] = true[at_target]
         self.saved_norm[restarted] = np.maximum(self.saved_norm, true)[restarted]  # the norm of the recurrence hides rounding
 
     def _finish(self):

@@ -25,7 +25,7 @@ MOST_PARTS = 264                        # largest number of thread blocks that s
 TOGETHER = 4                            # columns of a sum per thread, as in vectors.cu
 LOOK = 8                                # iterations between two reads of the state
 RHO, CURVATURE, _, _, RESIDUAL, TARGET, SAVED = range(7)                           # enum Scalar in vectors.cu
-GO_ON, ARRIVED, LOST, BROKEN, SETTLED = range(5)                                   # enum Standing
+RUNNING, AT_TARGET, DIVERGED, BROKEN, DONE = range(5)                                   # enum Status
 
 
 class CudaBlocks:
@@ -68,7 +68,7 @@ class CudaVectors(CudaBlocks):
         self.centers_late = self.null_space is not None
         self.R, self.P, self.Q = (xp.zeros((self.n, k)) for _ in range(3))
         self._scalars, self._history = xp.zeros((7, k)), xp.zeros((LOOK, k))
-        self._standing, self._fresh, self._counts = xp.zeros(k, xp.int32), xp.ones(k, xp.int32), xp.zeros(k, xp.int32)
+        self._status, self._fresh, self._counts = xp.zeros(k, xp.int32), xp.ones(k, xp.int32), xp.zeros(k, xp.int32)
         self.iterations = np.zeros(k, np.int64)
         self._prepare()
 
@@ -96,15 +96,15 @@ class CudaVectors(CudaBlocks):
         self._decide(RESIDUAL, self.R, self.R, i)
 
     def look(self, residuals):
-        """Return (arrived, lost, broken) columns; waits for the GPU."""
-        standing, before = device.to_host(self._standing), self.iterations
+        """Return (at_target, diverged, broken) columns; waits for the GPU."""
+        status, before = device.to_host(self._status), self.iterations
         self.norm, self.iterations = device.to_host(self._scalars[RESIDUAL]), device.to_host(self._counts).astype(np.int64)
         residuals.extend(device.to_host(self._history)[:max(int((self.iterations - before).max(initial=0)), 0)])
-        return standing == ARRIVED, standing == LOST, standing == BROKEN
+        return status == AT_TARGET, status == DIVERGED, status == BROKEN
 
     def proceed(self, run):
         """Send the decisions of the host to the GPU."""
-        self._standing[:] = device.to_device(np.where(run.active, GO_ON, SETTLED).astype(np.int32))
+        self._status[:] = device.to_device(np.where(run.active, RUNNING, DONE).astype(np.int32))
         self._scalars[SAVED], self._scalars[TARGET] = device.to_device(run.saved_norm), device.to_device(run.target)
 
     def restart(self, columns):
@@ -148,7 +148,7 @@ class CudaVectors(CudaBlocks):
         self._direction = sweep(K.k_direction, args=(*size, self._scalars))
         self._step = sweep(K.k_step, args=(*size, self._scalars, self.P, self.Q))
         self._sums = device.prepared(K.k_dot, dot_grid(self.n, self.k), BLOCK, 0, size)
-        state = self._parts, self._scalars, self._standing, self._fresh, self._counts
+        state = self._parts, self._scalars, self._status, self._fresh, self._counts
         self._decisions = [device.prepared(K.k_decide, self.k, BLOCK, 0, (
             np.int32(what), size[1], np.int32(self._num_parts), np.float64(LOST_AT), *state)) for what in range(RESIDUAL + 1)]
 

@@ -74,7 +74,7 @@ class HostVectors:
         self.iterations += self._run.active
 
     def look(self, residuals):
-        """Return (arrived, lost, broken) columns, or None if there is nothing to decide."""
+        """Return (at_target, diverged, broken) columns, or None if there is nothing to decide."""
         norm, (low, high) = self.norm, self._bounds
         residuals.append(norm)
         if self._broken is None and np.count_nonzero((norm > low) & (norm <= high)) == len(low):

@@ -6,7 +6,7 @@
 namespace ms::krylov {
 
 // State of a column, as in sqmr_rules.py. Only a running column changes.
-enum Standing { running, arrived, broken, spent, settled };
+enum Status { running, at_target, broken, at_limit, done };
 
 // Scalars of each column c, stored at name * k + c. `old`, `fresh`: factors of d and q in the new d. `look`: quasi-residual at
 // which the host computes the true residual.
@@ -22,10 +22,10 @@ using namespace ms::krylov;
 // Total the partial sums of k_dot of each column, one thread block per column, and decide by it. `what`:
 //   0  r . M r: the new direction; columns in `starts` restart
 //   1  q . A q: the step, or a breakdown
-//   2  r . r after the step: the quasi-residual, stored in `history`; the column has arrived or runs on
+//   2  r . r after the step: the quasi-residual, stored in `history`; the column is at its target or runs on
 // moves[c]: column c takes part in the next update.
 extern "C" __global__ void __launch_bounds__(256)
-k_quasi_decide(int what, int k, int count, int most, const double* parts, double* scalars, int* standing, int* starts, int* moves,
+k_quasi_decide(int what, int k, int count, int most, const double* parts, double* scalars, int* status, int* starts, int* moves,
                int* iterations, double* history) {
   const int c = blockIdx.x;
   double mine = 0, sum;
@@ -34,31 +34,31 @@ k_quasi_decide(int what, int k, int count, int most, const double* parts, double
   if (threadIdx.x != 0) return;
   const auto at = [&](Scalar name) -> double& { return scalars[name * k + c]; };
   if (what == 0) {
-    moves[c] = standing[c] == running;
+    moves[c] = status[c] == running;
     if (!moves[c]) return;
     at(beta) = starts[c] ? 0 : sum / at(rho);
     at(rho) = sum;
     starts[c] = 0;
   } else if (what == 1) {
     const bool breaks = at(tau) == 0 || at(rho) == 0 || sum == 0 || !is_finite(at(rho)) || !is_finite(sum);
-    if (standing[c] == running && breaks) standing[c] = broken;
-    moves[c] = standing[c] == running;
+    if (status[c] == running && breaks) status[c] = broken;
+    moves[c] = status[c] == running;
     if (moves[c]) at(step) = at(rho) / sum;
   } else {
-    if (standing[c] == running) {
+    if (status[c] == running) {
       const double before = at(theta), now = sqrt(sum) / at(tau), c2 = 1 / (1 + now * now);
       at(theta) = now;
       if (!is_finite(now)) {
-        standing[c] = broken;
+        status[c] = broken;
       } else {
         at(tau) *= now * sqrt(c2);
         at(old) = c2 * before * before;
         at(fresh) = c2 * at(step);
         iterations[c] += 1;
-        if (at(tau) <= at(look)) standing[c] = arrived;
-        else if (iterations[c] >= most) standing[c] = spent;
+        if (at(tau) <= at(look)) status[c] = at_target;
+        else if (iterations[c] >= most) status[c] = at_limit;
       }
-      moves[c] = standing[c] != broken;
+      moves[c] = status[c] != broken;
     } else {
       moves[c] = 0;
     }

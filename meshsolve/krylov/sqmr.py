@@ -20,16 +20,16 @@ from meshsolve.krylov import sqmr_cuda, sqmr_host
 from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, place_of, unshifted
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info, info_of, worst
 from meshsolve.krylov.sqmr_rules import (
-    ARRIVED,
+    AT_LIMIT,
+    AT_TARGET,
     BROKE_DOWN,
     BROKEN,
-    GO_ON,
     LOOK_AGAIN,
     MISLEADING,
     ORTHOGONAL,
     RESTARTS,
+    RUNNING,
     SLOW,
-    SPENT,
     STAGNATED,
 )
 from meshsolve.options import thread_count
@@ -175,7 +175,7 @@ class Iteration:
         vectors = self.vectors
         self._begin(rtol, atol, maxiter)
         together = 1 if callback is not None else vectors.look_every
-        while GO_ON in vectors.standing:
+        while RUNNING in vectors.status:
             for i in range(together):
                 vectors.direction(i)                        # q := M r + beta q
                 vectors.multiply(i)                         # t := A q, alpha
@@ -183,7 +183,7 @@ class Iteration:
                 vectors.smooth()                            # d := old d + fresh q, x += d
             if vectors.record(self.columns) and callback is not None:
                 callback(vectors.work)
-            self._judge(maxiter, patience)
+            self._decide(maxiter, patience)
         self._correct([c for c, run in enumerate(self.columns) if run.reason in (BROKE_DOWN, STAGNATED)])
 
     def _begin(self, rtol, atol, maxiter):
@@ -219,22 +219,22 @@ class Iteration:
                 gained.append(c)
         return gained
 
-    def _judge(self, maxiter, patience):
+    def _decide(self, maxiter, patience):
         """Compute true residuals of columns that stopped; they run on, restart or are settled."""
         vectors, again = self.vectors, []
-        stopped = [c for c, run in enumerate(self.columns) if vectors.standing[c] in (ARRIVED, BROKEN, SPENT)
-                   or (patience and vectors.standing[c] == GO_ON and run.is_slow(patience))]
+        stopped = [c for c, run in enumerate(self.columns) if vectors.status[c] in (AT_TARGET, BROKEN, AT_LIMIT)
+                   or (patience and vectors.status[c] == RUNNING and run.is_slow(patience))]
         if not stopped:
             return
         self._keep_best(vectors.work, stopped)
         for c in stopped:
-            run, standing, tau = self.columns[c], vectors.standing[c], vectors.tau[c]
-            misled = standing == ARRIVED and run.norm > run.target and tau < MISLEADING * run.norm
-            slow = standing != BROKEN and run.is_slow(patience)
-            if standing == ARRIVED and run.norm > run.target and not misled and not slow and run.iterations < maxiter:
+            run, status, tau = self.columns[c], vectors.status[c], vectors.tau[c]
+            misled = status == AT_TARGET and run.norm > run.target and tau < MISLEADING * run.norm
+            slow = status != BROKEN and run.is_slow(patience)
+            if status == AT_TARGET and run.norm > run.target and not misled and not slow and run.iterations < maxiter:
                 vectors.run_on(c, LOOK_AGAIN * tau)
                 continue
-            run.reason = BROKE_DOWN if standing == BROKEN else STAGNATED if misled else SLOW.format(patience) if slow else EXHAUSTED
+            run.reason = BROKE_DOWN if status == BROKEN else STAGNATED if misled else SLOW.format(patience) if slow else EXHAUSTED
             vectors.settle(c)
             if not run.ends(maxiter):
                 again.append(c)

@@ -12,7 +12,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.krylov.cg_cuda import BLOCK, CudaBlocks, preconditioner
 from meshsolve.krylov.cg_cuda import LOOK as LOOK_EVERY
-from meshsolve.krylov.sqmr_rules import GO_ON, SETTLED
+from meshsolve.krylov.sqmr_rules import DONE, RUNNING
 
 K = device.kernels("krylov/sqmr.cu")
 RHO, BETA, STEP, THETA, TAU, OLD, FRESH, LOOK = range(8)                           # enum Scalar in sqmr.cu
@@ -26,7 +26,7 @@ class CudaVectors(CudaBlocks):
     ----------
     X, work : (n, k)
         The best iterates whose residuals were computed, and the current iterates.
-    standing, tau, look : (k,) arrays on the host
+    status, tau, look : (k,) arrays on the host
         State of a column, its quasi-residual, and the quasi-residual at which to compute the true residual.
     """
 
@@ -36,8 +36,8 @@ class CudaVectors(CudaBlocks):
         self._r, self._q, self._t, self._d = (xp.zeros((self.n, k)) for _ in range(4))
         self._scalars, self._history = xp.zeros((8, k)), xp.zeros((LOOK_EVERY, k))
         self._starts, self._moves, self._counts = (xp.zeros(k, xp.int32) for _ in range(3))
-        self._standing = xp.full(k, SETTLED, xp.int32)
-        self.standing, self.tau, self.look = np.full(k, SETTLED, np.int32), np.zeros(k), np.zeros(k)
+        self._status = xp.full(k, DONE, xp.int32)
+        self.status, self.tau, self.look = np.full(k, DONE, np.int32), np.zeros(k), np.zeros(k)
 
     def begin(self, sizes, maxiter):
         """Norms of B - A X, after setting columns of X to zero whose b is zero."""
@@ -52,8 +52,8 @@ class CudaVectors(CudaBlocks):
         self.work[:, chosen], self._r[:, chosen], self._d[:, chosen] = self.X[:, chosen], R[:, chosen], 0.0
         self._scalars[THETA, chosen], self._starts[chosen] = 0.0, 1
         self._scalars[TAU, chosen] = device.to_device(np.array(norms)[columns])
-        self.look[columns], self.standing[columns] = np.array(targets)[columns], GO_ON
-        self._scalars[LOOK, chosen], self._standing[chosen] = device.to_device(self.look[columns]), GO_ON
+        self.look[columns], self.status[columns] = np.array(targets)[columns], RUNNING
+        self._scalars[LOOK, chosen], self._status[chosen] = device.to_device(self.look[columns]), RUNNING
         self._z = self._precondition(self._r)
 
     def angles(self):
@@ -71,12 +71,12 @@ class CudaVectors(CudaBlocks):
 
     def settle(self, c, steps=0):
         """Stop a column, after ``steps`` more iterations."""
-        self.standing[c] = self._standing[c] = SETTLED
+        self.status[c] = self._status[c] = DONE
         self._counts[c] += steps
 
     def run_on(self, c, look):
         """Continue a column until its quasi-residual is at most ``look``."""
-        self.standing[c] = self._standing[c] = GO_ON
+        self.status[c] = self._status[c] = RUNNING
         self.look[c] = self._scalars[LOOK, c] = look
 
     def direction(self, i):
@@ -102,7 +102,7 @@ class CudaVectors(CudaBlocks):
     def record(self, columns):
         """Read the state, and add the iterations since the last call to the columns; True if there are any."""
         self.check()
-        self.standing, scalars = device.to_host(self._standing).copy(), device.to_host(self._scalars)
+        self.status, scalars = device.to_host(self._status).copy(), device.to_host(self._scalars)
         self.tau, self.look = scalars[TAU], scalars[LOOK].copy()
         counts, history = device.to_host(self._counts), device.to_host(self._history)
         before = [run.iterations for run in columns]
@@ -137,7 +137,7 @@ class CudaVectors(CudaBlocks):
         self._dot(U, V)
         device.launch(K.k_quasi_decide, self.k, BLOCK, 0,
                       (np.int32(what), np.int32(self.k), np.int32(self._num_parts), self._most, self._parts, self._scalars,
-                       self._standing, self._starts, self._moves, self._counts, self._history[i]))
+                       self._status, self._starts, self._moves, self._counts, self._history[i]))
 
     def _residual(self, X, norms=True):
         """B - A X, with the norms of its columns."""

@@ -9,7 +9,7 @@ import numpy as np
 from meshsolve import _core
 from meshsolve.krylov.blocks import preconditioner
 from meshsolve.krylov.operator import multiply_dot, residual
-from meshsolve.krylov.sqmr_rules import ARRIVED, BROKEN, GO_ON, SETTLED, SPENT
+from meshsolve.krylov.sqmr_rules import AT_LIMIT, AT_TARGET, BROKEN, DONE, RUNNING
 
 
 class HostVectors:
@@ -20,7 +20,7 @@ class HostVectors:
     ----------
     X, work : (n, 1)
         The best iterate whose residual was computed, and the current iterate.
-    standing, tau, look : lists of one
+    status, tau, look : lists of one
         State of the column, its quasi-residual, and the quasi-residual at which to compute the true residual.
     """
 
@@ -29,7 +29,7 @@ class HostVectors:
     def __init__(self, matrix, B, X, precondition, threads):
         self.matrix, self.X, self._precondition, self._threads = matrix, X, precondition, threads
         self._b, self._left, self._best = B.reshape(-1), None, None
-        self.standing, self.tau, self.look = [SETTLED], [0.0], [0.0]
+        self.status, self.tau, self.look = [DONE], [0.0], [0.0]
 
     def begin(self, sizes, maxiter):
         """Norms of B - A X, which are ``sizes``, the norms of B, if X is zero."""
@@ -48,7 +48,7 @@ class HostVectors:
         self._x, self._d, self._q = self.work.reshape(-1), np.zeros(len(self._b)), np.empty(len(self._b))
         self._z = self._precondition(self._r[:, None])
         self.tau[0], self.look[0], self._theta, self._rho = norms[0], targets[0], 0.0, None
-        self.standing[0] = GO_ON
+        self.status[0] = RUNNING
 
     def angles(self):
         """(r . M r, |M r|) at the start of a sequence."""
@@ -67,12 +67,12 @@ class HostVectors:
 
     def settle(self, c, steps=0):
         """Stop a column, after ``steps`` more iterations."""
-        self.standing[c] = SETTLED
+        self.status[c] = DONE
         self._steps += steps
 
     def run_on(self, c, look):
         """Continue a column until its quasi-residual is at most ``look``."""
-        self.standing[c], self.look[c] = GO_ON, look
+        self.status[c], self.look[c] = RUNNING, look
 
     def direction(self, _):
         """Compute q := M r + beta q."""
@@ -88,36 +88,36 @@ class HostVectors:
         """Compute t := A q and the step rho / (q . t)."""
         self._t, sigma = self._multiply(self._q)
         if self.tau[0] == 0 or self._rho == 0 or sigma == 0 or not isfinite(self._rho) or not isfinite(sigma):
-            self.standing[0] = BROKEN
+            self.status[0] = BROKEN
         else:
             self._alpha = self._rho / sigma
 
     def subtract(self, _):
         """Compute r := r - alpha t and the quasi-residual."""
-        if self.standing[0] == BROKEN:
+        if self.status[0] == BROKEN:
             return
         before, tau = self._theta, self.tau[0]
         theta = self._theta = sqrt(_core.sqmr_subtract(self._alpha, self._t, self._r, self._threads)) / tau
         if not isfinite(theta):
-            self.standing[0] = BROKEN
+            self.status[0] = BROKEN
             return
         c2 = 1 / (1 + theta * theta)
         self.tau[0], self._old, self._fresh = tau * (theta * sqrt(c2)), c2 * before * before, c2 * self._alpha
 
     def smooth(self):
         """Compute d := old d + fresh q, x := x + d."""
-        if self.standing[0] == BROKEN:
+        if self.status[0] == BROKEN:
             return
         _core.sqmr_smooth(self._old, self._fresh, self._q, self._d, self._x, self._threads)
         self._steps += 1
         if self.tau[0] <= self.look[0]:
-            self.standing[0] = ARRIVED
+            self.status[0] = AT_TARGET
         elif self._steps >= self._most:
-            self.standing[0] = SPENT
+            self.status[0] = AT_LIMIT
 
     def record(self, columns):
         """Add the iteration to the column; False if it broke down."""
-        if self.standing[0] == BROKEN:
+        if self.status[0] == BROKEN:
             return False
         columns[0].add([self.tau[0]])
         return True

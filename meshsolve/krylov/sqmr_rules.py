@@ -5,7 +5,7 @@ ORTHOGONAL = 1e-10                      # smallest |r . M r| relative to |r| |M 
 LOOK_AGAIN = 0.3                        # decrease of the quasi-residual until the true residual is computed again
 MISLEADING = 1e-3                       # smallest ratio of the quasi-residual to the true residual that is meaningful
 
-GO_ON, ARRIVED, BROKEN, SPENT, SETTLED = range(5)                                  # states of a column: enum Standing in sqmr.cu
+RUNNING, AT_TARGET, BROKEN, AT_LIMIT, DONE = range(5)                                  # states of a column: enum Status in sqmr.cu
 
 STAGNATED = "stagnated: the true residual no longer falls"
 BROKE_DOWN = "broke down: r . M r or q . A q became zero"

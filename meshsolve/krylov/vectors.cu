@@ -7,7 +7,7 @@
 namespace ms::krylov {
 
 // State of a column, as in cg_cuda.py.
-enum Standing { running, arrived, diverged, broken, settled };
+enum Status { running, at_target, diverged, broken, done };
 
 // Scalars of each column c, stored at name * k + c.
 enum Scalar { rho, curvature, alpha, beta, residual, target, saved };
@@ -21,11 +21,11 @@ __device__ __forceinline__ double block_sum(double value) {
   return total;
 }
 
-__device__ __forceinline__ void judge(double* s, int k, int c, double lost_at, int* standing, int* iterations, double* history) {
-  if (standing[c] == running) {
+__device__ __forceinline__ void judge(double* s, int k, int c, double diverged_at, int* status, int* iterations, double* history) {
+  if (status[c] == running) {
     iterations[c] += 1;
-    if (s[residual * k + c] <= s[target * k + c]) standing[c] = arrived;
-    else if (!(s[residual * k + c] <= lost_at * s[saved * k + c])) standing[c] = diverged;
+    if (s[residual * k + c] <= s[target * k + c]) status[c] = at_target;
+    else if (!(s[residual * k + c] <= diverged_at * s[saved * k + c])) status[c] = diverged;
   }
   history[c] = s[residual * k + c];
 }
@@ -60,9 +60,9 @@ k_dot(int n, int k, const double* U, const double* V, double* parts) {
 // Total the partial sums of each column, one thread block per column, and decide by it. `what`:
 //   rho        r . M r of a new residual: beta from the old rho, 0 for a column that is fresh (restarts)
 //   curvature  p . A p: alpha, 0 for a column that is no longer running
-//   residual   norm after a step, stored in `history`: the column has arrived, has diverged (growth above lost_at) or runs on
+//   residual   norm after a step, stored in `history`: the column is at its target, has diverged (growth above diverged_at) or runs on
 extern "C" __global__ void __launch_bounds__(256)
-k_decide(int what, int k, int count, double lost_at, const double* parts, double* scalars, int* standing, int* fresh,
+k_decide(int what, int k, int count, double diverged_at, const double* parts, double* scalars, int* status, int* fresh,
          int* iterations, double* history) {
   const int c = blockIdx.x;
   double sum = 0;
@@ -72,15 +72,15 @@ k_decide(int what, int k, int count, double lost_at, const double* parts, double
   const double before = scalars[rho * k + c];
   if (what == residual) {
     scalars[residual * k + c] = sqrt(sum);
-    judge(scalars, k, c, lost_at, standing, iterations, history);
+    judge(scalars, k, c, diverged_at, status, iterations, history);
   } else if (what == rho) {
     scalars[rho * k + c] = sum;
-    scalars[beta * k + c] = fresh[c] || before == 0 || standing[c] != running ? 0 : sum / before;
+    scalars[beta * k + c] = fresh[c] || before == 0 || status[c] != running ? 0 : sum / before;
     fresh[c] = 0;
   } else {
-    if (standing[c] == running && !(sum > 0 && before > 0)) standing[c] = broken;
+    if (status[c] == running && !(sum > 0 && before > 0)) status[c] = broken;
     scalars[curvature * k + c] = sum;
-    scalars[alpha * k + c] = standing[c] == running ? before / sum : 0;
+    scalars[alpha * k + c] = status[c] == running ? before / sum : 0;
   }
 }
 

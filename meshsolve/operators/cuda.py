@@ -23,7 +23,7 @@ MOST_PRODUCTS = 2**31                                       # most products of t
 
 
 class DeviceAssembler:
-    """GPU counterpart of :class:`meshsolve.operators.CotanAssembler`, for positions on the device.
+    """GPU counterpart of :class:`meshsolve.operators.CotanAssembler`, for positions on the GPU.
 
     Parameters
     ----------

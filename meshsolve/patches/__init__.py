@@ -5,9 +5,9 @@ an owned element is answered within the patch. Patches are the unit of work of t
 quotient graph that nested dissection bisects.
 
 Source: Mahmoud, Porumbescu, Owens 2021, "RXMesh: A GPU Mesh Data Structure" (doi 10.1145/3450626.3459748), sections 3-5.
-Code: kmeans.cpp, cut.cpp (partition), topology.cpp, build.cpp (owners, ribbons, local numbers), query.cpp. Their GPU counterparts are
-kmeans.cu, cut.cu, build.cu and query.cu, launched by the *_cuda.py of the same name. rings.cpp, rings.cu: rows composed of the rows of
-other queries, and reductions.
+Code: kmeans.cpp, cut.cpp (partition), topology.cpp, build.cpp (owners, ribbons, local numbers), query.cpp. On the GPU:
+kmeans.cu, cut.cu, build.cu and query.cu, launched by the *_cuda.py of the same name. rings.cpp and rings.cu compose rows of the rows
+of other queries, and reduce over rows.
 """
 
 from __future__ import annotations
@@ -229,8 +229,8 @@ class PatchMesh:
         indices : (indptr[-1],) int32
             ``indices[indptr[i]:indptr[i + 1]]`` belong to source element i and ascend. For FV, FE and EV they have the order of the
             face or edge instead (edge c of a face joins its corners c and c + 1). A row of EVDiamond is (a, c, b, d) for the edge
-            (a, b): c belongs to the face in which the edge runs from a to b, d to the other one; -1 at the boundary. If both faces
-            run alike, c belongs to the lower one.
+            (a, b). Corner c belongs to the face in which the edge runs from a to b, d to the other face; it is -1 at the boundary.
+            If the edge has the same direction in both faces, c belongs to the lower face.
 
         Raises
         ------
@@ -275,8 +275,8 @@ class PatchMesh:
         query : str
             Name of a query, as for :meth:`query`: its rows are the elements of the result, its entries the elements with values.
         values : (targets, ...) real array
-            One number or array of numbers per target element of the query: per vertex for VV, FV, EV and EVDiamond, per edge for
-            VE, FE and EE, per face for VF, FF and EF. numpy or CuPy; copied to ``device`` if it lies elsewhere.
+            One number or array of numbers per target element of the query. Targets are vertices for VV, FV, EV and EVDiamond, edges
+            for VE, FE and EE, faces for VF, FF and EF. A numpy or CuPy array, copied to ``device`` if necessary.
         op : {"sum", "mean", "min", "max"}, optional
         rings : int, optional
             As for :meth:`query`.
@@ -305,7 +305,7 @@ class PatchMesh:
         -----
         O(entries x numbers per element) time, 2 to 4 ns each on one thread. The rows of the query are computed at the first call
         and kept, 4 bytes per entry. Entries are added in the order of the row, so the result has the same bits on any number of
-        threads and on every device (float32 on a GPU: subnormal numbers count as 0). Entries -1 of EVDiamond are passed over.
+        threads and on every device. Exception: subnormal float32 numbers count as 0 on a GPU. Entries -1 of EVDiamond are passed over.
 
         Examples
         --------

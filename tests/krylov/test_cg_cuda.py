@@ -259,17 +259,17 @@ def test_the_schedule_changes_no_bit(varied):
     assert np.array_equal(first[0], second[0]) and first[1].residuals == second[1].residuals
 
 
-def decide(what, total, scalars, standing, fresh):
-    """(scalars (7, k), standing (k,)) after k_decide, for the sum `total` of each column."""
+def decide(what, total, scalars, status, fresh):
+    """(scalars (7, k), status (k,)) after k_decide, for the sum `total` of each column."""
     k = len(total)
-    arrays = [to_cuda(np.array(total, float)), to_cuda(np.array(scalars, float)), to_cuda(np.array(standing, np.int32)),
+    arrays = [to_cuda(np.array(total, float)), to_cuda(np.array(scalars, float)), to_cuda(np.array(status, np.int32)),
               to_cuda(np.array(fresh, np.int32)), to_cuda(np.zeros(k, np.int32)), to_cuda(np.zeros(k))]
     device.launch(cg_cuda.K.k_decide, k, 32, 0, (np.int32(what), np.int32(k), np.int32(1), np.float64(LOST_AT), *arrays))
     return to_numpy(arrays[1]), to_numpy(arrays[2])
 
 
 def test_a_restarted_column_drops_its_direction(cuda):
-    """Columns that run, restart, have arrived, and had r . M r = 0: only the first keeps its old direction."""
+    """Columns that run, restart, are at their target, and had r . M r = 0: only the first keeps its old direction."""
     scalars = np.zeros((7, 4))
     scalars[0] = 2, 2, 2, 0
     after, _ = decide(0, [3, 3, 3, 3], scalars, [0, 0, 1, 0], [0, 1, 0, 0])
@@ -280,5 +280,5 @@ def test_a_residual_may_grow_ten_thousand_times(cuda):
     """One column is at its target. The others grew 5000 times (runs on), 20,000 times and to NaN (diverged)."""
     scalars = np.zeros((7, 4))
     scalars[5], scalars[6] = 1e-3, 1.0
-    _, standing = decide(4, [1e-6, 5e3**2, 2e4**2, np.nan], scalars, [0] * 4, [0] * 4)
-    assert standing.tolist() == [1, 0, 2, 2]
+    _, status = decide(4, [1e-6, 5e3**2, 2e4**2, np.nan], scalars, [0] * 4, [0] * 4)
+    assert status.tolist() == [1, 0, 2, 2]

@@ -165,36 +165,36 @@ def test_refusals(cuda):
         ms.sqmr(ms.datasets.stokes(4), np.ones(ms.datasets.stokes(4).shape[0]), M=M)
 
 
-RUNNING, ARRIVED, BROKEN = range(3)
+RUNNING, AT_TARGET, BROKEN = range(3)
 
 
 def decide(what, total, **given):
-    """(scalars (8, k), standing (k,), moves (k,)) after k_quasi_decide, for the sum `total` of each column."""
+    """(scalars (8, k), status (k,), moves (k,)) after k_quasi_decide, for the sum `total` of each column."""
     k = len(total)
     scalars = np.ones((8, k))
     for name, values in given.items():
         scalars[getattr(sqmr_cuda, name)] = values
-    standing, starts, moves, iterations = (to_cuda(np.zeros(k, np.int32)) for _ in range(4))
+    status, starts, moves, iterations = (to_cuda(np.zeros(k, np.int32)) for _ in range(4))
     arrays = [to_cuda(np.array(total, float)), to_cuda(scalars)]
     device.launch(sqmr_cuda.K.k_quasi_decide, k, 32, 0, (np.int32(what), np.int32(k), np.int32(1), np.int32(9), arrays[0], arrays[1],
-                                                        standing, starts, moves, iterations, to_cuda(np.zeros(k))))
-    return to_numpy(arrays[1]), to_numpy(standing), to_numpy(moves)
+                                                        status, starts, moves, iterations, to_cuda(np.zeros(k))))
+    return to_numpy(arrays[1]), to_numpy(status), to_numpy(moves)
 
 
 def test_each_breakdown_is_detected(cuda):
     """q . A q, r . M r or the quasi-residual is 0 or not finite; the last column is sound."""
     nan, inf = np.nan, np.inf
-    after, standing, moves = decide(sqmr_cuda.CURVATURE, [0, nan, inf, 2, 2, 2, 2, 2], RHO=[1, 1, 1, 0, nan, inf, 1, 1], TAU=[1] * 6 + [0, 1])
-    assert standing.tolist() == [BROKEN] * 7 + [RUNNING] and moves.tolist() == [0] * 7 + [1]
+    after, status, moves = decide(sqmr_cuda.CURVATURE, [0, nan, inf, 2, 2, 2, 2, 2], RHO=[1, 1, 1, 0, nan, inf, 1, 1], TAU=[1] * 6 + [0, 1])
+    assert status.tolist() == [BROKEN] * 7 + [RUNNING] and moves.tolist() == [0] * 7 + [1]
     assert after[sqmr_cuda.STEP, -1] == 0.5
-    _, standing, moves = decide(sqmr_cuda.RESIDUAL, [nan, inf, 1e-2, 0.25], LOOK=1e-9)
-    assert standing.tolist() == [BROKEN, BROKEN, RUNNING, RUNNING] and moves.tolist() == [0, 0, 1, 1]
+    _, status, moves = decide(sqmr_cuda.RESIDUAL, [nan, inf, 1e-2, 0.25], LOOK=1e-9)
+    assert status.tolist() == [BROKEN, BROKEN, RUNNING, RUNNING] and moves.tolist() == [0, 0, 1, 1]
 
 
 def test_a_column_stops_at_its_tolerance(cuda):
     """theta = 1 halves the square of the quasi-residual; the step that reaches the bound is still taken."""
-    _, standing, moves = decide(sqmr_cuda.RESIDUAL, [1, 1], LOOK=[np.sqrt(0.5), np.nextafter(np.sqrt(0.5), 0)])
-    assert standing.tolist() == [ARRIVED, RUNNING] and moves.tolist() == [1, 1]
+    _, status, moves = decide(sqmr_cuda.RESIDUAL, [1, 1], LOOK=[np.sqrt(0.5), np.nextafter(np.sqrt(0.5), 0)])
+    assert status.tolist() == [AT_TARGET, RUNNING] and moves.tolist() == [1, 1]
 
 
 def test_columns_that_restart_do_not_read_their_old_vectors(cuda):

@@ -17,7 +17,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.device.reductions import max_of_columns
-from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
+from meshsolve.factor.fronts.tree_cuda import COLUMNS, depths, launch_order, positions, table_of
 from meshsolve.sparse.lists_cuda import bincount
 
 C = device.kernels("factor/fronts/columns.cu")
@@ -198,7 +198,7 @@ def levels(table, panel, depth, limits):
     tuple of Level
     """
     blocks = [(max(scalars, limits.tiny), 0) for scalars, _ in CLASSES]
-    order, cuts, largest = dealt_out(_column(table, "pivots"), panel, depth,
+    order, cuts, largest = launch_order(_column(table, "pivots"), panel, depth,
                                      [(limits.tiny, 0), *blocks, (limits.small, 0), (limits.small, limits.dense)])
     is_large = np.zeros(cuts[-1, -1], bool)
     for cut in cuts:

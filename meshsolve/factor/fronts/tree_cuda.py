@@ -1,7 +1,7 @@
 """The assembly tree, made on the GPU from an analysis on the GPU: table of fronts, positions, and the launches of each level.
 
 The counterpart of tree.cpp, with the same integers. Only launch sizes are copied to the host: the number of fronts and the largest
-panel for each level and kind of front, and the table rows of fronts that do not fit into shared memory.
+panel, for each level and kind of front. The host also reads the table rows of fronts that do not fit into shared memory.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def positions(pattern, a):
     return relative, ptr, source, local
 
 
-def dealt_out(pivots, panel, depth, bounds):
+def launch_order(pivots, panel, depth, bounds):
     """Sort the fronts by launch: the deepest level first, within a level by kind, within a kind the largest first.
 
     Parameters

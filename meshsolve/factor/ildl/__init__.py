@@ -337,7 +337,7 @@ class IldlFactor(Batched, Preconditioner):
 
     def _refined(self, columns, x, solve):
         """Measure and refine each solution. A small error of one solution is no bound for the next, whose large entries may be in other
-        rows: rows of A may differ by decades, and pivots are chosen in the scaled matrix."""
+        rows. Rows of A may differ by decades, and pivots are chosen in the scaled matrix."""
         found = refine(self._numeric.residual, columns, x, solve, ENOUGH, TARGET, STEPS)
         self.report.facts["refinement_steps"] = found.steps
         return found.x

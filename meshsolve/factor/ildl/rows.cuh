@@ -212,7 +212,7 @@ __device__ __forceinline__ bool wait_for(const Rows& R, int k) {
   if (threadIdx.x == 0) {
     Timeout timeout(R.stalled);
     timeout.left = most_polls;
-    waiting.longest = 128;
+    timeout.longest = 128;
     is_final = timeout.until([&] { return R.is_final(k) || R.now(halt) != 0; }) && R.is_final(k);
   }
   __syncthreads();

@@ -32,7 +32,7 @@ USED, CAPACITY_OF, INCOMING, ROUND_OF = 0, 1, 5, 7                              
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """G without its diagonal, by columns, on the device: the fields of `Columns` in parac.hpp, and the round of each column."""
+    """G without its diagonal, by columns, on the GPU: the fields of `Columns` in parac.hpp, and the round of each column."""
 
     ptr: object                         # (n + 1) int64
     rows: object                        # (nnz) int32
@@ -148,7 +148,7 @@ class _Rounds:
     # ---- a larger workspace --------------------------------------------------------------------------------------------------------
 
     def _grow(self, state):
-        """Room for the columns and samples of the round at hand, and half as much again."""
+        """Enlarge the workspace to 1.5 times the columns and samples of the current round."""
         xp = device.xp()
         columns = int(state[COLUMNS] + state[NEED_COLUMNS])
         if columns > len(self.column_row):
