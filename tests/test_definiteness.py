@@ -85,7 +85,7 @@ def test_the_time_of_an_analysis_is_reported_once():
     M = as_symmetric(late())
     sym = analyzed(System(M), "auto", 0, 1)
     spent = sym.report.seconds["order"]
-    first, skipped, last = (ildl(M, analysed=sym, fill_level=level) for level in ("auto", 4, None))
+    first, skipped, last = (ildl(M, symbolic=sym, fill_level=level) for level in ("auto", 4, None))
     assert first.report.seconds["order"] == spent and "order" not in last.report.seconds and last.is_complete
     assert not skipped.report.facts["flops"] and np.array_equal(first.L.data, last.L.data)
 

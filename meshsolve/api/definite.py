@@ -191,16 +191,6 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     return _analyze(A, ordering, mesh, seed, thread_count(threads), as_flag(lower, "lower"), device, relax)
 
 
-def _analyze(A, ordering, mesh, seed, threads, lower, device, relax):
-    engine = _engine(device, "native", A, lower)
-    with engine.place.errors("the matrix"):
-        system = System.of_pattern(A, engine, lower, threads, PER_ROW["cholesky"])
-        _join(system, mesh)
-    sym = analyzed(system, ordering, seed, threads, relax=relax)
-    sym.lower = lower
-    return sym
-
-
 def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, fixed: ArrayLike | None = None,
              pin: bool = False, precision: Precision = "double", device: Device = "auto",
              backend: Literal["native", "cudss"] = "native", seed: int = 0, threads: int | None = None,
@@ -261,46 +251,6 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     return _cholesky(A, engine, device, ordering, mesh, fixed, pin, precision, seed, threads, lower)
 
 
-def _cholesky(A, engine, device, ordering, mesh, fixed, pin, precision, seed, threads, lower):
-    with engine.place.errors("the matrix"):
-        system = System.of(A, engine, lower, threads, PER_ROW["cholesky"] if fixed is None else 0)
-        _join(system, mesh)
-        system.constrain(fixed, pin)
-        of_free = ordering if system.constraint is None or order.is_method(ordering) else system.constraint.restrict(ordering)
-    sym = analyzed(system, of_free, seed, threads)
-    if device == "auto" and not engine.suits(sym):
-        return _cholesky(A, HostFactor, device, ordering, mesh, fixed, pin, precision, seed, threads, lower)
-    sym.lower = lower
-    with engine.place.errors("the matrix"):
-        values, data = system.values(sym, precision == "mixed")
-    del system                                             # frees its indices
-    return _warned(CholeskyFactor(sym, values, data, precision=precision, threads=threads, engine=engine))
-
-
-def _join(system, mesh):
-    """Store an entry for every edge of the mesh."""
-    if mesh is not None:
-        system.join(edges_of(mesh, system.n))
-
-
-def _warned(F):
-    """Return F. Warn if known solutions have large errors."""
-    if not F.trial < LOST:
-        warn("A is singular to working precision" + (" of float32" if F.precision == "single" else "") + ": its pivots are positive by "
-             "rounding, and solutions may be meaningless. Likely causes: rigid motions of an elastic body are free; A takes more than "
-             "constants to 0. F.rcond() estimates the condition", MeshsolveWarning)
-    return F
-
-
-def _engine(device, backend, A, lower=None):
-    """Return the class that factors: on the host, on the GPU, or cuDSS. ``lower``: given if A is still to be analyzed."""
-    one_of(device, "device", DEVICES)
-    if one_of(backend, "backend", ("native", "cudss")) == "cudss":
-        on_gpu(device, 'backend="cudss"')
-        return CudssFactor
-    return ENGINES[place_for(device, A) if lower is None else place_of_factor(device, A, lower=lower)]
-
-
 def analyzed(system, ordering, seed, threads, effort="default", most=np.inf, relax=None):
     """Return the :class:`Symbolic` of a :class:`System`.
 
@@ -341,3 +291,53 @@ def edges_of(mesh, n):
     if edges.n != n:
         raise InvalidInputError(f"A has {counted(n, 'row')}, the mesh {counted(edges.n, 'vertex')}")
     return edges
+
+
+def _analyze(A, ordering, mesh, seed, threads, lower, device, relax):
+    engine = _engine(device, "native", A, lower)
+    with engine.place.errors("the matrix"):
+        system = System.of_pattern(A, engine, lower, threads, PER_ROW["cholesky"])
+        _join(system, mesh)
+    sym = analyzed(system, ordering, seed, threads, relax=relax)
+    sym.lower = lower
+    return sym
+
+
+def _cholesky(A, engine, device, ordering, mesh, fixed, pin, precision, seed, threads, lower):
+    with engine.place.errors("the matrix"):
+        system = System.of(A, engine, lower, threads, PER_ROW["cholesky"] if fixed is None else 0)
+        _join(system, mesh)
+        system.constrain(fixed, pin)
+        of_free = ordering if system.constraint is None or order.is_method(ordering) else system.constraint.restrict(ordering)
+    sym = analyzed(system, of_free, seed, threads)
+    if device == "auto" and not engine.suits(sym):
+        return _cholesky(A, HostFactor, device, ordering, mesh, fixed, pin, precision, seed, threads, lower)
+    sym.lower = lower
+    with engine.place.errors("the matrix"):
+        values, data = system.values(sym, precision == "mixed")
+    del system                                             # frees its indices
+    return _warned(CholeskyFactor(sym, values, data, precision=precision, threads=threads, engine=engine))
+
+
+def _join(system, mesh):
+    """Store an entry for every edge of the mesh."""
+    if mesh is not None:
+        system.join(edges_of(mesh, system.n))
+
+
+def _warned(F):
+    """Return F. Warn if known solutions have large errors."""
+    if not F.trial < LOST:
+        warn("A is singular to working precision" + (" of float32" if F.precision == "single" else "") + ": its pivots are positive by "
+             "rounding, and solutions may be meaningless. Likely causes: rigid motions of an elastic body are free; A takes more than "
+             "constants to 0. F.rcond() estimates the condition", MeshsolveWarning)
+    return F
+
+
+def _engine(device, backend, A, lower=None):
+    """Return the class that factors: on the host, on the GPU, or cuDSS. ``lower``: given if A is still to be analyzed."""
+    one_of(device, "device", DEVICES)
+    if one_of(backend, "backend", ("native", "cudss")) == "cudss":
+        on_gpu(device, 'backend="cudss"')
+        return CudssFactor
+    return ENGINES[place_for(device, A) if lower is None else place_of_factor(device, A, lower=lower)]

@@ -35,14 +35,14 @@ NULL = 1e-10                    # largest entry of A times a null vector of leng
 AFFORDABLE = 4e5                # operations per entry of A up to which the complete factor precedes higher levels
 
 
-def solve_indefinite(A, b, rtol, threads=None, analysed=None):
+def solve_indefinite(A, b, rtol, threads=None, symbolic=None):
     """Solve A x = b for a symmetric A; ``info.reason`` and ``info.report`` have the steps.
 
     Parameters
     ----------
     A, b, rtol, threads
         As in :func:`meshsolve.solve`; A may be a :class:`Csr` that was found symmetric.
-    analysed : Symbolic, optional
+    symbolic : Symbolic, optional
         An analysis of A in an ``"auto"`` ordering, made for a Cholesky factorization.
 
     Returns
@@ -64,7 +64,7 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
     while steps:
         step, too_large = steps.pop(0), []
         try:
-            K = ildl(M, threads=threads, analysed=analysed, too_large=too_large, **step)
+            K = ildl(M, threads=threads, symbolic=symbolic, too_large=too_large, **step)
         except (OutOfMemoryError, SingularMatrixError) as e:            # an incomplete factor may succeed
             if best is None:
                 raise
@@ -80,7 +80,7 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
         if best.converged or K.is_complete:
             break
         for plan in too_large:
-            analysed = plan.symbolic if plan.is_of_rows else analysed
+            symbolic = plan.symbolic if plan.is_of_rows else symbolic
             if plan.flops <= AFFORDABLE * M.nnz and COMPLETE in steps:
                 steps.remove(COMPLETE)
                 steps.insert(0, COMPLETE)

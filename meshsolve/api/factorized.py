@@ -99,7 +99,7 @@ def _factor_symmetric(M, threads):
             return "cholesky", _definite(CholeskyFactor(sym, Values(M.n, sym, None, threads), M.data, threads=threads))
         except NotPositiveDefiniteError:
             pass
-    return "ldl", _regular(ildl(M, fill_level=None, threads=threads, analysed=sym))
+    return "ldl", _regular(ildl(M, fill_level=None, threads=threads, symbolic=sym))
 
 
 def _definite(F):

@@ -115,30 +115,6 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
     return _lu(A, ordering, fixed, checked(fixed, pin), device, options)
 
 
-def _lu(A, ordering, fixed, pin, device, options):
-    M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"])
-    options["place"] = _place(device, M, A)
-    constraint = constraint_of(M, fixed, pin, symmetric=False)
-    if constraint is None:
-        return LUFactor(M, ordering=ordering, **options)
-    ordering, block = _restricted(ordering, constraint), constraint.reduce(M, thread_count(options["threads"]))
-    with in_callers_numbers(constraint.free):
-        return ConstrainedLU(LUFactor(block, ordering=ordering, **options), constraint)
-
-
-def _restricted(ordering, constraint):
-    """An ordering of all rows as one of the free rows; a name is returned unchanged."""
-    return ordering if is_method(ordering) else constraint.restrict(ordering)
-
-
-def _place(device, M, A):
-    """The device of an LU factorization: complex matrices on the host only."""
-    if M.data.dtype.kind != "c":
-        return place_of_factor(device, A, size=M.n)
-    on_cpu(device, "complex matrices are factored")
-    return "cpu"
-
-
 @lists_orderings("ildl")
 def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Auto = "auto",
          ordering: OrderingLike = "auto", blocking: Literal["auto", "none", "RB", "subtree", "BR"] = "auto",
@@ -195,19 +171,6 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     options = {"max_fill": max_fill, "pairs": pairs, "dtype": dtype, "threads": threads, "device_name": device}
     names = fill_level, droptol, ordering, blocking, tile_size, pivoting
     return _ildl_of(A, names, options, fixed, checked(fixed, pin), as_flag(lower, "lower"))
-
-
-def _ildl_of(A, names, options, fixed, pin, lower):
-    fill_level, droptol, ordering, *tiles = names
-    if fixed is None and not pin:
-        return _ildl.ildl(A, fill_level, droptol, ordering, *tiles, lower=lower, **options)
-    threads = thread_count(options["threads"])
-    M = as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
-    constraint = constraint_of(M, fixed, pin)
-    ordering, block = _restricted(ordering, constraint), constraint.reduce(M, threads)
-    with in_callers_numbers(constraint.free):
-        K = _ildl.ildl(block, fill_level, droptol, ordering, *tiles, **options)
-    return ConstrainedIldl(K, constraint, lower)
 
 
 @lists_orderings("lu")
@@ -328,3 +291,40 @@ def parac(L: Matrix, ordering: OrderingLike = "auto", samples: int | Auto = "aut
     ordering, block = _restricted(ordering, constraint), constraint.reduce(M, thread_count(threads))
     with in_callers_numbers(constraint.free):
         return ConstrainedPreconditioner(_parac.parac(block, ordering, *options), constraint)
+
+
+def _lu(A, ordering, fixed, pin, device, options):
+    M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"])
+    options["place"] = _place(device, M, A)
+    constraint = constraint_of(M, fixed, pin, symmetric=False)
+    if constraint is None:
+        return LUFactor(M, ordering=ordering, **options)
+    ordering, block = _restricted(ordering, constraint), constraint.reduce(M, thread_count(options["threads"]))
+    with in_callers_numbers(constraint.free):
+        return ConstrainedLU(LUFactor(block, ordering=ordering, **options), constraint)
+
+
+def _restricted(ordering, constraint):
+    """An ordering of all rows as one of the free rows; a name is returned unchanged."""
+    return ordering if is_method(ordering) else constraint.restrict(ordering)
+
+
+def _place(device, M, A):
+    """The device of an LU factorization: complex matrices on the host only."""
+    if M.data.dtype.kind != "c":
+        return place_of_factor(device, A, size=M.n)
+    on_cpu(device, "complex matrices are factored")
+    return "cpu"
+
+
+def _ildl_of(A, names, options, fixed, pin, lower):
+    fill_level, droptol, ordering, *tiles = names
+    if fixed is None and not pin:
+        return _ildl.ildl(A, fill_level, droptol, ordering, *tiles, lower=lower, **options)
+    threads = thread_count(options["threads"])
+    M = as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
+    constraint = constraint_of(M, fixed, pin)
+    ordering, block = _restricted(ordering, constraint), constraint.reduce(M, threads)
+    with in_callers_numbers(constraint.free):
+        K = _ildl.ildl(block, fill_level, droptol, ordering, *tiles, **options)
+    return ConstrainedIldl(K, constraint, lower)

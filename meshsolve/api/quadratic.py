@@ -261,10 +261,6 @@ class _Problem:
         with self.report.phase("active set"):
             return self._active_set(y, zl, zu)
 
-    def _solver(self, added, active=None):
-        self.steps += 1
-        return self.q._solver(added, active)
-
     def gradient(self):
         return self.q._block @ self.x - self.b
 
@@ -284,6 +280,10 @@ class _Problem:
         off = abs(E @ self.x - self.e).max(initial=0) / size
         with np.errstate(over="ignore"):                    # b = 0 and A x = 0 while bounds are violated
             return float(max(abs(g).max() / self.scale(), outside.max() / self.scale(), off))
+
+    def _solver(self, added, active=None):
+        self.steps += 1
+        return self.q._solver(added, active)
 
     def _start(self):
         """(x, zl, zu): the middle of two bounds, a unit inside of one, and multipliers of the size of the gradient."""

@@ -142,6 +142,68 @@ class _Route:
 ROUTE = _Route()
 
 
+class SuperluFactor:
+    """What ``scipy.sparse.linalg.splu`` returns inside :func:`scipy_solver`: the attributes of scipy's ``SuperLU`` on our factor.
+
+    Attributes
+    ----------
+    factor : CholeskyFactor, IldlFactor or LUFactor
+        The factor that solves.
+    shape : (n, n)
+    dtype : numpy dtype of A
+    """
+
+    def __init__(self, A, factor, construct, threads):
+        self.shape, self.dtype, self.factor = A.shape, A.dtype, factor
+        self._matrix, self._construct, self._threads = A, construct, threads
+
+    def solve(self, rhs: ArrayLike, trans: Trans = "N") -> np.ndarray:
+        """Solve A x = rhs, A^T x = rhs (``"T"``) or A^H x = rhs (``"H"``); rhs is (n,) or (n, k)."""
+        one_of(trans, "trans", TRANS)
+        b = as_array(rhs, "rhs")
+        x = self.factor.solve(b, trans=trans) if isinstance(self.factor, LUFactor) else self.factor.solve(b)
+        return x.astype(np.result_type(self.dtype, np.complex64) if b.dtype.kind == "c" else self.dtype, copy=False)
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries of L and U."""
+        return int(self.L.nnz + self.U.nnz)
+
+    @property
+    def perm_r(self) -> np.ndarray:
+        """(n,) int32: row k of A is row ``perm_r[k]`` of L U."""
+        return np.argsort(self._lu.row_perm).astype(np.int32)
+
+    @property
+    def perm_c(self) -> np.ndarray:
+        """(n,) int32: column k of A is column ``perm_c[k]`` of L U."""
+        return np.argsort(self._lu.col_perm).astype(np.int32)
+
+    @functools.cached_property
+    def L(self) -> Any:
+        """Unit lower triangular factor, in compressed columns. The scaling of rows that our factor has is taken out."""
+        rows = self._lu.row_scale[self._lu.row_perm]
+        return self._constructed(sp.diags_array(1 / rows) @ self._lu.L @ sp.diags_array(rows), unit=True)
+
+    @functools.cached_property
+    def U(self) -> Any:
+        """Upper triangular factor, in compressed columns. The scalings that our factor has are taken out."""
+        F = self._lu
+        return self._constructed(sp.diags_array(1 / F.row_scale[F.row_perm]) @ F.U @ sp.diags_array(1 / F.col_scale[F.col_perm]))
+
+    @functools.cached_property
+    def _lu(self):
+        """The LU factor that L, U and the permutations describe; a symmetric A is factored again."""
+        return self.factor if isinstance(self.factor, LUFactor) else lu(self._matrix, threads=self._threads)
+
+    def _constructed(self, T, unit=False):
+        T = sp.csc_array(T).astype(self.dtype)
+        if unit:
+            T.setdiag(1)
+        T.sort_indices()
+        return self._construct((T.data, T.indices, T.indptr), self.shape)
+
+
 class _Superlu:
     """scipy's module ``_superlu``; calls from inside a block are computed by meshsolve."""
 
@@ -173,65 +235,3 @@ class _Superlu:
             return SuperluFactor(A, factorized(A, **ours), csc_construct_func, ours["threads"])
         except SingularMatrixError as e:
             raise RuntimeError(f"Factor is exactly singular: {e}") from e
-
-
-class SuperluFactor:
-    """What ``scipy.sparse.linalg.splu`` returns inside :func:`scipy_solver`: the attributes of scipy's ``SuperLU`` on our factor.
-
-    Attributes
-    ----------
-    factor : CholeskyFactor, IldlFactor or LUFactor
-        The factor that solves.
-    shape : (n, n)
-    dtype : numpy dtype of A
-    """
-
-    def __init__(self, A, factor, construct, threads):
-        self.shape, self.dtype, self.factor = A.shape, A.dtype, factor
-        self._matrix, self._construct, self._threads = A, construct, threads
-
-    def solve(self, rhs: ArrayLike, trans: Trans = "N") -> np.ndarray:
-        """Solve A x = rhs, A^T x = rhs (``"T"``) or A^H x = rhs (``"H"``); rhs is (n,) or (n, k)."""
-        one_of(trans, "trans", TRANS)
-        b = as_array(rhs, "rhs")
-        x = self.factor.solve(b, trans=trans) if isinstance(self.factor, LUFactor) else self.factor.solve(b)
-        return x.astype(np.result_type(self.dtype, np.complex64) if b.dtype.kind == "c" else self.dtype, copy=False)
-
-    @functools.cached_property
-    def _lu(self):
-        """The LU factor that L, U and the permutations describe; a symmetric A is factored again."""
-        return self.factor if isinstance(self.factor, LUFactor) else lu(self._matrix, threads=self._threads)
-
-    @property
-    def nnz(self) -> int:
-        """Stored entries of L and U."""
-        return int(self.L.nnz + self.U.nnz)
-
-    @property
-    def perm_r(self) -> np.ndarray:
-        """(n,) int32: row k of A is row ``perm_r[k]`` of L U."""
-        return np.argsort(self._lu.row_perm).astype(np.int32)
-
-    @property
-    def perm_c(self) -> np.ndarray:
-        """(n,) int32: column k of A is column ``perm_c[k]`` of L U."""
-        return np.argsort(self._lu.col_perm).astype(np.int32)
-
-    @functools.cached_property
-    def L(self) -> Any:
-        """Unit lower triangular factor, in compressed columns. The scaling of rows that our factor has is taken out."""
-        rows = self._lu.row_scale[self._lu.row_perm]
-        return self._constructed(sp.diags_array(1 / rows) @ self._lu.L @ sp.diags_array(rows), unit=True)
-
-    @functools.cached_property
-    def U(self) -> Any:
-        """Upper triangular factor, in compressed columns. The scalings that our factor has are taken out."""
-        F = self._lu
-        return self._constructed(sp.diags_array(1 / F.row_scale[F.row_perm]) @ F.U @ sp.diags_array(1 / F.col_scale[F.col_perm]))
-
-    def _constructed(self, T, unit=False):
-        T = sp.csc_array(T).astype(self.dtype)
-        if unit:
-            T.setdiag(1)
-        T.sort_indices()
-        return self._construct((T.data, T.indices, T.indptr), self.shape)

@@ -125,40 +125,6 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     return _solve(A, _in_double(b), method, as_number(rtol, "rtol"), thread_count(threads), device)
 
 
-def _solve(A, b, method, rtol, threads, device):
-    if is_complex(A):
-        on_cpu(device, "systems of complex matrices are solved")
-        device = "cpu"
-    problem = PROBLEMS[place_of_factor(device, A, b)](A, b, method, rtol, threads, device)
-    x, info = problem.solve()
-    info.report.facts["method"] = info.method
-    if info.singular:
-        info.report.facts["singular"] = True
-    return where(b).bring(x), info
-
-
-def _solve_constrained(A, b, method, rtol, threads, device, fixed, pin, fixed_values):
-    """:func:`solve` for the free rows; rows and columns in errors are those of A."""
-    pin, workers = checked(fixed, pin), thread_count(threads)
-    if method in GENERAL:
-        dtype = np.complex128 if is_complex(A) else np.float64
-        M = as_csr(A, dtype=dtype, per_row=PER_ROW["lu" if method == "lu" else "cg"], threads=workers)
-    else:
-        M = as_symmetric(A, threads=workers, per_row=PER_ROW["cg"])
-    device = device_of_block(device, A, M.n)
-    constraint = constraint_of(M, fixed, pin, symmetric=method not in GENERAL)
-    block, found = constraint.reduce(M, workers).to_scipy(), []
-
-    def solve_free(B):
-        with in_callers_numbers(constraint.free):
-            x, info = solve(block, B, method, rtol, threads, device)
-        found.append(info)
-        return x
-
-    x = solve_whole(constraint.solve, M.n, b, fixed_values, solve_free, M.data.dtype.kind == "c")
-    return x, found[0]
-
-
 class Problem:
     """A x = b with checked options, factored on the host.
 
@@ -394,6 +360,40 @@ def prefers_parac(M, sym):
     """True if ``"auto"`` solves the symmetric :class:`Csr` M, analyzed as ``sym``, by conjugate gradients with ParAC."""
     kind = _graph_kind(M)
     return kind == "hubs" or kind != "" and sym.flops > _most_operations(kind, M)
+
+
+def _solve(A, b, method, rtol, threads, device):
+    if is_complex(A):
+        on_cpu(device, "systems of complex matrices are solved")
+        device = "cpu"
+    problem = PROBLEMS[place_of_factor(device, A, b)](A, b, method, rtol, threads, device)
+    x, info = problem.solve()
+    info.report.facts["method"] = info.method
+    if info.singular:
+        info.report.facts["singular"] = True
+    return where(b).bring(x), info
+
+
+def _solve_constrained(A, b, method, rtol, threads, device, fixed, pin, fixed_values):
+    """:func:`solve` for the free rows; rows and columns in errors are those of A."""
+    pin, workers = checked(fixed, pin), thread_count(threads)
+    if method in GENERAL:
+        dtype = np.complex128 if is_complex(A) else np.float64
+        M = as_csr(A, dtype=dtype, per_row=PER_ROW["lu" if method == "lu" else "cg"], threads=workers)
+    else:
+        M = as_symmetric(A, threads=workers, per_row=PER_ROW["cg"])
+    device = device_of_block(device, A, M.n)
+    constraint = constraint_of(M, fixed, pin, symmetric=method not in GENERAL)
+    block, found = constraint.reduce(M, workers).to_scipy(), []
+
+    def solve_free(B):
+        with in_callers_numbers(constraint.free):
+            x, info = solve(block, B, method, rtol, threads, device)
+        found.append(info)
+        return x
+
+    x = solve_whole(constraint.solve, M.n, b, fixed_values, solve_free, M.data.dtype.kind == "c")
+    return x, found[0]
 
 
 def _most_operations(kind, M, columns=1):

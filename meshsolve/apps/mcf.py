@@ -93,26 +93,6 @@ def require_callback(callback):
         raise InvalidInputError(f"callback must be a function of (step, mesh), got {callback!r}")
 
 
-def _run(flow, mesh, steps, given, callback, keep):
-    """(the mesh, the report) after these steps of a flow."""
-    require_kept(keep, mesh)
-    dt = flow.report.facts["dt"] = flow.automatic_step() if given is None else given
-    for step in range(1, steps + 1):
-        if not flow.step(dt):
-            warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it", MeshsolveWarning)
-            break
-        if callback is not None:
-            callback(step, flow.mesh())
-    after, report = flow.mesh(), flow.finish()
-    if keep is not None:
-        after = keeping(keep, mesh, after, flow.held)
-    losses = compare(mesh, after, report)
-    if losses and flow.method != "conformalized" and report.facts["steps"] == steps:
-        warn(f"{losses}. Use fewer steps or a smaller dt (this one is {dt:.3g}), or ms.apps.smooth, which keeps volume",
-             MeshsolveWarning)
-    return after, report
-
-
 class Flow:
     """A flow that is stepped by hand: the current surface, and the factor that each step refactors.
 
@@ -161,6 +141,37 @@ class Flow:
         with self._errors():
             self._begin(mesh, mesh.boundary_vertices if boundary == "fixed" else None)
 
+    def automatic_step(self) -> float:
+        """The time step that ``"auto"`` stands for."""
+        with self._errors():
+            return self.system.automatic_step(self.method, self.first_area)
+
+    def step(self, dt: float) -> bool:
+        """One backward Euler step; False if the surface would vanish. Then, and after an error, the surface is unchanged."""
+        with self._errors():
+            return self._step(dt)
+
+    def mesh(self) -> Mesh:
+        """The current surface as a mesh that shares its connectivity with the first."""
+        with self._errors():
+            return self.system.mesh.with_vertices(self.system.positions(self.system.x, self.held))
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds of each phase so far, including those of the factor."""
+        whole = Report()
+        whole.merge(self.report)
+        if self.factor is not None:
+            whole.merge(self.factor.report)
+        return whole.seconds
+
+    def finish(self) -> Report:
+        """The report, including that of the factor and the backward error of the last solve."""
+        self.report.merge(self.factor.report)
+        self.report.facts["area_after"] = self.system.area
+        with self._errors():
+            self.report.facts["residual"] = self.system.backward_error(*self.last, self.held)
+        return self.report
+
     def _errors(self):
         return SYSTEMS[self.place].place.errors("the flow")
 
@@ -171,16 +182,6 @@ class Flow:
         self.first_area = self.report.facts["area_before"] = self.system.area
         self.first_extent = self.system.extent()
         self.stiffness = self.system.stiffness if self.method == "conformalized" else None      # None: that of the current surface
-
-    def automatic_step(self) -> float:
-        """The time step that ``"auto"`` stands for."""
-        with self._errors():
-            return self.system.automatic_step(self.method, self.first_area)
-
-    def step(self, dt: float) -> bool:
-        """One backward Euler step; False if the surface would vanish. Then, and after an error, the surface is unchanged."""
-        with self._errors():
-            return self._step(dt)
 
     def _step(self, dt):
         system, number = self.system, self.report.facts["steps"] + 1
@@ -203,27 +204,6 @@ class Flow:
                                  "use a smaller dt")
         self.report.facts["steps"] = number
         return True
-
-    def mesh(self) -> Mesh:
-        """The current surface as a mesh that shares its connectivity with the first."""
-        with self._errors():
-            return self.system.mesh.with_vertices(self.system.positions(self.system.x, self.held))
-
-    def seconds(self) -> dict[str, float]:
-        """Seconds of each phase so far, including those of the factor."""
-        whole = Report()
-        whole.merge(self.report)
-        if self.factor is not None:
-            whole.merge(self.factor.report)
-        return whole.seconds
-
-    def finish(self) -> Report:
-        """The report, including that of the factor and the backward error of the last solve."""
-        self.report.merge(self.factor.report)
-        self.report.facts["area_after"] = self.system.area
-        with self._errors():
-            self.report.facts["residual"] = self.system.backward_error(*self.last, self.held)
-        return self.report
 
     def _solve(self, A, b, number):
         try:
@@ -251,3 +231,23 @@ class Flow:
         centroid = system.area_of @ system.x / system.area
         system.x = centroid + scale * (system.x - centroid)
         system.area_of, system.area = system.area_of * scale ** 2, self.first_area
+
+
+def _run(flow, mesh, steps, given, callback, keep):
+    """(the mesh, the report) after these steps of a flow."""
+    require_kept(keep, mesh)
+    dt = flow.report.facts["dt"] = flow.automatic_step() if given is None else given
+    for step in range(1, steps + 1):
+        if not flow.step(dt):
+            warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it", MeshsolveWarning)
+            break
+        if callback is not None:
+            callback(step, flow.mesh())
+    after, report = flow.mesh(), flow.finish()
+    if keep is not None:
+        after = keeping(keep, mesh, after, flow.held)
+    losses = compare(mesh, after, report)
+    if losses and flow.method != "conformalized" and report.facts["steps"] == steps:
+        warn(f"{losses}. Use fewer steps or a smaller dt (this one is {dt:.3g}), or ms.apps.smooth, which keeps volume",
+             MeshsolveWarning)
+    return after, report

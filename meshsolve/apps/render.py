@@ -102,6 +102,48 @@ def _captions(given, meshes, pair):
     return given
 
 
+def _with_map(mesh, uv, view):
+    """(the mesh and its map to the plane, which faces the camera and is as large; the same :class:`_Checkers` for both)."""
+    points = as_array(uv, "uv")
+    if points.shape != (len(mesh.vertices), 2) or points.dtype.kind not in "fiu" or not np.isfinite(points).all():
+        raise InvalidInputError(f"uv must be two finite numbers for each of {counted(len(mesh.vertices), 'vertex')}, got {points.dtype} of "
+                                f"shape {points.shape}")
+    points = points - points.min(axis=0)
+    extent = float(points.max()) or 1.0
+    seen = mesh.vertices[np.unique(mesh.faces)] @ view.T
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    flat = np.zeros_like(mesh.vertices)
+    flat[:, :2] = (points - points.max(axis=0) / 2) * ((high - low)[:2].max() / extent)
+    flat = (flat + (low + high) / 2) @ view
+    return [mesh, mesh.with_vertices(flat)], [_Checkers(points, extent / CHECKERS)] * 2
+
+
+class _Checkers:
+    """Colors of a checkerboard in the plane of texture coordinates (n, 2), with squares of one side length."""
+
+    def __init__(self, uv, side):
+        self._uv, self._side = uv, side
+
+    def __call__(self, corners, weights, at, shape):
+        """(k, 3) colors of samples between these corners."""
+        u, v = (np.floor(_interpolated(self._uv[corners, k], weights) / self._side) for k in range(2))
+        return np.where(((u + v) % 2 == 0)[:, None], *SQUARES)
+
+
+def _interpolated(values, weights):
+    """(k,) values at samples from (k, 3) values at the corners of their triangles."""
+    return values[:, 0] * (1 - weights.sum(axis=1)) + values[:, 1] * weights[:, 0] + values[:, 2] * weights[:, 1]
+
+
+def _colors(values, meshes, colormap, lines):
+    """(:class:`_Colors` or None for each mesh, arguments of the scale)."""
+    if values is None:
+        return [None] * len(meshes), None
+    fields = _fields(values, meshes)
+    scale = _scale(fields, colormap)
+    return [_Colors(field, *scale, lines) for field in fields], scale
+
+
 class _Colors:
     """Colors of numbers at vertices, interpolated at each sample: lines are as sharp as the picture.
 
@@ -129,39 +171,6 @@ class _Colors:
         return color
 
 
-class _Checkers:
-    """Colors of a checkerboard in the plane of texture coordinates (n, 2), with squares of one side length."""
-
-    def __init__(self, uv, side):
-        self._uv, self._side = uv, side
-
-    def __call__(self, corners, weights, at, shape):
-        """(k, 3) colors of samples between these corners."""
-        u, v = (np.floor(_interpolated(self._uv[corners, k], weights) / self._side) for k in range(2))
-        return np.where(((u + v) % 2 == 0)[:, None], *SQUARES)
-
-
-def _interpolated(values, weights):
-    """(k,) values at samples from (k, 3) values at the corners of their triangles."""
-    return values[:, 0] * (1 - weights.sum(axis=1)) + values[:, 1] * weights[:, 0] + values[:, 2] * weights[:, 1]
-
-
-def _with_map(mesh, uv, view):
-    """(the mesh and its map to the plane, which faces the camera and is as large; the same :class:`_Checkers` for both)."""
-    points = as_array(uv, "uv")
-    if points.shape != (len(mesh.vertices), 2) or points.dtype.kind not in "fiu" or not np.isfinite(points).all():
-        raise InvalidInputError(f"uv must be two finite numbers for each of {counted(len(mesh.vertices), 'vertex')}, got {points.dtype} of "
-                                f"shape {points.shape}")
-    points = points - points.min(axis=0)
-    extent = float(points.max()) or 1.0
-    seen = mesh.vertices[np.unique(mesh.faces)] @ view.T
-    low, high = seen.min(axis=0), seen.max(axis=0)
-    flat = np.zeros_like(mesh.vertices)
-    flat[:, :2] = (points - points.max(axis=0) / 2) * ((high - low)[:2].max() / extent)
-    flat = (flat + (low + high) / 2) @ view
-    return [mesh, mesh.with_vertices(flat)], [_Checkers(points, extent / CHECKERS)] * 2
-
-
 def _steps(band):
     """(height x width,) mask of samples whose band differs from that of the sample to the right or below, both on the mesh."""
     line = np.zeros(band.shape, bool)
@@ -170,15 +179,6 @@ def _steps(band):
     line[:, 1:] |= line[:, :-1]                     # two samples wide, like a pixel
     line[1:] |= line[:-1]
     return line.ravel()
-
-
-def _colors(values, meshes, colormap, lines):
-    """(:class:`_Colors` or None for each mesh, arguments of the scale)."""
-    if values is None:
-        return [None] * len(meshes), None
-    fields = _fields(values, meshes)
-    scale = _scale(fields, colormap)
-    return [_Colors(field, *scale, lines) for field in fields], scale
 
 
 def _fields(values, meshes):

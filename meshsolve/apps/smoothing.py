@@ -90,31 +90,6 @@ def smooth(mesh: MeshLike, strength: float | ArrayLike = 0.25, order: Literal[1,
     return _kept(mesh, after, held, keep, order, report), report
 
 
-def _kept(mesh, after, held, keep, order, report):
-    """The mesh ``after`` smoothing with the first volume or area, if asked; warns of losses."""
-    if keep is not None:
-        after = keeping(keep, mesh, after, held)
-    losses = compare(mesh, after, report, SMOOTHED)
-    if losses:
-        warn(f"{losses}. Use a smaller strength" + ", or order=2, which keeps volume" * (order == 1), MeshsolveWarning)
-    return after
-
-
-def _smoothed(mesh, strength, weight, held, border, order, precision, device, threads, report):
-    """The mesh after one implicit step."""
-    make = SYSTEMS[_device.choose(device, len(mesh.vertices))]
-    with make.place.errors("the flow"):
-        with report.phase("assemble"):
-            system = make(mesh, threads=threads, weight=weight, border=border, **(BILAPLACIAN if order == 2 else {}))
-            A, b = (system.first_order if order == 1 else system.second_order)(strength * system.squared_edge ** order)
-        F = api.cholesky(A, system.ordering(A, threads), mesh=system.edges if order == 1 else None, precision=precision,
-                         device=make.place.name, threads=threads, **as_fixed(held))
-        x = F.solve(b, **system.values_of(held))
-        report.merge(F.report)
-        report.facts["residual"] = system.backward_error(A, x, b, held)
-        return mesh.with_vertices(system.positions(x, held))
-
-
 def held_vertices(mesh, fixed, boundary):
     """(n,) True at the vertices that stay."""
     held = np.zeros(len(mesh.vertices), bool)
@@ -206,3 +181,28 @@ def compare(before, after, report, left=LEFT):
     return (f"the surface has collapsed, or parts of it: {facts['area_after'] / facts['area_before']:.0%} of the area and {volume:.0%} of "
             f"the volume are left; faces with {lost / facts['area_before']:.0%} of the area shrank by more than {1 - FLATTENED:.0%}"
             + f"; {counted(parts, 'component')} shrank by more than {1 - PART_LEFT:.0%}" * bool(parts))
+
+
+def _kept(mesh, after, held, keep, order, report):
+    """The mesh ``after`` smoothing with the first volume or area, if asked; warns of losses."""
+    if keep is not None:
+        after = keeping(keep, mesh, after, held)
+    losses = compare(mesh, after, report, SMOOTHED)
+    if losses:
+        warn(f"{losses}. Use a smaller strength" + ", or order=2, which keeps volume" * (order == 1), MeshsolveWarning)
+    return after
+
+
+def _smoothed(mesh, strength, weight, held, border, order, precision, device, threads, report):
+    """The mesh after one implicit step."""
+    make = SYSTEMS[_device.choose(device, len(mesh.vertices))]
+    with make.place.errors("the flow"):
+        with report.phase("assemble"):
+            system = make(mesh, threads=threads, weight=weight, border=border, **(BILAPLACIAN if order == 2 else {}))
+            A, b = (system.first_order if order == 1 else system.second_order)(strength * system.squared_edge ** order)
+        F = api.cholesky(A, system.ordering(A, threads), mesh=system.edges if order == 1 else None, precision=precision,
+                         device=make.place.name, threads=threads, **as_fixed(held))
+        x = F.solve(b, **system.values_of(held))
+        report.merge(F.report)
+        report.facts["residual"] = system.backward_error(A, x, b, held)
+        return mesh.with_vertices(system.positions(x, held))

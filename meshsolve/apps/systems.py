@@ -168,14 +168,27 @@ class CudaSystem(System):
         return _backward_error(_without(residual(*pattern, A.data, x, b), held), norm1(*pattern, A.data), x, b)
 
 
+SYSTEMS: dict[str, type[System]] = {"cpu": System, "cuda": CudaSystem}
+
+
+def automatic_step(mesh, method):
+    """The time step of a method that ``"auto"`` stands for: it removes noise between neighbors and scales with the mesh."""
+    return _step_of(method, squared_edge(mesh), float(mesh.face_areas.sum()))
+
+
+def squared_edge(mesh):
+    """The squared mean edge length; InvalidInputError if no edge has a positive length."""
+    mean = mesh.edge_lengths.mean() if len(mesh.edges) else 0.0
+    if not mean > 0:
+        raise _without_area()
+    return float(mean) ** 2
+
+
 def _without(r, held):
     """r with zeros in the rows that are held."""
     if held is not None:
         r[held if isinstance(r, np.ndarray) else CUDA.bring(held)] = 0
     return r
-
-
-SYSTEMS: dict[str, type[System]] = {"cpu": System, "cuda": CudaSystem}
 
 
 def _without_area():
@@ -188,20 +201,7 @@ def _backward_error(left, norm, x, b):
     return float((max_abs(left) / (size + (size == 0))).max())
 
 
-def automatic_step(mesh, method):
-    """The time step of a method that ``"auto"`` stands for: it removes noise between neighbors and scales with the mesh."""
-    return _step_of(method, squared_edge(mesh), float(mesh.face_areas.sum()))
-
-
 def _step_of(method, squared, area):
     if method == "conformalized":
         return AUTO_CONFORMAL * area or squared
     return squared ** 2 if method == "bi-Laplacian" else AUTO_STEP * squared
-
-
-def squared_edge(mesh):
-    """The squared mean edge length; InvalidInputError if no edge has a positive length."""
-    mean = mesh.edge_lengths.mean() if len(mesh.edges) else 0.0
-    if not mean > 0:
-        raise _without_area()
-    return float(mean) ** 2

@@ -108,13 +108,6 @@ def gmres(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, r
     return x, info
 
 
-def _on_host(A, b, M):
-    for name, given in (("A", A), ("b", b), ("M", M)):
-        if on_device(given) or getattr(given, "on_device", False):
-            raise InvalidInputError(f"{name} lies on the GPU, but gmres runs on the host: pass {name}.get(), or a factor made with "
-                                    'device="cpu"')
-
-
 def iterate(A, b, M, x0, rtol, atol, maxiter, restart=RESTART, callback=None, threads=None, patience=None):
     """:func:`gmres` with checked options, without the warning. A may be a checked :class:`Csr`. A column ends as slow if its
     residual does not fall 10 times in ``patience`` iterations."""
@@ -234,6 +227,13 @@ def length(v):
     """The 2-norm of a vector, infinite or NaN if an entry is."""
     with np.errstate(invalid="ignore"):
         return float(lengths(v.view(np.float64)[:, None])[0])
+
+
+def _on_host(A, b, M):
+    for name, given in (("A", A), ("b", b), ("M", M)):
+        if on_device(given) or getattr(given, "on_device", False):
+            raise InvalidInputError(f"{name} lies on the GPU, but gmres runs on the host: pass {name}.get(), or a factor made with "
+                                    'device="cpu"')
 
 
 def _inverse(M, matrix):

@@ -165,11 +165,11 @@ def test_an_affordable_complete_factor_is_next(monkeypatch, failure):
 
     given = []
 
-    def recorded(*args, analysed=None, fill_level="auto", **options):
-        given.append((fill_level, analysed))
+    def recorded(*args, symbolic=None, fill_level="auto", **options):
+        given.append((fill_level, symbolic))
         if failure and fill_level is None:
             raise failure
-        return original(*args, analysed=analysed, fill_level=fill_level, **options)
+        return original(*args, symbolic=symbolic, fill_level=fill_level, **options)
 
     original = escalation.ildl
     for name, bound in (("FEW_FLOPS", 1e4), ("FLOPS_PER_ENTRY", 0), ("FEW_NONZEROS", 3)):

@@ -59,18 +59,6 @@ def start(size=(1440, 900), headless=False, up="y", backend=None):
     return ps
 
 
-def _initialize(ps, headless, backend):
-    """Start the first backend that works. If none does, start the mock backend, which polyscope's exit hook needs, and raise."""
-    wanted = [backend] if backend else ["openGL3_egl", "auto"] if headless else ["auto"]
-    for name in wanted:
-        try:
-            return ps.init(name)
-        except RuntimeError:
-            continue
-    ps.init(MOCK)
-    raise DeviceUnavailableError(NO_EGL if headless else NO_WINDOW)
-
-
 def add_quantity(structure, method, name, values, **options):
     """Add and enable a quantity by ``add_scalar_quantity`` or ``add_color_quantity``.
 
@@ -86,3 +74,15 @@ def add_quantity(structure, method, name, values, **options):
                 raise
     for k in range(attempt):
         structure.remove_quantity(name + k * "'")
+
+
+def _initialize(ps, headless, backend):
+    """Start the first backend that works. If none does, start the mock backend, which polyscope's exit hook needs, and raise."""
+    wanted = [backend] if backend else ["openGL3_egl", "auto"] if headless else ["auto"]
+    for name in wanted:
+        try:
+            return ps.init(name)
+        except RuntimeError:
+            continue
+    ps.init(MOCK)
+    raise DeviceUnavailableError(NO_EGL if headless else NO_WINDOW)

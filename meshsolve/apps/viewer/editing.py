@@ -96,14 +96,6 @@ class Editor:
             near[low[reached]] = near[high[reached]] = True
         return np.flatnonzero(near)
 
-    def _assign(self, vertices, group):
-        rows = vertices if isinstance(vertices, slice) else as_indices(vertices, len(self.group), "vertices")
-        self.group = self.group.copy()
-        self.group[rows] = group
-        used = set(np.unique(self.group).tolist())
-        self.transforms = {k: T for k, T in self.transforms.items() if k in used}
-        self._forget_factor()
-
     # ---- motion ---------------------------------------------------------------------------------------------------------
 
     def move(self, handle, transform):
@@ -188,6 +180,26 @@ class Editor:
             self._basis = self._solve(mine)
         return self._basis
 
+    def weights(self):
+        """Return the harmonic weights (n, k) of the handles, for either method."""
+        if self.method == "harmonic weights":
+            return self.basis()
+        if self._weights is None:
+            other = copy.copy(self)
+            other.use("harmonic weights")
+            self._weights = other.basis()
+        return self._weights
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    def _assign(self, vertices, group):
+        rows = vertices if isinstance(vertices, slice) else as_indices(vertices, len(self.group), "vertices")
+        self.group = self.group.copy()
+        self.group[rows] = group
+        used = set(np.unique(self.group).tolist())
+        self.transforms = {k: T for k, T in self.transforms.items() if k in used}
+        self._forget_factor()
+
     def _rigid_positions(self):
         """Positions as rigid as possible. Vertices that are not fixed start from those of the last call."""
         self._prepare()
@@ -200,16 +212,6 @@ class Editor:
         self._count_use()
         with self.report.phase("solve"):
             return self._deformation.move(at, iterations=STEPS).vertices
-
-    def weights(self):
-        """Return the harmonic weights (n, k) of the handles, for either method."""
-        if self.method == "harmonic weights":
-            return self.basis()
-        if self._weights is None:
-            other = copy.copy(self)
-            other.use("harmonic weights")
-            self._weights = other.basis()
-        return self._weights
 
     # ---- the system -----------------------------------------------------------------------------------------------------
 

@@ -63,16 +63,6 @@ class Model:
         self.ordering, self.patch_size, self.patch = "nd", 512, 0
         self._begin(mesh, name)
 
-    def _begin(self, mesh, name):
-        mesh = checked_mesh(mesh)
-        if len(mesh.faces) == 0:
-            raise InvalidInputError(f"{name} has no faces: the viewer needs a surface")
-        self.mesh = self.original = mesh
-        self.name, self.view, self.spectrum, self.eigenvector, self.handle = str(name), "plain", None, 0, 0
-        self.structure = Structure(mesh, self.threads)
-        self.animation, self.editor = Animation(mesh, self.threads), Editor(mesh, self.threads)
-        self.geometry = Geometry(self.threads)
-
     # ---- files ----------------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -121,25 +111,6 @@ class Model:
         """Make the change again that was undone last. Returns its name, empty if no change is left."""
         return self._travel(self.history.next, self.history.redo)
 
-    def _travel(self, name, move):
-        if name:
-            self.history, state = move(self._state())
-            vars(self).update(state)
-            self.adopt(self.copy())                         # the state stays as it is, for other copies of the history
-            self.animation.running = False
-        return name
-
-    def _state(self):
-        return {name: value for name, value in vars(self.copy()).items() if name not in LASTING}
-
-    @contextlib.contextmanager
-    def _changing(self, name, phases=dict):
-        """Time the ``with`` block and make it a change that can be undone, unless it raises."""
-        before = self._state()
-        with self.timings.measure(name, phases):
-            yield
-        self.history = self.history.record(name, self.gesture, before)
-
     # ---- views ----------------------------------------------------------------------------------------------------------
 
     def show(self, view=None, ordering=None, patch_size=None, patch=None, handle=None, eigenvector=None):
@@ -170,34 +141,6 @@ class Model:
             return self.geometry.view(self.view, self.mesh)
         return {"handles": self._handle_view, "weights": self._weight_view, "eigenvector": self._eigenvector_view,
                 "displacement": self._displacement_view}[self.view]()
-
-    def _handle_view(self):
-        group = self.editor.group
-        colors = np.full((len(group), 3), 0.87)
-        colors[group == 0] = 0.25
-        colors[group > 0] = PALETTE[9 + (group[group > 0] - 1) % (len(PALETTE) - 9)]
-        return Coloring("handles", colors, caption=f"{(group == 0).sum():,} pinned (dark), {len(self.editor.transforms)} handles")
-
-    def _weight_view(self):
-        handles = list(self.editor.transforms)
-        if not handles:
-            raise InvalidInputError("the view \"weights\" needs a handle: make one first")
-        k = min(self.handle, len(handles) - 1)
-        return Coloring("weights", self.editor.weights()[:, k], caption=f"harmonic weights of handle {handles[k]}", limits=(0, 1))
-
-    def _eigenvector_view(self):
-        if self.spectrum is None:
-            self.decompose()
-        w = self.spectrum.values
-        k = min(self.eigenvector, len(w) - 1)
-        v = self.spectrum.vectors[:, k]
-        largest = float(np.abs(v).max())
-        return Coloring("eigenvector", v, caption=f"eigenvector {k + 1} of {len(w)}, eigenvalue {w[k]:.5g}", colormap="coolwarm",
-                        limits=(-largest, largest), plot=Plot("smallest eigenvalues", "number", "eigenvalue", {"eigenvalue": w}))
-
-    def _displacement_view(self):
-        moved = np.linalg.norm(self.mesh.vertices - self.original.vertices, axis=1)
-        return Coloring("displacement", moved, caption=f"distance from the loaded shape, at most {moved.max():.4g}")
 
     # ---- actions --------------------------------------------------------------------------------------------------------
 
@@ -267,6 +210,65 @@ class Model:
         with self.timings.measure("eigenvectors"):
             self.spectrum = spectrum.eigenvectors(self.mesh, count, laplacian, threads=self.threads)
         self.eigenvector = min(self.eigenvector, count - 1)
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    def _begin(self, mesh, name):
+        mesh = checked_mesh(mesh)
+        if len(mesh.faces) == 0:
+            raise InvalidInputError(f"{name} has no faces: the viewer needs a surface")
+        self.mesh = self.original = mesh
+        self.name, self.view, self.spectrum, self.eigenvector, self.handle = str(name), "plain", None, 0, 0
+        self.structure = Structure(mesh, self.threads)
+        self.animation, self.editor = Animation(mesh, self.threads), Editor(mesh, self.threads)
+        self.geometry = Geometry(self.threads)
+
+    def _travel(self, name, move):
+        if name:
+            self.history, state = move(self._state())
+            vars(self).update(state)
+            self.adopt(self.copy())                         # the state stays as it is, for other copies of the history
+            self.animation.running = False
+        return name
+
+    def _state(self):
+        return {name: value for name, value in vars(self.copy()).items() if name not in LASTING}
+
+    @contextlib.contextmanager
+    def _changing(self, name, phases=dict):
+        """Time the ``with`` block and make it a change that can be undone, unless it raises."""
+        before = self._state()
+        with self.timings.measure(name, phases):
+            yield
+        self.history = self.history.record(name, self.gesture, before)
+
+    def _handle_view(self):
+        group = self.editor.group
+        colors = np.full((len(group), 3), 0.87)
+        colors[group == 0] = 0.25
+        colors[group > 0] = PALETTE[9 + (group[group > 0] - 1) % (len(PALETTE) - 9)]
+        return Coloring("handles", colors, caption=f"{(group == 0).sum():,} pinned (dark), {len(self.editor.transforms)} handles")
+
+    def _weight_view(self):
+        handles = list(self.editor.transforms)
+        if not handles:
+            raise InvalidInputError("the view \"weights\" needs a handle: make one first")
+        k = min(self.handle, len(handles) - 1)
+        return Coloring("weights", self.editor.weights()[:, k], caption=f"harmonic weights of handle {handles[k]}", limits=(0, 1))
+
+    def _eigenvector_view(self):
+        if self.spectrum is None:
+            self.decompose()
+        w = self.spectrum.values
+        k = min(self.eigenvector, len(w) - 1)
+        v = self.spectrum.vectors[:, k]
+        largest = float(np.abs(v).max())
+        return Coloring("eigenvector", v, caption=f"eigenvector {k + 1} of {len(w)}, eigenvalue {w[k]:.5g}", colormap="coolwarm",
+                        limits=(-largest, largest), plot=Plot("smallest eigenvalues", "number", "eigenvalue", {"eigenvalue": w}))
+
+    def _displacement_view(self):
+        moved = np.linalg.norm(self.mesh.vertices - self.original.vertices, axis=1)
+        return Coloring("displacement", moved, caption=f"distance from the loaded shape, at most {moved.max():.4g}")
 
     def _edit(self, action, change, rest_first=False):
         """Change the editor and update the surface. With ``rest_first`` the current surface first becomes the rest shape."""

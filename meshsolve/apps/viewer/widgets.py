@@ -24,9 +24,6 @@ class Widgets:
         self.gui, self.implot = polyscope.imgui, polyscope.implot
         self.where = {}                     # label: (left, top), (right, bottom) in pixels
 
-    def _record(self, label):
-        self.where[label] = self.gui.GetItemRectMin(), self.gui.GetItemRectMax()
-
     def section(self, label, is_open=False):
         """Header of a section; True if the section is open."""
         self.gui.SetNextItemOpen(is_open, self.gui.ImGuiCond_Once)
@@ -59,20 +56,6 @@ class Widgets:
             self._record(f"{label}: {name}")
         self.gui.SameLine()
         self.gui.TextUnformatted(label)
-        return chosen
-
-    def _box(self, label, current, names):
-        self.gui.SetNextItemWidth(WIDTH)
-        is_open = self.gui.BeginCombo(label, current, self.gui.ImGuiComboFlags_HeightLargest)
-        self._record(label)
-        if not is_open:
-            return None
-        chosen = None
-        for name in names:
-            if self.gui.Selectable(name, selected=name == current):
-                chosen = name
-            self._record(f"{label}: {name}")
-        self.gui.EndCombo()
         return chosen
 
     def slider(self, label, value, low, high, logarithmic=False, form="%.3g"):
@@ -138,6 +121,23 @@ class Widgets:
         for name, values in curves.items():
             self.implot.PlotLine(name, first + step * np.arange(len(values)), np.ascontiguousarray(values, np.float64))
         self.implot.EndPlot()
+
+    def _record(self, label):
+        self.where[label] = self.gui.GetItemRectMin(), self.gui.GetItemRectMax()
+
+    def _box(self, label, current, names):
+        self.gui.SetNextItemWidth(WIDTH)
+        is_open = self.gui.BeginCombo(label, current, self.gui.ImGuiComboFlags_HeightLargest)
+        self._record(label)
+        if not is_open:
+            return None
+        chosen = None
+        for name in names:
+            if self.gui.Selectable(name, selected=name == current):
+                chosen = name
+            self._record(f"{label}: {name}")
+        self.gui.EndCombo()
+        return chosen
 
     def _changed(self, label, outcome):
         self._record(label)

@@ -116,42 +116,6 @@ class Window:
         self._waiting = name, lambda model: action(model, *arguments, **options)
         self._settle()
 
-    def _settle(self):
-        """Wait ``GRACE`` seconds for the action that runs, adopt its result if it has ended, and start the one that waits."""
-        if self.job is not None and self.job.wait(GRACE):
-            self._adopt(self.job)
-        if self.job is None and self._waiting is not None:
-            (name, action), self._waiting = self._waiting, None
-            self._trial, self._ran, drawn = self.model.copy(), self.model.animation.running, self._colored
-            self._trial.gesture = self._gesture
-            self.job = Job(name, lambda trial=self._trial: (action(trial), trial.facts(), self._colors(trial, drawn)))
-            if self.job.wait(GRACE):
-                self._adopt(self.job)
-
-    def _adopt(self, job):
-        model, trial, self.job, self._trial = self.model, self._trial, None, None
-        if job.error or job.warnings or job.name != "step":            # the steps of a flow do not clear an older message
-            self.message = job.error or job.warnings
-        if job.error:
-            model.animation.running &= trial.animation.running
-            return
-        if trial.animation.running == self._ran:            # not changed by the action, but perhaps by the user
-            trial.animation.running = model.animation.running
-        model.adopt(trial)
-        self._ready = job.result[2]
-
-    def _colors(self, model, drawn):
-        """Compute what is drawn, in the thread of the action: key and :class:`Coloring` of the view, None if they have not changed."""
-        key = _view_key(model)
-        if _same(key, drawn):
-            return None
-        try:
-            coloring = model.coloring()
-        except MeshsolveError as e:                         # for example, the handle was removed
-            warnings.warn(str(e), MeshsolveWarning, stacklevel=1)
-            model.view, coloring = "plain", None
-        return _view_key(model), coloring
-
     @property
     def is_busy(self):
         """True during a long action. Steps of a running flow do not count: its controls stay usable."""
@@ -195,12 +159,6 @@ class Window:
         handles = list(self.model.editor.transforms)
         return handles[min(self.model.handle, len(handles) - 1)] if handles else None
 
-    def _described(self):
-        mesh = self.model.mesh
-        sizes = {"vertex": len(mesh.vertices), "face": len(mesh.faces), "edge": len(mesh.edges),
-                 "component": int(mesh.components.max()) + 1}
-        return f"{self.model.name}: " + ", ".join(counted(size, name) for name, size in sizes.items())
-
     # ---- drawing --------------------------------------------------------------------------------------------------------
 
     def refresh(self):
@@ -222,6 +180,93 @@ class Window:
             self._drawn = mesh
         self._color()
         self._mark()
+
+    # ---- pictures -------------------------------------------------------------------------------------------------------
+
+    def look(self, azimuth, elevation):
+        """Point the camera at the mesh, in degrees around the up axis and above the horizon, centered between the panels."""
+        x = self.model.mesh.vertices[np.unique(self.model.mesh.faces)]
+        middle = (x.min(axis=0) + x.max(axis=0)) / 2
+        radius = np.linalg.norm(x - middle, axis=1).max() or 1.0
+        a, e = np.radians([azimuth, elevation])
+        towards, right = [np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)], [np.cos(a), 0.0, -np.sin(a)]
+        axes = np.array([towards, [0.0, 1.0, 0.0], right])
+        towards, upwards, right = axes if self.up == "y" else axes[:, [2, 0, 1]]
+        width, height = self.scene.get_window_size()
+        distance = FAR * radius / np.clip((width - sum(self.sides)) / height, 0.3, 1.0)
+        pixel = 2 * distance * np.tan(np.radians(VIEW_ANGLE / 2)) / height
+        middle = middle + (self.sides[1] - self.sides[0]) / 2 * pixel * right
+        self.scene.set_vertical_fov_degrees(VIEW_ANGLE)
+        self.scene.look_at_dir(middle + distance * towards, middle, upwards)
+
+    def screenshot(self, path, panels=False):
+        """Write the view as a PNG file, with or without the panels. The file is written completely or not at all."""
+        path = as_path(path)
+        if path.suffix.lower() != ".png":
+            raise InvalidInputError(f"{path}: pictures are written as .png")
+        from PIL import Image
+
+        with written_whole(path) as part:
+            Image.fromarray(self.pixels(panels)).save(part, format="png")
+
+    def turntable(self, folder, frames=72):
+        """Write PNG files ``frame_000.png`` and so on of a full turn of the camera into a folder, which is created if needed."""
+        for _ in self._turning(folder, frames):
+            pass
+
+    def film(self, folder, frames):
+        """Start a turntable that takes one picture a frame, and can be canceled."""
+        self._film, self._filmed, self.message = self._turning(folder, frames), 0, ""
+
+    def pixels(self, panels=False):
+        """Render the view, (height, width, 3) uint8."""
+        self.refresh()
+        shot = self.scene.screenshot_to_buffer(transparent_bg=False, include_UI=panels)
+        return np.ascontiguousarray(shot[..., :3])
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    def _settle(self):
+        """Wait ``GRACE`` seconds for the action that runs, adopt its result if it has ended, and start the one that waits."""
+        if self.job is not None and self.job.wait(GRACE):
+            self._adopt(self.job)
+        if self.job is None and self._waiting is not None:
+            (name, action), self._waiting = self._waiting, None
+            self._trial, self._ran, drawn = self.model.copy(), self.model.animation.running, self._colored
+            self._trial.gesture = self._gesture
+            self.job = Job(name, lambda trial=self._trial: (action(trial), trial.facts(), self._colors(trial, drawn)))
+            if self.job.wait(GRACE):
+                self._adopt(self.job)
+
+    def _adopt(self, job):
+        model, trial, self.job, self._trial = self.model, self._trial, None, None
+        if job.error or job.warnings or job.name != "step":            # the steps of a flow do not clear an older message
+            self.message = job.error or job.warnings
+        if job.error:
+            model.animation.running &= trial.animation.running
+            return
+        if trial.animation.running == self._ran:            # not changed by the action, but perhaps by the user
+            trial.animation.running = model.animation.running
+        model.adopt(trial)
+        self._ready = job.result[2]
+
+    def _colors(self, model, drawn):
+        """Compute what is drawn, in the thread of the action: key and :class:`Coloring` of the view, None if they have not changed."""
+        key = _view_key(model)
+        if _same(key, drawn):
+            return None
+        try:
+            coloring = model.coloring()
+        except MeshsolveError as e:                         # for example, the handle was removed
+            warnings.warn(str(e), MeshsolveWarning, stacklevel=1)
+            model.view, coloring = "plain", None
+        return _view_key(model), coloring
+
+    def _described(self):
+        mesh = self.model.mesh
+        sizes = {"vertex": len(mesh.vertices), "face": len(mesh.faces), "edge": len(mesh.edges),
+                 "component": int(mesh.components.max()) + 1}
+        return f"{self.model.name}: " + ", ".join(counted(size, name) for name, size in sizes.items())
 
     def _color(self):
         key = _view_key(self.model)
@@ -330,43 +375,6 @@ class Window:
         if action:
             self.do(mode, action, vertex, self.panels.rings)
 
-    # ---- pictures -------------------------------------------------------------------------------------------------------
-
-    def look(self, azimuth, elevation):
-        """Point the camera at the mesh, in degrees around the up axis and above the horizon, centered between the panels."""
-        x = self.model.mesh.vertices[np.unique(self.model.mesh.faces)]
-        middle = (x.min(axis=0) + x.max(axis=0)) / 2
-        radius = np.linalg.norm(x - middle, axis=1).max() or 1.0
-        a, e = np.radians([azimuth, elevation])
-        towards, right = [np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)], [np.cos(a), 0.0, -np.sin(a)]
-        axes = np.array([towards, [0.0, 1.0, 0.0], right])
-        towards, upwards, right = axes if self.up == "y" else axes[:, [2, 0, 1]]
-        width, height = self.scene.get_window_size()
-        distance = FAR * radius / np.clip((width - sum(self.sides)) / height, 0.3, 1.0)
-        pixel = 2 * distance * np.tan(np.radians(VIEW_ANGLE / 2)) / height
-        middle = middle + (self.sides[1] - self.sides[0]) / 2 * pixel * right
-        self.scene.set_vertical_fov_degrees(VIEW_ANGLE)
-        self.scene.look_at_dir(middle + distance * towards, middle, upwards)
-
-    def screenshot(self, path, panels=False):
-        """Write the view as a PNG file, with or without the panels. The file is written completely or not at all."""
-        path = as_path(path)
-        if path.suffix.lower() != ".png":
-            raise InvalidInputError(f"{path}: pictures are written as .png")
-        from PIL import Image
-
-        with written_whole(path) as part:
-            Image.fromarray(self.pixels(panels)).save(part, format="png")
-
-    def turntable(self, folder, frames=72):
-        """Write PNG files ``frame_000.png`` and so on of a full turn of the camera into a folder, which is created if needed."""
-        for _ in self._turning(folder, frames):
-            pass
-
-    def film(self, folder, frames):
-        """Start a turntable that takes one picture a frame, and can be canceled."""
-        self._film, self._filmed, self.message = self._turning(folder, frames), 0, ""
-
     def _take_frame(self):
         if self._film is not None and not self.attempt("turntable", self._next_picture):
             self._film = None
@@ -394,11 +402,15 @@ class Window:
             warn(f"{folder}: the folder also has frames of an earlier turntable, {min(others)} first ({len(others)} in all)",
                  MeshsolveWarning)
 
-    def pixels(self, panels=False):
-        """Render the view, (height, width, 3) uint8."""
-        self.refresh()
-        shot = self.scene.screenshot_to_buffer(transparent_bg=False, include_UI=panels)
-        return np.ascontiguousarray(shot[..., :3])
+
+def made_folder(path):
+    """Create a folder if it does not exist and return its path."""
+    path = as_path(path)
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as e:
+        raise InvalidInputError(f"{path}: the folder cannot be created: {e.strerror}") from e
+    return path
 
 
 def _grab(model, vertex, rings):
@@ -418,13 +430,3 @@ def _same(key, before):
     """True if nothing has changed: strings and integers are equal, everything else is the same object."""
     return before is not None and len(key) == len(before) and all(
         a == b if isinstance(a, (str, int)) else a is b for a, b in zip(key, before))
-
-
-def made_folder(path):
-    """Create a folder if it does not exist and return its path."""
-    path = as_path(path)
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as e:
-        raise InvalidInputError(f"{path}: the folder cannot be created: {e.strerror}") from e
-    return path

@@ -196,19 +196,19 @@ class DeviceFactor(OnDevice):
                           data, self._panels, self._updates, self._failed))
         self._launch(K, "k_assemble", len(level.tiles) // 2, 256, 0,
                      (level.tiles, *tree.entries, data, self._panels, self._updates))
-        for wide in level.wide:
-            self._factor_by_tiles(wide)
+        for large in level.large:
+            self._factor_by_tiles(large)
         for front in level.dense:
             self._factor_by_libraries(front)
 
-    def _factor_by_tiles(self, wide):
-        for step in wide.steps:
+    def _factor_by_tiles(self, large):
+        for step in large.steps:
             begin = np.int32(step.begin)
-            self._launch(K, "k_eliminate", step.count, 32, 0, (wide.fronts, self.tree.table, self._panels, begin, self._failed))
+            self._launch(K, "k_eliminate", step.count, 32, 0, (large.fronts, self.tree.table, self._panels, begin, self._failed))
             self._launch(K, "k_solve_below", (-(-step.rows // BELOW), step.count), BELOW, 0,
-                         (wide.fronts, self.tree.table, self._panels, begin))
-            self._subtract(wide.fronts, step.count, step.rows, step.columns, 0, step.begin, step.begin + PIVOT_BLOCK)
-        self._subtract(wide.fronts, wide.count, wide.updates, wide.updates, 1, 0, PIVOT_BLOCK * len(wide.steps))
+                         (large.fronts, self.tree.table, self._panels, begin))
+            self._subtract(large.fronts, step.count, step.rows, step.columns, 0, step.begin, step.begin + PIVOT_BLOCK)
+        self._subtract(large.fronts, large.count, large.updates, large.updates, 1, 0, PIVOT_BLOCK * len(large.steps))
 
     def _subtract(self, fronts, count, rows, columns, of_update, begin, end):
         self._launch(K, "k_subtract", (-(-rows // TILE), -(-columns // TILE), count), 256, 0,

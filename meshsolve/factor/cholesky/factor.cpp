@@ -144,7 +144,7 @@ bool factor_number(T* number) {
 // Right-looking over steps of pivots: rows below the diagonal block by tiles, then later steps. The task that updates the next
 // diagonal block also factors it while others update the rest. 0, or 1 + the failing pivot.
 template <class T>
-int64_t factor_wide(const Front<T>& f, int threads) {
+int64_t factor_large(const Front<T>& f, int threads) {
   const Dense<T>& d = dense<T>();
   const auto diagonal = [&](int64_t k) {
     const Step<T> step = f.step(k);
@@ -175,7 +175,7 @@ int64_t factor_wide(const Front<T>& f, int threads) {
 
 template <class T>
 int64_t factor_front(const Front<T>& f, int threads) {
-  if (f.shape.wide()) return factor_wide(f, threads);
+  if (f.shape.is_large()) return factor_large(f, threads);
   if (f.shape.height == 1) return factor_number(f.panel) ? 0 : 1;
   const Step<T> all = f.step(0);
   if (const Int bad = dense<T>().panel(all.height, all.width, all.data, all.ld)) return bad;

@@ -8,7 +8,7 @@
 
 namespace ms::cholesky {
 
-constexpr int64_t wide_step = 128;
+constexpr int64_t large_step = 128;
 
 // Consecutive columns of a front, from the row of their first pivot on. T may be const.
 template <class T>
@@ -23,9 +23,9 @@ struct Step {
 struct PanelShape {
   int64_t pivots, height;
 
-  bool wide() const { return fronts::is_wide(pivots, height); }
-  int64_t width() const { return wide() ? wide_step : pivots; }
-  int64_t steps() const { return wide() ? (pivots + wide_step - 1) / wide_step : 1; }
+  bool is_large() const { return fronts::is_large(pivots, height); }
+  int64_t width() const { return is_large() ? large_step : pivots; }
+  int64_t steps() const { return is_large() ? (pivots + large_step - 1) / large_step : 1; }
 
   int64_t scalars() const {
     const Step<const char> last = step<const char>(nullptr, steps() - 1);
@@ -34,7 +34,7 @@ struct PanelShape {
 
   template <class T>
   Step<T> step(T* panel, int64_t k) const {
-    if (!wide()) [[likely]] return {0, pivots, height, fronts::leading_dimension(height), panel};
+    if (!is_large()) [[likely]] return {0, pivots, height, fronts::leading_dimension(height), panel};
     const int64_t column = k * width();
     return {column, std::min(width(), pivots - column), height - column, fronts::leading_dimension(height - column), panel + offset(k)};
   }

@@ -57,7 +57,7 @@ class Step(NamedTuple):
     updates: int                # most rows of an update matrix
 
 
-class Wide(NamedTuple):
+class LargeFronts(NamedTuple):
     """Fronts that are factored by tiles, those with most pivots first."""
 
     fronts: object
@@ -89,9 +89,9 @@ class Level:
 
     batches: tuple              # in shared memory; the fronts of one warp come first
     tiles: object               # (2 tiles,) int32: front and first column of each tile that k_assemble clears and assembles
-    wide: tuple                 # of Wide, each as many as a grid has blocks in its second and third dimension
+    large: tuple                 # of LargeFronts, each as many as a grid has blocks in its second and third dimension
     dense: tuple
-    libraries: tuple            # of Wide: the dense fronts, for factorizations that take their pivots by tiles
+    libraries: tuple            # of LargeFronts: the dense fronts, for factorizations that take their pivots by tiles
     solved: tuple               # batches for a solve: all fronts except the dense ones
 
 
@@ -177,7 +177,7 @@ def suits(symbolic):
 
 
 _trees: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-WIDE, DENSE = len(CLASSES) + 2, len(CLASSES) + 3            # kinds of fronts: one warp, those of CLASSES, the largest block, ...
+LARGE, DENSE = len(CLASSES) + 2, len(CLASSES) + 3            # kinds of fronts: one warp, those of CLASSES, the largest block, ...
 
 
 def levels(table, panel, depth, limits):
@@ -199,22 +199,22 @@ def levels(table, panel, depth, limits):
     """
     blocks = [(max(scalars, limits.tiny), 0) for scalars, _ in CLASSES]
     order, cuts, largest = launch_order(_column(table, "pivots"), panel, depth,
-                                     [(limits.tiny, 0), *blocks, (limits.small, 0), (limits.small, limits.dense)])
+                                        [(limits.tiny, 0), *blocks, (limits.small, 0), (limits.small, limits.dense)])
     is_large = np.zeros(cuts[-1, -1], bool)
     for cut in cuts:
-        is_large[cut[WIDE]:cut[-1]] = True
+        is_large[cut[LARGE]:cut[-1]] = True
     large = device.to_device(np.flatnonzero(is_large))
     numbers = device.to_host(order[large])
     front = dict(zip(COLUMNS, device.to_host(table[order[large]]).T))
     tiles, tile_ptr = tiles_of(numbers, front["height"])
     out, at = [], 0
     for cut, capacity in zip(cuts, largest):
-        wide, dense = at + cut[DENSE] - cut[WIDE], at + cut[-1] - cut[WIDE]
+        tiled, dense = at + cut[DENSE] - cut[LARGE], at + cut[-1] - cut[LARGE]
         out.append(Level(
             _batches(order, cut, capacity), tiles[2 * tile_ptr[at]:2 * tile_ptr[dense]],
-            _by_tiles(front, at, wide, order[cut[WIDE]:cut[DENSE]]),
-            tuple(_dense(front, k, order[cut[-1] - dense + k:][:1]) for k in range(wide, dense)),
-            _by_tiles(front, wide, dense, order[cut[DENSE]:cut[-1]]), _solved(order, cut)))
+            _by_tiles(front, at, tiled, order[cut[LARGE]:cut[DENSE]]),
+            tuple(_dense(front, k, order[cut[-1] - dense + k:][:1]) for k in range(tiled, dense)),
+            _by_tiles(front, tiled, dense, order[cut[DENSE]:cut[-1]]), _solved(order, cut)))
         at = dense
     return tuple(out)
 
@@ -244,7 +244,7 @@ def _batches(order, cut, capacity):
     """Batches of the fronts in shared memory, one launch for each kind."""
     threads = (128, *(threads for _, threads in CLASSES), 256)
     return tuple(Batch(order[cut[k]:cut[k + 1]], int(cut[k + 1] - cut[k]), int(capacity[k]), threads[k], k == 0)
-                 for k in range(WIDE) if cut[k] < cut[k + 1])
+                 for k in range(LARGE) if cut[k] < cut[k + 1])
 
 
 def _solved(order, cut):
@@ -267,7 +267,7 @@ def _wide(front, begin, end, fronts):
         stop = np.minimum(column + PIVOT_BLOCK, pivots[:count])
         most = height[:count] - stop, pivots[:count] - stop, (height - pivots)[:count]
         steps.append(Step(column, count, *(int(size.max()) for size in most)))
-    return Wide(fronts[:end - begin], end - begin, tuple(steps), int((height - pivots).max()))
+    return LargeFronts(fronts[:end - begin], end - begin, tuple(steps), int((height - pivots).max()))
 
 
 def _dense(front, k, number):

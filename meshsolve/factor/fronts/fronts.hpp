@@ -69,7 +69,7 @@ constexpr int64_t leading_dimension(int64_t height) {
 }
 
 // True for a front with so much work that threads share its columns (or one thread does them in steps).
-constexpr bool is_wide(int64_t pivots, int64_t height) { return pivots * height * height >= 40'000'000; }
+constexpr bool is_large(int64_t pivots, int64_t height) { return pivots * height * height >= 40'000'000; }
 
 // (count + 1): begin of each front's part of a factor; front s has scalars(s) scalars.
 template <class Scalars>

@@ -367,17 +367,17 @@ class IldlFactor(Batched, Preconditioner):
 
 
 def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto", tile_size="auto", pivoting="auto", *,
-         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu", analysed=None, too_large=None):
+         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu", symbolic=None, too_large=None):
     """Factor a symmetric indefinite matrix; see :func:`meshsolve.ildl`.
 
     Parameters
     ----------
     A : matrix, or a Csr that is known to be symmetric
-    analysed : Symbolic, optional
+    symbolic : Symbolic, optional
         Analysis of the pattern of A in an ``"auto"`` ordering that was made for another factor.
     too_large : list, optional
         Receives the plan of the complete factor if that was analyzed and found too large. If the plan ``.is_of_rows``, its analysis
-        serves as ``analysed`` of a later call.
+        serves as ``symbolic`` of a later call.
     """
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
@@ -391,12 +391,12 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory(M.nnz, threads)
     is_counted = fill_level is None or (is_auto(fill_level) and not _is_far_too_large(M, report))          # the complete factor is
-    matched, found = matching_and_findings(M, pairs, ordering if is_counted and analysed is None else None, report, threads)
-    if analysed is not None:
-        found, analysed.matrix_pattern = Findings(analysed.ordering, analysed), Csr(M.n, M.indptr, M.indices)   # without that factor's tree
+    matched, found = matching_and_findings(M, pairs, ordering if is_counted and symbolic is None else None, report, threads)
+    if symbolic is not None:
+        found, symbolic.matrix_pattern = Findings(symbolic.ordering, symbolic), Csr(M.n, M.indptr, M.indices)   # without that factor's tree
         if is_counted:
-            report.merge(analysed.report)
-            analysed.report.seconds = {}                    # reported once, though several factors may use the analysis
+            report.merge(symbolic.report)
+            symbolic.report.seconds = {}                    # reported once, though several factors may use the analysis
     report.facts["structural_rank"] = matched.rank
     core = rescaled = None
     if is_counted:

@@ -61,6 +61,43 @@ class IluFactor(Factor):
         self._matrix = self._permuted(M)
         self._factorize()
 
+    @reads
+    def solve(self, b: ArrayLike, trans: Trans = "N", out: Array | None = None) -> Array:
+        """Apply the inverse of the incomplete factors, or of their transpose, once: an approximate solution of A x = b.
+
+        Parameters
+        ----------
+        b : (n,) or (n, k), real or complex
+        trans : {"N", "T", "H"}
+        out : array like the result, optional
+
+        Returns
+        -------
+        x : array of b's shape
+
+        Raises
+        ------
+        InvalidInputError
+            Wrong shape, NaN or infinity, text, unknown ``trans``.
+        """
+        one_of(trans, "trans", ("N", "T", "H"))
+
+        def solve_columns(columns):
+            return self._solve_columns(columns, trans)
+
+        if self.dtype.kind == "c":
+            return solve_complex(b, self.shape[0], solve_columns, out)
+        return self._solve_like(b, out, solve_columns, self.shape[0])
+
+    @reads
+    def __getstate__(self):
+        """Leave out the factor of SuperLU, which is made again from the permuted matrix with the same bits."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_native"}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self._factorize()
+
     def _ordered(self, M, row_of, ordering, threads):
         """Columns in the order of elimination: that of the symmetrized pattern of the matched matrix."""
         graph = Csr(M.n, *_core.diagonal_blocks(M.indptr, M.indices, row_of, np.zeros(M.n, np.int32)))
@@ -95,34 +132,6 @@ class IluFactor(Factor):
         self.nnz = facts["nnz_L"] = int(self._native.nnz)
         facts["bytes"] = self.nnz * (BYTES_PER_ENTRY + A.data.itemsize)
 
-    @reads
-    def solve(self, b: ArrayLike, trans: Trans = "N", out: Array | None = None) -> Array:
-        """Apply the inverse of the incomplete factors, or of their transpose, once: an approximate solution of A x = b.
-
-        Parameters
-        ----------
-        b : (n,) or (n, k), real or complex
-        trans : {"N", "T", "H"}
-        out : array like the result, optional
-
-        Returns
-        -------
-        x : array of b's shape
-
-        Raises
-        ------
-        InvalidInputError
-            Wrong shape, NaN or infinity, text, unknown ``trans``.
-        """
-        one_of(trans, "trans", ("N", "T", "H"))
-
-        def solve_columns(columns):
-            return self._solve_columns(columns, trans)
-
-        if self.dtype.kind == "c":
-            return solve_complex(b, self.shape[0], solve_columns, out)
-        return self._solve_like(b, out, solve_columns, self.shape[0])
-
     def _solve_columns(self, B, trans):
         sides = (self.row_perm, self.row_scale), (self.col_perm, self.col_scale)
         (before, scale), (after, unscale) = sides if trans == "N" else sides[::-1]
@@ -138,12 +147,3 @@ class IluFactor(Factor):
 
     def _rmatmat(self, X):
         return self.solve(X, trans="H")
-
-    @reads
-    def __getstate__(self):
-        """Leave out the factor of SuperLU, which is made again from the permuted matrix with the same bits."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_native"}
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        self._factorize()

@@ -8,8 +8,8 @@
 namespace ms {
 namespace {
 
-constexpr size_t step = size_t{4} << 20;       // bytes whose pages are made at a time: two huge ones
-constexpr size_t large = 4096;                 // bytes from which a block begins with a cache line
+constexpr size_t step = size_t{4} << 20;       // bytes of pages that are made at a time: two huge pages
+constexpr size_t large = 4096;                 // bytes from which a block is aligned to a cache line
 constexpr size_t page = 4096;
 
 size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -26,8 +26,8 @@ void Arena::reset(int workers, size_t chunk) {
   }
 }
 
-// The smallest that is free and large enough, or a new one in place of the largest: blocks that grow from call to call leave none
-// behind.
+// The smallest free chunk that is large enough, or a new one in place of the largest free chunk. So blocks that grow from call to
+// call leave no unused chunks.
 Arena::Chunk* Arena::chunk_for(size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (const auto found = free_.lower_bound(bytes); found != free_.end()) {

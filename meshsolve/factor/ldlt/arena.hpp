@@ -16,15 +16,15 @@ namespace ms {
 
 class Arena {
  public:
-  // Frees all blocks; their contents stay until new blocks overwrite them. Sets the number of workers, and the least size of new chunks
-  // in bytes.
+  // Frees all blocks; their contents stay until new blocks overwrite them. Sets the number of workers, and the least size of new
+  // chunks in bytes.
   void reset(int workers, size_t chunk);
 
-  // A block at a multiple of 8, a large one of 64, not initialized; throws std::bad_alloc. Pages are made by so many threads. One
+  // An uninitialized block, aligned to 8 bytes, a large one to 64; throws std::bad_alloc. Pages are made by so many threads. One
   // thread for each worker may call at the same time.
   void* take(size_t bytes, int worker, int threads = 1);
 
-  int64_t nbytes() const;                      // of all blocks, and of chunks that wait for some
+  int64_t nbytes() const;                      // of all blocks and of free chunks
 
  private:
   struct Chunk {

@@ -1,6 +1,6 @@
-// Complete L D L^T factors of many matrices with one analysis. Threads share the systems; each system runs on one thread, which scales,
-// factors, solves and refines as a single factor does, so its solutions have the bits of one. Pivots are chosen for each system, so
-// the fronts of a system have sizes of their own: they are copied out of the work space of the thread.
+// Complete L D L^T factors of many matrices with one analysis. Threads share the systems; each system runs on one thread, which
+// scales, factors, solves and refines as a single factor does, so its solutions have the bits of one. Pivots are chosen for each
+// system, so the fronts of a system have sizes of their own: they are copied out of the work space of the thread.
 #pragma once
 #include <memory>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace ms::ldlt {
 
-// Refinement of solutions, see meshsolve/sparse/refine.py, and the residual above which b is not in the range of a singular matrix, see
-// meshsolve/factor/ildl.
+// Refinement of solutions, see meshsolve/sparse/refine.py, and the residual above which b is not in the range of a singular
+// matrix, see meshsolve/factor/ildl.
 struct Refinement {
   double enough, target;
   int steps;
@@ -27,8 +27,8 @@ class Batch {
   Batch(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& rule, double strict_threshold, bool is_strict, int64_t count);
   Batch(const Batch&) = delete;
 
-  // Factors all systems. Ax: (count, nnz) values, both triangles; scale: (n) that of the matching; most_spread: largest ratio of row sizes,
-  // as a power of two, for which it is kept. After an interruption the remaining systems are `unknown`.
+  // Factors all systems. Ax: (count, nnz) values, both triangles; scale: (n) that of the matching; most_spread: largest ratio of
+  // row sizes, as a power of two, for which it is kept. After an interruption the remaining systems are `unknown`.
   void factor(const Pattern& A, const double* Ax, const double* scale, double most_spread, int threads);
 
   // X := A^-1 B, refined, for B and X of (count, n, k) numbers. X is NaN for systems that are not `factored`.

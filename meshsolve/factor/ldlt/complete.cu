@@ -2,13 +2,13 @@
 // each front. Columns without an acceptable pivot are delayed to the parent.
 //
 // Host counterpart: front.cpp. Sources: Duff and Reid 1983; Hogg, Ovtchinnikov, Scott 2016. Two ways, by the size of a front:
-//   k_factor     a warp or a block has the panel in shared memory: assemble it, eliminate its columns, write it, write the update
-//                matrix as -L D L^T and add the children's parts.
-//   by tiles     k_assemble by tiles of columns, then in turn k_panel (a block chooses pivots in the next 32 columns), k_permute
-//                (rows of the columns before them), k_subtract (what the pivots take from the later columns), at the end
-//                k_subtract for the update matrix, or k_weigh and cuBLAS for that of the largest fronts. `progress` has the state
-//                of each front: columns that fail are tried again, and the host reads only the number of finished ones.
-// L D is never stored: an entry of it is one or two products. All fronts of a level go through each launch together.
+//   k_factor     a warp or a thread block has the panel in shared memory. It assembles the panel, eliminates its columns, writes
+//                it, writes the update matrix as -L D L^T, and adds the update matrices of the children
+//   by tiles     k_assemble by tiles of columns. Then in turn: k_panel (a thread block chooses pivots in the next 32 columns),
+//                k_permute (exchanges rows of the columns before them), k_subtract (updates the later columns). At the end the
+//                update matrix, by k_subtract, or for the largest fronts by k_weigh and cuBLAS. `progress` has the state of each
+//                front: columns that fail are tried again, and the host reads only the number of finished fronts
+// L D is not stored: each entry of it is one or two products. One launch processes all fronts of a level.
 #include "factor/fronts/tiles.cuh"
 #include "factor/ldlt/complete.cuh"
 
@@ -18,7 +18,7 @@ using fronts::tile;
 
 constexpr int assembly_columns = 8;     // of a tile of k_assemble
 
-struct Progress {                       // of a front that goes by tiles; zeros before its first step
+struct Progress {                       // state of a front by tiles; zeros before its first step
   int state;                            // 0: not begun, 1: under way, 2: finished
   int step;                             // of the last panel
   int k, before, end, block;            // Search
@@ -27,7 +27,7 @@ struct Progress {                       // of a front that goes by tiles; zeros 
 
 // ---- fronts in shared memory
 
-// What the `found` pivots from k on take from the columns [from, to) of a panel.
+// Subtracts the update of the `found` pivots from k on from the columns [from, to) of a panel.
 template <class T, class Group>
 __device__ __forceinline__ void update_columns(const Group& g, const View<T>& v, T* panel, int k, int found, int from) {
   const long long leading = v.height;
@@ -40,7 +40,7 @@ __device__ __forceinline__ void update_columns(const Group& g, const View<T>& v,
   g.sync();
 }
 
-// Returns the number k of pivots, or ~k where the column behind them is not finite.
+// Returns the number k of pivots, or ~k if column k is not finite.
 template <class T, class Group>
 __device__ __forceinline__ int eliminate(const Group& g, const View<T>& v, T* panel, bool root, const Rule& rule) {
   const long long leading = v.height;
@@ -59,7 +59,7 @@ __device__ __forceinline__ int eliminate(const Group& g, const View<T>& v, T* pa
   return next.k;
 }
 
-// The rows below the columns become L D in place. A thread has a row.
+// Replaces the rows below the columns by L D. One row per thread.
 template <class T, class Group>
 __device__ __forceinline__ void weigh_rows(const Group& g, const View<T>& v, T* panel, int pivots) {
   const long long leading = v.height;
@@ -79,8 +79,8 @@ __device__ __forceinline__ void weigh_rows(const Group& g, const View<T>& v, T* 
   g.sync();
 }
 
-// Records the number of pivots of a front, by one thread. `last`: the front has no more, because the next column is not finite, or
-// because it has no parent.
+// Records the number of pivots of a front, by one thread. `last`: the front has no further pivot, because the next column is not
+// finite, or because the front has no parent.
 template <class T> __device__ __forceinline__ void record(const Tree<T>& t, int s, const View<T>& v, int pivots, bool last) {
   t.pivots[s] = pivots;
   if (pivots == v.columns) return;
@@ -120,14 +120,14 @@ template <class T> __device__ __forceinline__ void assemble_tile(const Tree<T>& 
   const auto in_panel = [&](int i, int j) { return v.panel + i + j * v.leading; };
   for (int j = from + g.warp; j < to; j += g.warps)
     for (int i = j + g.lane; i < v.height; i += 32)
-      *(j < v.columns ? in_panel(i, j) : in_update(i - v.handed, j - v.handed)) = T(0);
+      *(j < v.columns ? in_panel(i, j) : in_update(i - v.received, j - v.received)) = T(0);
   g.sync();
   if (from < v.columns) assemble_panel(t, v, g, from, min(to, v.columns), in_panel);
   if (to > v.columns)
-    fronts::add_children(t.planned, v.f, g, max(from, v.columns) - v.handed, to - v.handed, in_update);
+    fronts::add_children(t.planned, v.f, g, max(from, v.columns) - v.received, to - v.received, in_update);
 }
 
-// What is left to do behind the last panel: its columns without a pivot go to the end. False where the front is finished.
+// Moves the columns of the last panel that have no pivot to the end. Returns false if the front is finished.
 template <class T>
 __device__ __forceinline__ bool go_on(const Block& g, const View<T>& v, const Progress& p, Search<int>& next, bool root) {
   if (p.state == 0) {
@@ -144,8 +144,8 @@ __device__ __forceinline__ bool go_on(const Block& g, const View<T>& v, const Pr
   return next.advance(p.found, v.columns, root);
 }
 
-// Pivots among the next columns of a front, in shared memory if they fit. Many columns together, which is rare,
-// exchange the rows of those before them at once; else that is left to k_permute. Returns as PivotBlock::run.
+// Chooses pivots among the next columns of a front, in shared memory if they fit. A panel of many columns, which is rare,
+// exchanges the rows of the columns before it at once; otherwise k_permute does. Returns as PivotBlock::run.
 template <class T>
 __device__ __forceinline__ int choose_pivots(const Block& g, const View<T>& v, int k, int w, int capacity, T* shared, int* order,
                                              const Rule& rule) {
@@ -168,7 +168,7 @@ __device__ __forceinline__ void factor_panel(const Tree<T>& t, int s, Progress& 
                                              T* shared, int* order, const Rule& rule) {
   const Progress p = progress;
   const Block g;
-  g.sync();                                                 // all have read what one writes in the end
+  g.sync();                                                 // all threads have read the data that one thread overwrites
   if (p.state == 2) return;
   const View<T> v(t, s);
   Search<int> next;
@@ -190,7 +190,7 @@ __device__ __forceinline__ void factor_panel(const Tree<T>& t, int s, Progress& 
   atomicAdd(t.flags + finished, 1);
 }
 
-// Rows of the columns before the panel of this step follow its exchanges. A warp has a column, a lane a row.
+// Applies the exchanges of this step's panel to the rows of the columns before it. One column per warp, one row per lane.
 template <class T>
 __device__ __forceinline__ void permute_rows(const Tree<T>& t, int s, const Progress& p, int step, const int* order) {
   if (p.step != step || p.columns > block_columns) return;
@@ -206,8 +206,8 @@ __device__ __forceinline__ void permute_rows(const Tree<T>& t, int s, const Prog
   }
 }
 
-// What the pivots of this step take from the later columns, or (of_update) what all pivots take from the update matrix. The grid
-// has the tiles of a front whose columns have not failed; one that has fallen behind has more than one tile a block.
+// Subtracts the update of this step's pivots from the later columns, or (of_update) of all pivots from the update matrix. The
+// grid has one thread block per tile of a front without failed columns. A front with failed columns has more tiles than blocks.
 template <class T>
 __device__ __forceinline__ void subtract(const Tree<T>& t, int s, const Progress& p, int step, bool of_update) {
   if (!of_update && p.step != step) return;
@@ -226,7 +226,7 @@ __device__ __forceinline__ void subtract(const Tree<T>& t, int s, const Progress
     }
 }
 
-// The rows of L D below the columns of a front, updates x columns, for a product by a library; 0 where columns have no pivot.
+// The rows of L D below the columns of a front, updates x columns, for a product by cuBLAS; zeros in columns without a pivot.
 template <class T> __device__ __forceinline__ void weigh(const Tree<T>& t, int s, T* out) {
   const View<T> v(t, s);
   const int pivots = t.pivots[s];
@@ -241,7 +241,7 @@ template <class T> __device__ __forceinline__ void weigh(const Tree<T>& t, int s
 using namespace ms;
 using namespace ms::ldlt;
 
-// Arguments of every kernel that describe the tree, and the tree made of them.
+// The arguments of every kernel that describe the tree, and the Tree made of them.
 #define TREE_ARGUMENTS                                                                                                     \
   const long long *table, const int *child, const int *relative, const long long *entry_ptr, const unsigned *entry_source, \
       const int *entry_row, const double *values, SCALAR *panels, SCALAR *updates, const long long *locations, SCALAR *late,  \
@@ -259,15 +259,15 @@ k_factor(int per_warp, const int* list, int count, int capacity, int root, TREE_
   });
 }
 
-// tiles: pairs (front, first column), one for each block.
+// tiles: pairs (front, first column), one per thread block.
 extern "C" __global__ void __launch_bounds__(256, 2)
 k_assemble(const int* tiles, TREE_ARGUMENTS) {
   const Tree<SCALAR> t TREE_VALUE;
   assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
 }
 
-// order: 32 of each front on the list. A block needs more than half of a multiprocessor's registers: compiled for two blocks on
-// one it would spill.
+// order: 32 entries per front on the list. A thread block needs more than half of the registers of a multiprocessor. Compiled for
+// two resident blocks, it would spill.
 extern "C" __global__ void __launch_bounds__(512, 1)
 k_panel(const int* list, int* progress, int* order, int step, int root, int capacity, TREE_ARGUMENTS,
         double threshold, double tiny) {

@@ -1,8 +1,8 @@
 // One front of the complete factorization on the GPU: storage, assembly, elimination.
 //
 // Host counterparts: front.cpp and native/dense/ldl.inl, with the same choice of pivots (ldl_pivot.hpp) and of the columns to try
-// (search.hpp). The rows of a front are ordered: its own pivots, the delayed columns of its children, the rows below. A group is a warp
-// or a thread block. All its threads compute each decision, so that no thread waits for another.
+// (search.hpp). The rows of a front are in the order: its own pivots, the delayed columns of its children, the rows below. A
+// group is a warp or a thread block. Each thread of it computes all decisions, so no thread waits for another.
 #pragma once
 #include "factor/fronts/fronts.cuh"
 #include "factor/ldlt/search.hpp"
@@ -16,15 +16,15 @@ using fronts::Warp;
 
 struct Location {                          // one row of the table that fronts_cuda.py makes; offsets are in scalars
   long long panel, leading;             // in `panels`, or in `late` if there are delayed columns; column-major
-  long long slot;                       // of its columns in names, d and e
-  long long columns;                    // its own, then the delayed columns of its children
+  long long slot;                       // position of its columns in names, d and e
+  long long columns;                    // number of columns: its own, then the delayed columns of its children
 };
 
 struct Rule {
   double threshold, tiny;               // LdlRule in dense_ldl.hpp
 };
 
-enum Flag { failed, delayed, finished };       // least column that is not finite; number of delayed columns; fronts by tiles
+enum Flag { failed, delayed, finished };  // smallest column that is not finite; number of delayed columns, of finished fronts
 
 template <class T> struct Tree {
   fronts::Tree<T> planned;
@@ -40,23 +40,23 @@ template <class T> struct View {
   const Location at;
   T* const panel;
   const long long leading;
-  const int own, columns, handed, updates, height;
+  const int own, columns, received, updates, height;
   int* const name;
   T *const d, *const e;
 
   __device__ View(const Tree<T>& t, int s)
       : f(t.planned.fronts[s]), at(t.locations[s]), panel((at.columns > f.pivots ? t.late : t.planned.panels) + at.panel),
-        leading(at.leading), own(static_cast<int>(f.pivots)), columns(static_cast<int>(at.columns)), handed(columns - own),
+        leading(at.leading), own(static_cast<int>(f.pivots)), columns(static_cast<int>(at.columns)), received(columns - own),
         updates(f.updates()), height(columns + updates), name(t.names + at.slot), d(t.d + at.slot), e(t.e + at.slot) {}
 
-  // Row of the front for a row of it without delayed columns.
-  __device__ int row(int planned) const { return planned < own ? planned : planned + handed; }
+  // Row of the front for a row number that does not count delayed columns.
+  __device__ int row(int planned) const { return planned < own ? planned : planned + received; }
 };
 
 // ---- assembly
 
-// The delayed columns of child c, those behind its `done` pivots, become columns `base` and on. Their rows below may be pivots of
-// the front, which come before them: such an entry lies in the pivot's column. Only the columns [from, to) are written.
+// Copies the delayed columns of child c, which follow its `done` pivots, to the columns from `base` on. Their rows below may be
+// pivots of the front. Such an entry is stored in the column of the pivot, which comes first. Writes only the columns [from, to).
 template <class T, class Group, class At>
 __device__ __forceinline__ void take_delayed(const View<T>& v, const View<T>& c, const int* relative, int done, int base,
                                              const Group& g, int from, int to, At at) {
@@ -66,12 +66,12 @@ __device__ __forceinline__ void take_delayed(const View<T>& v, const View<T>& c,
   for (int q = max(0, from - base) + g.warp; q < min(count, to - base); q += g.warps) {
     const T* const column = c.panel + (done + q) * c.leading;
     for (int r = q + g.lane; r < count; r += 32) *at(base + r, base + q) = column[done + r];
-    for (int r = below + g.lane; r < c.updates; r += 32) *at(relative[r] + v.handed, base + q) = column[c.columns + r];
+    for (int r = below + g.lane; r < c.updates; r += 32) *at(relative[r] + v.received, base + q) = column[c.columns + r];
     if (g.lane == 0) v.name[base + q] = c.name[done + q];
   }
 }
 
-// What A and the children bring to the columns [from, to) of a panel, which have been cleared; at(i, j) is the place of an entry.
+// Assembles the entries of A and of the children in the cleared columns [from, to) of a panel; at(i, j) points to an entry.
 template <class T, class Group, class At>
 __device__ __forceinline__ void assemble_panel(const Tree<T>& t, const View<T>& v, const Group& g, int from, int to, At at) {
   const int end = min(to, v.own);
@@ -82,7 +82,7 @@ __device__ __forceinline__ void assemble_panel(const Tree<T>& t, const View<T>& 
     fronts::add_children(t.planned, v.f, g, from, end, planned);
   }
   int base = v.own;
-  for (long long q = v.f.child_begin; q < v.f.child_end && v.handed > 0; ++q) {
+  for (long long q = v.f.child_begin; q < v.f.child_end && v.received > 0; ++q) {
     const int child = t.planned.child[q];
     const View<T> c(t, child);
     const int done = t.pivots[child];
@@ -92,7 +92,7 @@ __device__ __forceinline__ void assemble_panel(const Tree<T>& t, const View<T>& 
   g.sync();
 }
 
-// ---- largest entries, known to every thread of a group
+// ---- largest entries, returned in every thread of a group
 
 template <class T> struct Peak {
   T most;                               // largest absolute value
@@ -119,7 +119,7 @@ template <class T> __device__ __forceinline__ Peak<T> peak_of(const Warp&, Peak<
   return p;
 }
 
-// At most 16 warps. One barrier: a second call takes the other `turn` of the shared memory, or comes behind another barrier.
+// At most 16 warps. One barrier: the next call must use the other `turn` of the shared memory, or follow another barrier.
 template <class T> __device__ __forceinline__ Peak<T> peak_of(const Block& g, Peak<T> p, int turn) {
   __shared__ T mosts[32];
   __shared__ T rests[32];
@@ -140,8 +140,9 @@ template <class T> __device__ __forceinline__ Peak<T> peak_of(const Block& g, Pe
 
 // ---- elimination
 
-// L D L^T among the first w columns of m rows; host counterpart: LdlBlock in native/dense/ldl.inl. Row and column 0 are those of the first column.
-// `ahead` columns before it exchange rows with it at once; for others `order` says afterwards which column stands where.
+// L D L^T among the first w columns of m rows; host counterpart: LdlBlock in native/dense/ldl.inl. Row and column 0
+// belong to the first column. `ahead` columns before it exchange rows at once. For the other columns, `order` returns the column
+// at each position.
 template <class T, class Group> struct PivotBlock {
   const Group& g;
   T* const a;
@@ -150,7 +151,7 @@ template <class T, class Group> struct PivotBlock {
   int *const name, *const order;
   T *const d, *const e;
   int k = 0;
-  mutable T rest = T(0);                // of column k without row r, found by survey_partner
+  mutable T rest = T(0);                // largest entry of column k without row r, from survey_partner
 
   __device__ T& at(int i, int j) const { return a[i + j * leading]; }
   __device__ static T magnitude(T x) { return x < 0 ? -x : x; }
@@ -197,7 +198,7 @@ template <class T, class Group> struct PivotBlock {
     y = kept;
   }
 
-  // Rows and columns i < j change places.
+  // Exchanges rows and columns i < j.
   __device__ void exchange(int i, int j) const {
     if (i == j) return;
     for (int c = g.rank - ahead; c < i; c += g.size) swap(at(i, c), at(j, c));
@@ -217,8 +218,8 @@ template <class T, class Group> struct PivotBlock {
     g.sync();
   }
 
-  // Subtracts `width` pivots from k on from the later columns of the block. A warp has 32 rows and a share of the columns. L's
-  // entries of a row, row(x, y) of those of A, stay in registers.
+  // Subtracts the update of `width` pivots from k on from the later columns of the block. A warp has 32 rows and a part of the
+  // columns. The entries of L in a row, computed by row(x, y) from those of A, stay in registers.
   template <int width, class Row> __device__ __forceinline__ void update(Row row) const {
     const int first = k + width, chunks = (m - first + 31) / 32, shares = chunks > 0 ? max(1, g.warps / chunks) : 1;
     for (int item = g.warp; item < chunks * shares; item += g.warps) {
@@ -229,7 +230,7 @@ template <class T, class Group> struct PivotBlock {
       for (int j = first + item / chunks; j < w && j <= i; j += shares)
         at(i, j) -= width == 2 ? at(j, k) * l[0] + at(j, k + 1) * l[1] : at(j, k) * l[0];
     }
-    g.sync();                                               // the columns have been read as they stood
+    g.sync();                                               // the old columns have been read
     for (int i = first + g.rank; i < m; i += g.size) {
       T l[2] = {at(i, k), width == 2 ? at(i, k + 1) : T(0)};
       row(l[0], l[1]);
@@ -278,12 +279,12 @@ template <class T, class Group> struct PivotBlock {
     k += 2;
   }
 
-  // One step at column k, unless it yields no acceptable pivot or is not finite.
+  // One step at column k, unless it has no acceptable pivot or is not finite.
   __device__ LdlStep step(const Rule& rule) {
     int r = k;
     const LdlChoice<T, PivotBlock> choice{*this, static_cast<T>(rule.threshold), static_cast<T>(rule.tiny)};
     const LdlStep found = choice.at_column(k, r);
-    g.sync();                                               // reads of the choice come before the writes of the step
+    g.sync();                                               // the choice is read before the step writes
     if (found == LdlStep::none || found == LdlStep::overflow) return found;
     if (found == LdlStep::pair) exchange(k + 1, r);
     if (found == LdlStep::swapped) exchange(k, r);
@@ -296,8 +297,8 @@ template <class T, class Group> struct PivotBlock {
     return found;
   }
 
-  // Columns that fail wait at the end, and are tried again once others have been eliminated. Returns the number k of pivots, or
-  // ~k where column k is not finite.
+  // Columns that fail move to the end, and are tried again after other columns have been eliminated. Returns the number k of
+  // pivots, or ~k if column k is not finite.
   __device__ int run(const Rule& rule) {
     for (int c = g.rank; order && c < w; c += g.size) order[c] = c;
     bool finite = true;

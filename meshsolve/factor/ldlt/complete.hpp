@@ -18,11 +18,11 @@ struct Inertia {
   int64_t positive = 0, negative = 0, zero = 0;
 };
 
-// What the pivots of some fronts are.
+// Counts and properties of the pivots of some fronts.
 struct Pivots {
   Inertia inertia;
   int64_t pairs = 0;
-  int64_t delayed = 0;                    // columns without an accepted pivot, counted at each front they leave
+  int64_t delayed = 0;                    // columns without an acceptable pivot, counted at each front that delays them
   int64_t undecided = 0;                  // pivots so close to zero that rounding may have changed their sign
   bool any_small = false;                 // some pivot is small enough to be compared with rounding errors
   bool any_doubtful = false;              // some pivot is zero, or so small that pivots should be chosen with the strict threshold
@@ -33,14 +33,13 @@ struct Pivots {
 // L and D in the order of elimination: perm names rows in the new numbering of the analysis.
 struct Extracted {
   std::vector<int32_t> perm;              // (n) new row eliminated k-th
-  std::vector<int64_t> ptr;               // (n + 1) L by columns: unit diagonal first, rows ascending, zeros left out
+  std::vector<int64_t> ptr;               // (n + 1) L by columns: unit diagonal first, rows ascending, without zeros
   std::vector<int32_t> rows;
   std::vector<double> values;
   std::vector<double> d, e;               // (n) diagonal of D, and below it (e[k] != 0: k and k + 1 are one pivot)
 };
 
-// One front after its elimination: `columns` = pivots, then delayed columns; `rows` below them come from the tree. There may be
-// as many as rows of the matrix.
+// One front after its elimination: `columns` are its pivots, then its delayed columns; the tree has the `rows` below them.
 template <class T>
 struct FrontState {
   int64_t columns = 0, pivots = 0, height = 0, ld = 0;
@@ -55,20 +54,20 @@ template <class T>
 void solve_fronts(const fronts::AssemblyTree& tree, const std::vector<FrontState<T>>& state, int64_t panel_scalars, const double* scale,
                   Strided<const double> B, Strided<double> X, int64_t k, int threads, fronts::SolveSpace<T>& space);
 
-// Adds what the pivots of a front are to `found`. A pair counts as small where all its entries are.
+// Adds the counts of the pivots of a front to `found`. A pair is small if all its entries are.
 template <class T> void count_pivots(const FrontState<T>& f, Pivots& found);
 
 template <class T>
 class Complete {
  public:
-  // rule: of the scaled matrix, whose largest entry is 1. is_strict: pivots are chosen by strict_threshold from the first factorization
-  // on; else from the first matrix on that has doubtful pivots.
+  // rule: of the scaled matrix, whose largest entry is 1. is_strict: pivots are chosen by strict_threshold from the first
+  // factorization on; else from the first matrix on that has doubtful pivots.
   Complete(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& rule, double strict_threshold, bool is_strict)
       : tree_(std::move(tree)), rule_(rule), strict_threshold_(strict_threshold), is_strict_(is_strict),
         panel_scalars_(fronts::sum(*tree_, [&](int32_t s) { return tree_->pivots(s) * fronts::leading_dimension(tree_->height(s)); })) {}
 
-  // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new number of a column that elimination made
-  // not finite; then an earlier factor is restored.
+  // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new number of a column that is not
+  // finite after elimination; then the earlier factor is restored.
   int32_t factor(const double* Ax, int threads);
 
   // X := S A^-1 S B for the factored A and a diagonal S, in the caller's numbering. Zero pivots give zeros.
@@ -83,8 +82,8 @@ class Complete {
   int64_t nonzeros() const;               // of L, unit diagonal included
   int64_t nbytes() const;
   bool is_strict() const { return is_strict_; }
-  int64_t changes() const { return values_.changes(); }               // how often this has become the factor of another matrix
-  int64_t panel_scalars() const { return panel_scalars_; }            // as long as no column is delayed
+  int64_t changes() const { return values_.changes(); }               // number of matrices factored so far
+  int64_t panel_scalars() const { return panel_scalars_; }            // without delayed columns
 
  private:
   struct Worker;
@@ -103,7 +102,7 @@ class Complete {
   std::vector<FrontState<T>> state_;
   Pivots pivots_;
   fronts::MatrixValues<T> values_;
-  mutable fronts::BlockMemory<T> blocks_;           // of the numeric phase; the first of several solves works in them
+  mutable fronts::BlockMemory<T> blocks_;           // of the numeric phase; also workspace of a solve
   mutable Workspace<fronts::SolveSpace<T>> space_;
 };
 

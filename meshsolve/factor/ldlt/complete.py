@@ -34,11 +34,11 @@ class CompletePlan:
         Estimated operations, with those of delayed pivots.
     """
 
-    def __init__(self, matrix, pairs, ordering, threads, analysed=None):
+    def __init__(self, matrix, pairs, ordering, threads, symbolic=None):
         self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
         self.is_strict = bool(pairs.rank < matrix.n)
         self.is_of_rows = pairs.share == 0
-        self.symbolic = _analysis(matrix, pairs, ordering, threads) if analysed is None else analysed
+        self.symbolic = _analysis(matrix, pairs, ordering, threads) if symbolic is None else symbolic
         self.likely_flops = self.flops
 
     @property
@@ -60,12 +60,6 @@ def analysis_of_rows(matrix, ordering, threads):
     return Symbolic.build(pattern, ordering.perm, ordering=ordering, threads=threads, known=ordering.elimination)
 
 
-def _analysis(matrix, pairs, ordering, threads):
-    if pairs.share == 0:
-        return analysis_of_rows(matrix, ordering, threads)
-    return Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads)
-
-
 class CompleteCore:
     """The complete factor of an :class:`~meshsolve.factor.ildl.IldlFactor` on the host."""
 
@@ -74,14 +68,6 @@ class CompleteCore:
     def __init__(self, plan, dtype, threads):
         self.plan, self.threads, self.dtype = plan, threads, np.dtype(dtype)
         self._prepare(plan.is_strict)
-
-    def _prepare(self, is_strict):
-        tree = self.plan.tree(self.threads)
-        self.tree_bytes = tree.nbytes
-        self.native = (_core.LdltDouble if self.dtype == np.float64 else _core.LdltSingle)(
-            tree, RULE[self.dtype.char], STRICT_THRESHOLD, is_strict)
-        needed = self.dtype.itemsize * (self.native.panel_scalars + tree.work_scalars(self.threads))
-        ensure_memory(needed, f"the complete factor ({counted(self.plan.nnz, 'nonzero')})")
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "native"} | {"is_strict": self.native.is_strict}
@@ -114,11 +100,6 @@ class CompleteCore:
         else:
             out[...] = solve_near_one(lambda near: self._solved(scale, near), columns, scale[:, None])
 
-    def _solved(self, scale, columns):
-        x = np.empty(columns.shape)
-        self.native.solve(scale, columns, x, self.threads)
-        return x
-
     def solved(self, scale, columns):
         """S (L D L^T)^-1 S columns; a new array."""
         x = np.empty(columns.shape)
@@ -146,6 +127,19 @@ class CompleteCore:
                 "zero_pivots": self.inertia[2], "undecided_pivots": self.native.undecided,
                 "bytes": self.native.nbytes + self.tree_bytes}
 
+    def _prepare(self, is_strict):
+        tree = self.plan.tree(self.threads)
+        self.tree_bytes = tree.nbytes
+        self.native = (_core.LdltDouble if self.dtype == np.float64 else _core.LdltSingle)(
+            tree, RULE[self.dtype.char], STRICT_THRESHOLD, is_strict)
+        needed = self.dtype.itemsize * (self.native.panel_scalars + tree.work_scalars(self.threads))
+        ensure_memory(needed, f"the complete factor ({counted(self.plan.nnz, 'nonzero')})")
+
+    def _solved(self, scale, columns):
+        x = np.empty(columns.shape)
+        self.native.solve(scale, columns, x, self.threads)
+        return x
+
 
 def overflow(row):
     """The error for a row with an entry that overflowed in elimination."""
@@ -171,14 +165,6 @@ def slogdet_of(d, e):
     return sign, float(np.log(np.abs(values)).sum() + 2 * np.log(np.abs(e[first])).sum())
 
 
-def _pivots(d, e):
-    """(1x1 pivots, first rows of the 2x2 pivots, their determinants divided by ``e**2``, which may overflow)."""
-    first = np.flatnonzero(e)
-    alone = np.ones(len(d), bool)
-    alone[first] = alone[first + 1] = False
-    return d[alone], first, d[first] / e[first] * (d[first + 1] / e[first]) - 1
-
-
 def block_diagonal(d, e):
     """The symmetric csc_array with diagonal d and ``e[k]`` at (k + 1, k); zeros of e are not stored."""
     at = np.flatnonzero(e).astype(np.int32)
@@ -187,3 +173,17 @@ def block_diagonal(d, e):
     D = sp.csc_array(sp.coo_array((np.concatenate([d, e[at], e[at]]), (row, column)), shape=(len(d),) * 2))
     D.sort_indices()
     return D
+
+
+def _analysis(matrix, pairs, ordering, threads):
+    if pairs.share == 0:
+        return analysis_of_rows(matrix, ordering, threads)
+    return Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads)
+
+
+def _pivots(d, e):
+    """(1x1 pivots, first rows of the 2x2 pivots, their determinants divided by ``e**2``, which may overflow)."""
+    first = np.flatnonzero(e)
+    alone = np.ones(len(d), bool)
+    alone[first] = alone[first + 1] = False
+    return d[alone], first, d[first] / e[first] * (d[first + 1] / e[first]) - 1

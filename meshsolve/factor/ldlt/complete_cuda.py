@@ -46,11 +46,6 @@ class CompleteCoreCuda:
         self.plan, self.dtype = plan, np.dtype(dtype)
         self._prepare(plan.is_strict)
 
-    def _prepare(self, is_strict):
-        rule = RULE[self.dtype.char]
-        with device.errors("the complete factor"):
-            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, rule, STRICT_THRESHOLD, is_strict)
-
     def __getstate__(self):
         return {"plan": self.plan, "dtype": self.dtype, "is_strict": self.native.is_strict}
 
@@ -64,7 +59,7 @@ class CompleteCoreCuda:
         return self.native.changes
 
     def factor(self, scaled, scale):
-        """Factor the matrix with these scaled values. Both arrays lie on the host. After an error the earlier factor is restored."""
+        """Factor the matrix with these scaled values. Both arrays are on the host. After an error the earlier factor is restored."""
         with device.errors("the complete factor"):
             found, before = Found(self.native, scale, self.plan.symbolic.perm), self.changes
             try:
@@ -76,7 +71,7 @@ class CompleteCoreCuda:
             raise overflow(int(self.plan.symbolic.perm[failed]))
 
     def apply_device(self, block):
-        """S (L D L^T)^-1 S block for a C contiguous (n, k) float64 block on the GPU; a new one."""
+        """Return S (L D L^T)^-1 S B, a new block, for a C contiguous (n, k) float64 block B on the GPU."""
         found = self._found
         solve = lambda near: self.native.solve(found.permuted, near)
         return solve(block) if self.dtype == np.float64 else solve_near_one(solve, block, found.scale)
@@ -118,3 +113,8 @@ class CompleteCoreCuda:
                 "zero_pivots": self.inertia[2], "undecided_pivots": self.native.undecided,
                 "pairs": int((self._found.diagonal[1] != 0).sum()), "levels": len(self.native.plans), "bytes": self.native.nbytes,
                 "device": "cuda"}
+
+    def _prepare(self, is_strict):
+        rule = RULE[self.dtype.char]
+        with device.errors("the complete factor"):
+            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, rule, STRICT_THRESHOLD, is_strict)

@@ -4,9 +4,9 @@
 // in pivot order. It solves with its 32 x 32 diagonal blocks (one row per lane of a warp). Each block is subtracted from all rows
 // below it, and the result divided by D. Backward, parents first: a front gathers the unknowns of its ancestors and subtracts
 // them by dot products along the columns of L. Y (n rows, new numbering) has the values between fronts, also of delayed columns,
-// Z the columns of each front in its own order, `vectors` the rows below. Right-hand sides lie by columns, 1, 4 or 8 of them in
-// one pass. The triangles and products of the largest fronts are left to cuBLAS: then a kernel does what comes before them, or
-// what comes after.
+// Z the columns of each front in its own order, `vectors` the rows below. Right-hand sides are stored by columns; one pass has 1,
+// 4 or 8 of them. For the largest fronts, cuBLAS computes triangular solves and products, and the kernels the steps before and
+// after.
 #include "factor/fronts/solve.cuh"
 #include "factor/ldlt/complete.cuh"
 #include "factor/ldlt/small_pivots.hpp"
@@ -16,7 +16,7 @@ namespace ms::ldlt {
 using fronts::pivot_block;
 using fronts::Rows;
 
-enum Part { whole, before, after };      // the work of a front: all of it, or the parts before and after the calls of a library
+enum Part { whole, before, after };      // the steps of a front: all, or those before and after the calls of cuBLAS
 
 template <class T> struct Solve {
   Part part;
@@ -49,7 +49,7 @@ __device__ __forceinline__ void solve_triangle(const T* L, long long leading, in
     fronts::substitute<K>(width, false, T(1), y, n, [&](int k) { return lane < k ? L[k + lane * leading] : T(0); });
 }
 
-// y := D^-1 y for the pivots, 0 where a pivot is zero. A thread has a pivot of one or two rows.
+// y := D^-1 y for the pivots, with 0 for a zero pivot. One thread per pivot of one or two rows.
 template <int K, class T, class Group>
 __device__ __forceinline__ void solve_diagonal(const View<T>& v, int pivots, const Rows<K, T>& r, const Group& g) {
   for (int k = g.rank; k < pivots; k += g.size) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void solve_diagonal(const View<T>& v, int pivots, con
   }
 }
 
-// What the children leave in the rows of a front, then its columns as the pivots stand.
+// Sums the vectors of the children in the rows of a front, then gathers its columns in pivot order.
 template <int K, class T, class Group>
 __device__ __forceinline__ void gather(const Tree<T>& t, const Solve<T>& x, const View<T>& v, const Rows<K, T>& r,
                                        const Group& g) {
@@ -111,7 +111,7 @@ __device__ __forceinline__ void forward(const Tree<T>& t, const Solve<T>& x, int
     g.sync();
   }
   if (x.part == before) return;
-  for (int j = pivots + g.rank; j < v.columns; j += g.size)    // the parent goes on with the columns that it was handed
+  for (int j = pivots + g.rank; j < v.columns; j += g.size)    // delayed columns belong to the parent
 #pragma unroll
     for (int c = 0; c < K; ++c) x.Y[v.name[j] + c * x.n] = r.y[j + c * r.n];
   solve_diagonal(v, pivots, r, g);
@@ -144,7 +144,7 @@ __device__ __forceinline__ void backward(const Tree<T>& t, const Solve<T>& x, in
     for (int c = 0; c < K; ++c) x.Y[v.name[j] + c * x.n] = r.y[j + c * r.n];
 }
 
-// What was added up in the rows of a front, see small_pivots.hpp: by its children, then by its pivots. Columns of L are read by rows.
+// Magnitudes of the rows of a front (small_pivots.hpp): the sums of its children, then of its pivots. L is read by rows.
 template <class T, class Group>
 __device__ __forceinline__ void add_magnitudes(const Tree<T>& t, const Solve<T>& x, int s, const Group& g) {
   const View<T> v(t, s);
@@ -156,7 +156,7 @@ __device__ __forceinline__ void add_magnitudes(const Tree<T>& t, const Solve<T>&
     for (int k = 0; k < pivots && k <= i; ++k) {
       const bool is_pair = v.e[k] != T(0);
       const T* const row = v.panel + i + k * v.leading;
-      if (i == k || (is_pair && i == k + 1))                   // L has its unit diagonal here
+      if (i == k || (is_pair && i == k + 1))                   // the unit diagonal of L
         sum += static_cast<T>(magnitude(v.d[i]) + magnitude(v.e[k]));
       else
         sum += added_magnitude(v.d[k], v.e[k], is_pair ? v.d[k + 1] : T(0), row[0], is_pair ? row[v.leading] : T(0));
@@ -176,12 +176,12 @@ template <class T> __device__ __forceinline__ void fill_samples(long long n, con
   Y[item] = static_cast<T>(root(static_cast<double>(row_magnitude[i])) * pivot_sample(i, static_cast<int>(item / n)));
 }
 
-// What the pivots of a front found: pivots that stay undecided, and those of struct Noise.
+// Results for the pivots of a front: the number of undecided pivots, and the values of struct Noise.
 struct Settled {
   double undecided, largest, least_other, grows;
 };
 
-// Sets column k of L to that of a zero pivot; returns whether an entry was above 1.
+// Sets column k of L to that of a zero pivot; returns true if an entry was above 1.
 template <class T> __device__ __forceinline__ bool clear_column(const View<T>& v, int k) {
   bool grows = false;
   for (int i = k + 1; i < v.height; ++i) {
@@ -223,7 +223,7 @@ template <class T> __device__ __forceinline__ void settle(const Tree<T>& t, cons
   }
 }
 
-// Entries of the columns of L of one front that are not 0, by a block.
+// Counts the nonzeros of L in the columns of one front, by a thread block.
 template <class T> __device__ __forceinline__ void count_nonzeros(const Tree<T>& t, int s, long long* count) {
   const View<T> v(t, s);
   const Block g;
@@ -239,7 +239,7 @@ template <class T> __device__ __forceinline__ void count_nonzeros(const Tree<T>&
 using namespace ms;
 using namespace ms::ldlt;
 
-// Arguments of the sweeps, and the two structures made of them.
+// The arguments of the sweeps, and the two structures made of them.
 #define SOLVE_ARGUMENTS                                                                                                        \
   int per_warp, const int *list, int count, int width, int part, const long long *table, const int *child, const int *relative, \
       const int *rows, SCALAR *panels, const long long *locations, SCALAR *late, int *names, SCALAR *d, SCALAR *e, int *pivots,    \
@@ -288,7 +288,7 @@ k_samples(long long n, const SCALAR* row_magnitude, SCALAR* Y) {
   fill_samples(n, row_magnitude, Y);
 }
 
-// A thread has a front; fronts: how many. settled: (fronts, 4).
+// One front per thread; `fronts` is their number. settled: (fronts, 4).
 extern "C" __global__ void __launch_bounds__(256)
 k_settle(int fronts, const SCALAR* row_magnitude, double* settled, SOLVE_ARGUMENTS) {
   const Tree<SCALAR> t SOLVE_TREE;

@@ -1,4 +1,4 @@
-// L, D and the order of elimination of a complete factor, and what can be counted on it.
+// Copies of L, D and the order of elimination of a complete factor, and the number of its nonzeros.
 #include <algorithm>
 #include <utility>
 

@@ -1,5 +1,5 @@
-// The forward solve with the complete factor, from the leaves to the roots. A front's planned rows travel in update blocks as in the
-// Cholesky solve. Delayed rows stay in Y, which only the fronts on their way up touch.
+// The forward solve with the complete factor, from the leaves to the roots. Planned rows of a front are passed to its parent in
+// update blocks, as in the Cholesky solve. Delayed rows stay in Y: only the fronts that delay them access these.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -27,7 +27,7 @@ struct Problem {
   }
 };
 
-// The columns of one front for S right-hand sides, by rows: its pivots as they were chosen, then those that it hands up.
+// The columns of one front for S right-hand sides, by rows: its pivots in the order of elimination, then its delayed columns.
 template <class T, int64_t S>
 struct FrontColumns {
   const FrontState<T>& f;
@@ -47,7 +47,7 @@ struct FrontColumns {
   }
 };
 
-// y(0:pivots) := D^-1 y, 0 where a pivot is zero.
+// y(0:pivots) := D^-1 y, with 0 for a zero pivot.
 template <class T, int64_t S>
 void solve_diagonal(const FrontColumns<T, S>& columns) {
   const T *const d = columns.f.d, *const e = columns.f.e;
@@ -66,7 +66,7 @@ void solve_diagonal(const FrontColumns<T, S>& columns) {
   }
 }
 
-// Y := D^-1 L^-1 Y in the new numbering, S values a row; without `divide` L^-1 Y.
+// Y := D^-1 L^-1 Y in the new numbering, S values per row; L^-1 Y without `divide`.
 template <class T, int64_t S, bool divide = true>
 void forward(const Problem<T>& p, T* Y) {
   const fronts::AssemblyTree& tree = p.tree;

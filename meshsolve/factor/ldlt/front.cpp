@@ -1,7 +1,7 @@
 // Numeric phase of the complete factorization. Each front gathers its entries of A and the update matrices and delayed columns of
 // its children. It eliminates all columns with acceptable pivots, and writes an update matrix and its own delayed columns.
 // A front with d delayed columns has its rows in this order: its own pivots, the delayed ones, the rows below. The update
-// matrix keeps the place and size that the tree has planned, because delayed columns stay in the panel they were updated in.
+// matrix keeps its planned position and size: delayed columns stay in the panel in which they were updated.
 // Tiles of large fronts do not depend on the number of threads, so the bits do not either.
 #include <algorithm>
 #include <cmath>
@@ -17,8 +17,8 @@ namespace {
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
-constexpr int64_t short_front = 256;           // rows: hundreds of such are eliminated between two looks at the clock
-constexpr int64_t tile_columns = 128;          // of a wide front
+constexpr int64_t short_front = 256;           // rows; hundreds of such fronts are eliminated between two polls for Ctrl-C
+constexpr int64_t tile_columns = 128;          // columns of a tile of a large front
 constexpr size_t least_chunk = size_t{64} << 10, largest_chunk = size_t{32} << 20;      // bytes, of the memory of fronts
 
 }  // namespace
@@ -27,7 +27,7 @@ template <class T>
 struct alignas(cache_line) Complete<T>::Worker {
   std::vector<int> to, order;
   std::vector<T> moved;
-  Buffer<T> product;                           // L D of the front at hand
+  Buffer<T> product;                           // L D of the current front
   Pivots pivots;                               // of the fronts so far
 };
 
@@ -44,7 +44,7 @@ struct Front {
   T* at(int64_t i, int64_t j) const { return state.panel + i + j * state.ld; }
 };
 
-// Rows of the front in which the update rows of child c lie; `shift` columns were delayed to it.
+// Local rows in the front of the update rows of child c; `shift` is the number of columns delayed to the front.
 const int32_t* rows_of_child(const AssemblyTree& tree, int32_t c, int64_t shift, std::vector<int>& to) {
   const int32_t* const relative = tree.relative_rows(c);
   if (shift == 0) return relative;
@@ -54,8 +54,8 @@ const int32_t* rows_of_child(const AssemblyTree& tree, int32_t c, int64_t shift,
   return to.data();
 }
 
-// The delayed columns of a child become columns `base` and on of the front. Their rows below may be pivots of the front,
-// which come before them: such an entry lies in the pivot's column.
+// Copies the delayed columns of a child to the columns from `base` on. Their rows below may be pivots of the front,
+// which come first: such an entry is stored in the column of the pivot.
 template <class T>
 void add_delayed(const FrontState<T>& child, int64_t base, const int32_t* to, const Front<T>& f) {
   const int64_t e = child.pivots, k = child.delayed();
@@ -94,7 +94,7 @@ void permute_rows(const Front<T>& f, int64_t k, int64_t w, T* product, int64_t l
   std::copy_n(worker.to.data(), w, f.state.name + k);
 }
 
-// Columns i < j, both up to date behind `done` pivots, change places.
+// Exchanges columns i < j, both updated by the `done` pivots before.
 template <class T>
 void exchange(const Front<T>& f, int64_t done, int64_t i, int64_t j, T* product, int64_t ld) {
   if (i == j) return;
@@ -106,14 +106,14 @@ void exchange(const Front<T>& f, int64_t done, int64_t i, int64_t j, T* product,
   std::swap(f.state.name[i], f.state.name[j]);
 }
 
-// C -= L (L D)^T for columns [first, last) of the panel by `count` pivots from k on; tiles where that is much work.
+// C -= L (L D)^T for columns [first, last) of the panel and `count` pivots from k on; in tiles if that is much work.
 template <class T>
 void update_columns(const Front<T>& f, int64_t first, int64_t last, int64_t k, int64_t count, const T* product, int64_t ld) {
   if (first >= last || count == 0) return;
   const int64_t m = f.height();
-  const bool wide = fronts::is_wide(f.columns(), m);
-  const int64_t tile = wide ? tile_columns : last - first;
-  for_range(wide ? f.threads : 1, last - first, tile, [&](int64_t b, int64_t e, int) {
+  const bool large = fronts::is_large(f.columns(), m);
+  const int64_t tile = large ? tile_columns : last - first;
+  for_range(large ? f.threads : 1, last - first, tile, [&](int64_t b, int64_t e, int) {
     for (int64_t c = first + b; c < first + e; c += tile)
       dense<T>().gemm_lower(m - c, std::min(tile, last - c), count, f.at(c, k), f.state.ld, product + c + k * ld, ld, f.at(c, c), f.state.ld);
   });
@@ -125,7 +125,7 @@ void write_update(const Front<T>& f, const T* product, int64_t ld) {
   const fronts::PackedLower u = f.updates();
   const int64_t p = f.columns();
   if (f.state.pivots == 0) return fronts::clear_update(f.update, u, f.threads);
-  u.each_tile(fronts::is_wide(p, f.height()) ? f.threads : 1, [&](int64_t c) {
+  u.each_tile(fronts::is_large(p, f.height()) ? f.threads : 1, [&](int64_t c) {
     dense<T>().gemm_lower_overwrite(u.ld(c), u.width(c), f.state.pivots, f.at(p + c, 0), f.state.ld, product + p + c, ld,
                                f.update + u.begin(c), u.ld(c));
   });
@@ -140,7 +140,7 @@ int32_t eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& wor
   worker.order.resize(p);
   Search<int64_t> next{.end = p};
   for (bool more = p > 0; more;) {
-    if (m > short_front) interrupt::poll();    // it may be a dense matrix
+    if (m > short_front) interrupt::poll();    // a dense matrix is a single front
     const int64_t k = next.k, w = next.width();
     const int64_t found = dense_ldl<T>().eliminate(m - k, w, f.at(k, k), f.state.ld, product + k + k * ld, ld, worker.order.data(),
                                                    f.state.d + k, f.state.e + k, rule);
@@ -169,7 +169,7 @@ Pivots& Pivots::operator+=(const Pivots& other) {
   return *this;
 }
 
-// Columns that children hand up make a front larger than it was planned: it gets its memory when its size is known.
+// Columns delayed by children make a front larger than planned, so its memory is allocated when its size is known.
 template <class T>
 void Complete<T>::open(int32_t s, int worker, int threads) {
   const AssemblyTree& tree = *tree_;
@@ -233,8 +233,8 @@ int32_t Complete<T>::run(const T* values, double tiny, int threads) {
   return column;
 }
 
-// Factors once more if pivots were used that are zero in rounding, since errors may have grown from one to the next. The second run takes
-// a size of zero between these pivots and the others.
+// Factors once more if pivots were used that are zero in rounding, since errors may have grown from one to the next. The second
+// run takes a size of zero between these pivots and the others.
 template <class T>
 int32_t Complete<T>::run_and_settle(const T* values, bool is_strict, int threads) {
   is_strict_ = is_strict;
@@ -259,7 +259,7 @@ int32_t Complete<T>::factor(const double* Ax, int threads) {
     if (before || failed >= 0 || !pivots_.any_doubtful) return failed;
     try {
       if (run_and_settle(values, true, threads) < 0) return -1;
-      is_strict_ = false;                                             // delayed columns may overflow where others do not
+      is_strict_ = false;      // a factor with delayed columns may overflow although one without does not
       const int32_t again = run(values, rule_.tiny, threads);
       if (again < 0 && pivots_.any_small) settle_small_pivots(threads);
       return again;

@@ -1,7 +1,7 @@
 """The complete factorization on the GPU: launches of complete.cu and complete_solve.cu, level by level.
 
-Host counterpart: ``Complete`` in complete.hpp. The number of delayed columns is known after a level; the host reads three numbers per
-level. If columns are delayed, their parents get panels of their own, and the launches of the parents' level are planned again.
+Host counterpart: ``Complete`` in complete.hpp. The number of delayed columns is known after a level: the host reads three numbers per
+level. If columns are delayed, their parents get separate panels, and the launches of the level of the parents are planned again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from meshsolve.sparse.matrix import Csr
 K, S = device.kernels("factor/ldlt/complete.cu"), device.kernels("factor/ldlt/complete_solve.cu")
 NONE = np.iinfo(np.int32).max                               # no front has failed
 BLOCK_COLUMNS, PANEL_THREADS, PERMUTED = 32, 512, 64        # columns of a panel; threads; columns of a block of k_permute
-STATIC = 1024                                               # bytes of shared memory that k_panel has besides
+STATIC = 1024                                               # further bytes of shared memory of k_panel
 PROGRESS = 8                                                # integers of struct Progress
 SMALL, DOUBTFUL = {"d": 1e-5, "f": 1e-2}, {"d": 1e-9, "f": 1e-4}        # SmallPivot in ldl_pivot.hpp, PivotSizes in small_pivots.hpp
 FAILED, DELAYED, FINISHED = range(3)                        # enum Flag in complete.cuh
@@ -28,20 +28,20 @@ WHOLE, BEFORE, AFTER = range(3)                             # enum Part in compl
 WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for
 
 
-class Wide(NamedTuple):
-    """Fronts that go by tiles, the widest first."""
+class LargeFronts(NamedTuple):
+    """Fronts that are factored by tiles, those with most columns first."""
 
-    fronts: object              # their numbers, int32 on the device
-    columns: np.ndarray         # of each, on the host
-    height: int                 # of the highest
+    fronts: object              # their numbers, int32 on the GPU
+    columns: np.ndarray         # number of columns of each front, on the host
+    height: int                 # rows of the highest front
     updates: int                # rows of the largest update matrix
 
 
 class Dense(NamedTuple):
-    """A front of many columns: where it lies, in scalars and, for ``vector``, in right-hand sides."""
+    """A front of many columns: offsets in scalars, and ``vector`` in rows of right-hand sides."""
 
     front: int
-    number: object              # the same, (1,) int32 on the device
+    number: object              # its number, (1,) int32 on the GPU
     columns: int
     updates: int
     update: int
@@ -51,21 +51,21 @@ class Dense(NamedTuple):
 class Plan(NamedTuple):
     """The launches of one level."""
 
-    fronts: object              # all of its fronts, int32 on the device
-    batches: tuple              # in shared memory, a warp's first
+    fronts: object              # all its fronts, int32 on the GPU
+    batches: tuple              # in shared memory; the fronts of one warp come first
     tiles: object               # (2 tiles,) int32: front and first column of each tile of k_assemble
-    wide: tuple                 # of Wide
-    dense: tuple                # of Dense: the wide fronts whose products are left to libraries
-    solved: tuple               # batches of a solve: every front but the dense ones
+    large: tuple                 # of LargeFronts
+    dense: tuple                # of Dense: the large fronts whose products cuBLAS computes
+    solved: tuple               # batches of a solve: all fronts except the dense ones
 
 
 class Tree:
-    """What the pattern says: the assembly tree on the device, and on the host what launches are planned from.
+    """The assembly tree on the GPU, and on the host the sizes from which launches are planned.
 
     Parameters
     ----------
     symbolic : Symbolic
-        Analysis of a pattern that has the matrix in it.
+        Analysis of a pattern that contains that of the matrix.
     matrix : Csr
         The pattern of the matrix, both triangles, on the host.
     """
@@ -93,7 +93,7 @@ class Tree:
         return sum(array.nbytes for array in (*self.entries, self.perm, self.rows))
 
     def plan(self, fronts, columns):
-        """The launches of these fronts, which have so many columns."""
+        """Plan the launches of these fronts, with these numbers of columns."""
         updates = self.updates[fronts]
         height = columns + updates
         size = columns * height
@@ -103,13 +103,13 @@ class Tree:
         threads = (128, *(threads for _, threads in CLASSES), 256)
         parts = [np.flatnonzero(kind == k) for k in range(len(threads))]
         batches = tuple(_batch(fronts, part, size, threads[k], k == 0) for k, part in enumerate(parts) if len(part))
-        wide = np.flatnonzero(kind == len(threads))
-        wide = wide[np.argsort(-columns[wide], kind="stable")]
-        groups = [wide[a:a + MOST_ACROSS] for a in range(0, len(wide), MOST_ACROSS)]
+        large = np.flatnonzero(kind == len(threads))
+        large = large[np.argsort(-columns[large], kind="stable")]
+        groups = [large[a:a + MOST_ACROSS] for a in range(0, len(large), MOST_ACROSS)]
         is_dense = (kind == len(threads)) & (columns >= LIMITS.dense)
         tiny, others = parts[0], np.flatnonzero((kind > 0) & ~is_dense)
-        return Plan(_numbers(fronts), batches, tiles_of(fronts[wide], height[wide])[0],
-                    tuple(Wide(_numbers(fronts[g]), columns[g], int(height[g].max()), int(updates[g].max()))
+        return Plan(_numbers(fronts), batches, tiles_of(fronts[large], height[large])[0],
+                    tuple(LargeFronts(_numbers(fronts[g]), columns[g], int(height[g].max()), int(updates[g].max()))
                           for g in groups),
                     self._dense(fronts[is_dense], columns[is_dense]),
                     tuple(_batch(fronts, part, size, count, part is tiny)
@@ -123,16 +123,6 @@ class Tree:
                            int(vector[k])) for k, s in enumerate(fronts))
 
 
-def _numbers(fronts):
-    return device.to_device(fronts.astype(np.int32))
-
-
-def _batch(fronts, part, size, threads, per_warp):
-    """One launch, the largest fronts first."""
-    part = part[np.argsort(-size[part], kind="stable")]
-    return Batch(_numbers(fronts[part]), len(part), int(size[part[0]]), threads, per_warp)
-
-
 class DeviceComplete:
     """L and D on the GPU.
 
@@ -140,13 +130,13 @@ class DeviceComplete:
     ----------
     tree : Tree
     dtype : {float64, float32}
-        What the factor is stored in.
+        Storage type of the factor.
     rule : (float, float)
         Threshold of pivots, and the size below which a column of the scaled matrix is zero.
     strict_threshold : float
         Threshold of pivots for matrices with doubtful pivots.
     is_strict : bool
-        Take that from the first factorization on, see complete.hpp.
+        Use the strict threshold from the first factorization on, see complete.hpp.
     """
 
     def __init__(self, tree, dtype, rule, strict_threshold, is_strict):
@@ -168,10 +158,10 @@ class DeviceComplete:
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     def factor(self, data):
-        """Factor the matrix with these scaled values, (nnz,) float64 on the device.
+        """Factor the matrix with these scaled values, (nnz,) float64 on the GPU.
 
-        Returns -1, or the new number of a column that elimination made not finite, the least of the deepest level that has
-        one. Then, and after an exception, an earlier factor is there again.
+        Returns -1, or the new number of a column that is not finite after elimination: the smallest of the deepest such level. In
+        this case, and after an exception, the earlier factor is restored.
         """
         try:
             failed = self._run(data)
@@ -185,8 +175,75 @@ class DeviceComplete:
             self._run(self._data)
         return failed
 
+    # ---- solves ---------------------------------------------------------------------------------------------------------
+
+    def solve(self, scale, B):
+        """Return S (L D L^T)^-1 S B, a new block, for a C contiguous (n, k) float64 block on the GPU. ``scale`` is in the new numbering."""
+        xp, tree, k = device.xp(), self.tree, B.shape[1]
+        X, slots = xp.empty_like(B), self._ends[1]
+        if k == 0:
+            return X
+        width = next(width for width in WIDTHS if width >= min(k, WIDTHS[-1]))
+        Y, Z, vectors = (xp.empty(rows * width, self.dtype) for rows in (tree.n, slots, tree.vector_rows))
+        for begin in range(0, k, width):
+            count = min(k - begin, width)
+            to_columns(B, begin, count, width, Y, tree.perm, scale=scale)
+            for plan in self.plans:
+                self._solve_level("k_forward", plan, width, Y, Z, vectors)
+            for plan in reversed(self.plans):
+                self._solve_level("k_backward", plan, width, Y, Z, vectors)
+            from_columns(Y, X, begin, count, tree.perm, scale=scale)
+        return X
+
+    # ---- properties of the factor ---------------------------------------------------------------------------------------
+
+    def nonzeros(self):
+        """Nonzeros of L, with the unit diagonal."""
+        xp, tree = device.xp(), self.tree
+        count = xp.empty(tree.count, np.int64)
+        self._launch(S, "k_count", tree.count, 128, 0,
+                     (tree.table, self._panels, self._locations, self._late, self._names, self._d, self._e, self._pivots, count))
+        return int(device.scalar(count.sum().reshape(1)))
+
+    def wait(self):
+        """Wait for the kernels launched so far."""
+        device.scalar(self._flags[FAILED:FAILED + 1])
+
+    def diagonal(self):
+        """(front, position in it, d, e) of every pivot in the order of elimination, on the host."""
+        locations, pivots = device.to_host(self._locations), device.to_host(self._pivots).astype(np.int64)
+        front = np.repeat(np.arange(self.tree.count), pivots)
+        position = np.arange(len(front)) - np.repeat(np.append(0, np.cumsum(pivots))[:-1], pivots)
+        slot = locations[front, 2] + position
+        return front, position, device.to_host(self._d)[slot].astype(np.float64), device.to_host(self._e)[slot].astype(np.float64)
+
+    def extract(self):
+        """(order, column, row, value, d, e) on the host: row, by new number, that is eliminated k-th; nonzeros of L by columns; D."""
+        tree, names = self.tree, device.to_host(self._names)
+        panel, leading, slot, columns = device.to_host(self._locations).T
+        front, j, d, e = self.diagonal()
+        order = names[slot[front] + j]
+        length = (columns + tree.updates)[front] - j
+        column = np.repeat(np.arange(tree.n), length)
+        of = front[column]
+        i = np.arange(len(column)) - np.repeat(np.append(0, np.cumsum(length))[:-1], length) + j[column]
+        at = panel[of] + i + j[column] * leading[of]
+        late = columns[of] > tree.own[of]
+        value = np.empty(len(at), self.dtype)
+        value[late], value[~late] = device.to_host(self._late)[at[late]], device.to_host(self._panels)[at[~late]]
+        above = i < columns[of]
+        row = np.empty(len(at), np.int32)
+        row[above] = names[(slot[of] + i)[above]]
+        row[~above] = tree.host_rows[(tree.row_ptr[of] + i - columns[of])[~above]]
+        position = np.empty(tree.n, np.int32)
+        position[order] = np.arange(tree.n, dtype=np.int32)
+        kept = value != 0
+        return order, column[kept], position[row[kept]], value[kept].astype(np.float64), d, e
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
     def _run(self, data):
-        """As ``Complete::factor``: once more with the strict threshold where pivots are doubtful."""
+        """As ``Complete::factor``: factors again with the strict threshold if pivots are doubtful."""
         before = self.is_strict
         failed, doubtful = self._run_and_settle(data, before)
         if before or failed >= 0 or not doubtful:
@@ -204,7 +261,7 @@ class DeviceComplete:
             raise
 
     def _run_and_settle(self, data, is_strict):
-        """(-1 or the column that failed, whether some pivot is doubtful); see ``Complete::run_and_settle``."""
+        """Return (-1 or the column that failed, True if a pivot is doubtful); see ``Complete::run_and_settle``."""
         self.is_strict, self.undecided = is_strict, 0
         failed = self._run_once(data, self._tiny)
         small, doubtful = (False, False) if failed >= 0 else self._sizes_of_pivots()
@@ -218,7 +275,7 @@ class DeviceComplete:
         return failed, doubtful
 
     def _sizes_of_pivots(self):
-        """Whether some pivot is small but not zero, and whether some single pivot is doubtful, as ``count_pivots`` finds them."""
+        """Return (True if a pivot is small but not zero, True if a 1x1 pivot is doubtful), as ``count_pivots``."""
         xp, begin, count = device.xp(), self._locations[:, 2], len(self._d)
         changes = bincount(begin, count + 1) - bincount(begin + self._pivots, count + 1)
         is_pivot, is_first = xp.cumsum(changes)[:count] > 0, self._e != 0
@@ -262,29 +319,29 @@ class DeviceComplete:
         self._flags = device.to_device(np.array([NONE, 0, 0], np.int32))
         self._progress = xp.zeros(PROGRESS * tree.count, np.int32)
         self.plans, self._dense_pivots, self._ends = [], {}, (0, tree.n)            # ends of `late` and of the slots
-        handed, self.delayed, self._finished = np.zeros(tree.count, np.int64), 0, 0
+        received, self.delayed, self._finished = np.zeros(tree.count, np.int64), 0, 0
         for level, plan in zip(tree.levels, tree.plans):
-            if handed[level].any():
-                plan = self._make_room(level, handed[level])
+            if received[level].any():
+                plan = self._allocate_for(level, received[level])
             self.plans.append(plan)
             flags = self._factor_level(plan, data, np.int32(tree.parent[level[0]] < 0))
             if flags[FAILED] != NONE:
                 return int(flags[FAILED])
             if flags[DELAYED] > self.delayed:
                 self.delayed = int(flags[DELAYED])
-                self._hand_up(level, plan, handed)
+                self._pass_delayed(level, plan, received)
         return -1
 
-    def _hand_up(self, level, plan, handed):
-        """Adds to ``handed`` what the fronts of a level have left to their parents."""
-        left = self.tree.own[level] + handed[level] - device.to_host(self._pivots[plan.fronts])
+    def _pass_delayed(self, level, plan, received):
+        """Add the columns that the fronts of a level delay to ``received`` of their parents."""
+        left = self.tree.own[level] + received[level] - device.to_host(self._pivots[plan.fronts])
         has_parent = self.tree.parent[level] >= 0
-        np.add.at(handed, self.tree.parent[level[has_parent]], left[has_parent])
+        np.add.at(received, self.tree.parent[level[has_parent]], left[has_parent])
 
-    def _make_room(self, level, handed):
-        """The plan of a level where ``handed`` columns come to each front, which get storage of their own."""
-        tree, moved = self.tree, np.flatnonzero(handed)
-        columns = tree.own[level] + handed
+    def _allocate_for(self, level, received):
+        """Plan a level whose fronts receive ``received`` delayed columns: they get separate storage."""
+        tree, moved = self.tree, np.flatnonzero(received)
+        columns = tree.own[level] + received
         columns_moved = columns[moved]
         leading = leading_dimension(columns_moved + tree.updates[level[moved]])
         panel = np.append(0, np.cumsum(columns_moved * leading)) + self._ends[0]
@@ -307,43 +364,43 @@ class DeviceComplete:
                          (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), root, *tree,
                           *self._rule))
         self._launch(K, "k_assemble", len(plan.tiles) // 2, 256, 0, (plan.tiles, *tree))
-        for wide in plan.wide:
-            order = device.xp().empty(BLOCK_COLUMNS * len(wide.columns), np.int32)
-            for step in range(1, -(-int(wide.columns[0]) // BLOCK_COLUMNS) + 1):
-                count = int(np.searchsorted(-wide.columns, -BLOCK_COLUMNS * (step - 1)))
-                self._step(wide, count, step, order, root, tree)
-            self._finish(wide, step, order, root, tree)
-            dense = int((wide.columns >= LIMITS.dense).sum())
-            if wide.updates:
-                self._subtract(wide.fronts[dense:], len(wide.columns) - dense, (wide.updates, wide.updates), 0, 1, tree)
+        for large in plan.large:
+            order = device.xp().empty(BLOCK_COLUMNS * len(large.columns), np.int32)
+            for step in range(1, -(-int(large.columns[0]) // BLOCK_COLUMNS) + 1):
+                count = int(np.searchsorted(-large.columns, -BLOCK_COLUMNS * (step - 1)))
+                self._step(large, count, step, order, root, tree)
+            self._finish(large, step, order, root, tree)
+            dense = int((large.columns >= LIMITS.dense).sum())
+            if large.updates:
+                self._subtract(large.fronts[dense:], len(large.columns) - dense, (large.updates, large.updates), 0, 1, tree)
         for front in plan.dense:
             self._update_by_library(front, tree)
         return device.to_host(self._flags)
 
-    def _finish(self, wide, step, order, root, tree):
-        """More steps, where columns have failed and are tried again."""
-        self._finished += len(wide.columns)
+    def _finish(self, large, step, order, root, tree):
+        """Further steps, if columns have failed and are tried again."""
+        self._finished += len(large.columns)
         while device.to_host(self._flags)[FINISHED] < self._finished:
             for _ in range(2):
                 step += 1
-                self._step(wide, len(wide.columns), step, order, root, tree)
+                self._step(large, len(large.columns), step, order, root, tree)
 
-    def _step(self, wide, count, step, order, root, tree):
-        """One panel of the first ``count`` fronts, and what its pivots take from the columns behind it."""
-        columns, number = int(wide.columns[0]), np.int32(step)
-        capacity = min(BLOCK_COLUMNS * wide.height, (device.shared_limit() - STATIC) // self.dtype.itemsize)
+    def _step(self, large, count, step, order, root, tree):
+        """Factor one panel of the first ``count`` fronts, and update the columns after it."""
+        columns, number = int(large.columns[0]), np.int32(step)
+        capacity = min(BLOCK_COLUMNS * large.height, (device.shared_limit() - STATIC) // self.dtype.itemsize)
         self._launch(K, "k_panel", count, PANEL_THREADS, capacity * self.dtype.itemsize,
-                     (wide.fronts, self._progress, order, number, root, np.int32(capacity), *tree, *self._rule))
+                     (large.fronts, self._progress, order, number, root, np.int32(capacity), *tree, *self._rule))
         done, behind = min(columns, BLOCK_COLUMNS * (step - 1)), BLOCK_COLUMNS * step
-        self._launch(K, "k_permute", (-(-done // PERMUTED), count), 256, 0, (wide.fronts, self._progress, order, number, *tree))
-        self._subtract(wide.fronts, count, (wide.height - behind, columns - behind), step, 0, tree)
+        self._launch(K, "k_permute", (-(-done // PERMUTED), count), 256, 0, (large.fronts, self._progress, order, number, *tree))
+        self._subtract(large.fronts, count, (large.height - behind, columns - behind), step, 0, tree)
 
     def _subtract(self, fronts, count, shape, step, of_update, tree):
         self._launch(K, "k_subtract", (*(max(1, -(-size // TILE)) for size in shape), count), 256, 0,
                      (fronts, self._progress, np.int32(step), np.int32(of_update), *tree))
 
     def _update_by_library(self, front, tree):
-        """The update matrix of a large front less L D L^T of its pivots."""
+        """Subtract L D L^T of the pivots from the update matrix of a large front."""
         u, w = front.updates, front.columns
         if u == 0:
             return
@@ -357,26 +414,6 @@ class DeviceComplete:
         panel, leading, _, columns = map(int, self._locations_of[front.front])
         array = self._late if columns > self.tree.own[front.front] else self._panels
         return column_major(array, panel, leading, columns, leading)
-
-    # ---- solves ---------------------------------------------------------------------------------------------------------
-
-    def solve(self, scale, B):
-        """S (L D L^T)^-1 S B, new, for a C contiguous (n, k) float64 block on the device; ``scale`` is that of the new rows."""
-        xp, tree, k = device.xp(), self.tree, B.shape[1]
-        X, slots = xp.empty_like(B), self._ends[1]
-        if k == 0:
-            return X
-        width = next(width for width in WIDTHS if width >= min(k, WIDTHS[-1]))
-        Y, Z, vectors = (xp.empty(rows * width, self.dtype) for rows in (tree.n, slots, tree.vector_rows))
-        for begin in range(0, k, width):
-            count = min(k - begin, width)
-            to_columns(B, begin, count, width, Y, tree.perm, scale=scale)
-            for plan in self.plans:
-                self._solve_level("k_forward", plan, width, Y, Z, vectors)
-            for plan in reversed(self.plans):
-                self._solve_level("k_backward", plan, width, Y, Z, vectors)
-            from_columns(Y, X, begin, count, tree.perm, scale=scale)
-        return X
 
     def _solve_arguments(self, batch, width, part, Y, Z, vectors):
         table, child, relative = self.tree.entries[:3]
@@ -402,7 +439,7 @@ class DeviceComplete:
             launch(batch, AFTER)
 
     def _solve_by_library(self, front, is_forward, width, Z, vectors):
-        """The triangle of a large front, and the product with its rows below: columns without a pivot, then what is passed on."""
+        """Solve with the triangle of a large front, then update its delayed columns and the vector that it passes to its parent."""
         pivots, slot = self._pivots_of(front), int(self._locations_of[front.front, 2])
         panel, w, u = self._panel(front), front.columns, front.updates
         z = column_major(Z, 0, self._ends[1], width, self._ends[1])[slot:slot + w]
@@ -421,62 +458,27 @@ class DeviceComplete:
             device.dense("trsm", diagonal, y, side="L", trans="T")
 
     def _pivots_of(self, front):
-        """How many columns of a large front have been eliminated: asked for once."""
+        """Number of pivots of a large front, read once from the GPU."""
         if front.front not in self._dense_pivots:
             self._dense_pivots[front.front] = device.scalar(self._pivots[front.front:front.front + 1])
         return self._dense_pivots[front.front]
-
-    # ---- properties of the factor ---------------------------------------------------------------------------------------
-
-    def nonzeros(self):
-        """Of L, unit diagonal included."""
-        xp, tree = device.xp(), self.tree
-        count = xp.empty(tree.count, np.int64)
-        self._launch(S, "k_count", tree.count, 128, 0,
-                     (tree.table, self._panels, self._locations, self._late, self._names, self._d, self._e, self._pivots, count))
-        return int(device.scalar(count.sum().reshape(1)))
-
-    def wait(self):
-        """Wait for what has been launched."""
-        device.scalar(self._flags[FAILED:FAILED + 1])
-
-    def diagonal(self):
-        """(front, position in it, d, e) of every pivot in the order of elimination, on the host."""
-        locations, pivots = device.to_host(self._locations), device.to_host(self._pivots).astype(np.int64)
-        front = np.repeat(np.arange(self.tree.count), pivots)
-        position = np.arange(len(front)) - np.repeat(np.append(0, np.cumsum(pivots))[:-1], pivots)
-        slot = locations[front, 2] + position
-        return front, position, device.to_host(self._d)[slot].astype(np.float64), device.to_host(self._e)[slot].astype(np.float64)
-
-    def extract(self):
-        """(order, column, row, value, d, e): new row eliminated k-th, the nonzeros of L by columns, D; on the host."""
-        tree, names = self.tree, device.to_host(self._names)
-        panel, leading, slot, columns = device.to_host(self._locations).T
-        front, j, d, e = self.diagonal()
-        order = names[slot[front] + j]
-        length = (columns + tree.updates)[front] - j
-        column = np.repeat(np.arange(tree.n), length)
-        of = front[column]
-        i = np.arange(len(column)) - np.repeat(np.append(0, np.cumsum(length))[:-1], length) + j[column]
-        at = panel[of] + i + j[column] * leading[of]
-        late = columns[of] > tree.own[of]
-        value = np.empty(len(at), self.dtype)
-        value[late], value[~late] = device.to_host(self._late)[at[late]], device.to_host(self._panels)[at[~late]]
-        above = i < columns[of]
-        row = np.empty(len(at), np.int32)
-        row[above] = names[(slot[of] + i)[above]]
-        row[~above] = tree.host_rows[(tree.row_ptr[of] + i - columns[of])[~above]]
-        position = np.empty(tree.n, np.int32)
-        position[order] = np.arange(tree.n, dtype=np.int32)
-        kept = value != 0
-        return order, column[kept], position[row[kept]], value[kept].astype(np.float64), d, e
 
     def _launch(self, kernels, name, grid, block, shared, args):
         device.launch(getattr(kernels.of(self.dtype), name), grid, block, shared, args)
 
 
+def _numbers(fronts):
+    return device.to_device(fronts.astype(np.int32))
+
+
+def _batch(fronts, part, size, threads, per_warp):
+    """One launch, the largest fronts first."""
+    part = part[np.argsort(-size[part], kind="stable")]
+    return Batch(_numbers(fronts[part]), len(part), int(size[part[0]]), threads, per_warp)
+
+
 def _grown(array, need):
-    """The array, or a longer one that begins with it and is 0 behind."""
+    """Return the array, or a longer one that begins with it and ends with zeros."""
     if len(array) >= need:
         return array
     longer = device.xp().zeros(need + need // 4, array.dtype)

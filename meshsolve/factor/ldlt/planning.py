@@ -46,18 +46,87 @@ class Findings:
     ----------
     ordering : Ordering
         Ordering of the single rows.
-    analysed : Symbolic, optional
+    symbolic : Symbolic, optional
         The analysis of the matrix in that order.
     weak : (n,) bool, optional
-        Rows without a pivot of their own in that order.
+        Rows that are no 1x1 pivots in that order.
     rescaled : tuple, optional
         Result of :func:`rescale` for a complete factor, with the scaling of the matching.
     """
 
     ordering: Ordering
-    analysed: Symbolic | None = None
+    symbolic: Symbolic | None = None
     weak: np.ndarray | None = None
     rescaled: tuple | None = None
+
+
+def matching_and_findings(M, paired, ordering, report, threads):
+    """The pairs of M. On several threads the rows are ordered and analyzed meanwhile, if their ordering is certain to be needed.
+
+    Returns
+    -------
+    (Pairs, Findings or None)
+        The seconds of the phase ``matching`` are those after ordering and analysis.
+    """
+    if threads > 1 and M.n >= LARGE and isinstance(ordering, str) and not (paired and _may_be_nearly_all(M, threads)):
+        with _Background(lambda block: _matched(M, paired, block, threads)) as background:
+            found = Findings(_order_of_rows(M, ordering, report, threads))
+            background.send(found.ordering.perm)
+            found.symbolic = analysis_of_rows(M, found.ordering, threads)
+            report.merge(found.symbolic.report)
+        with report.phase("matching"):
+            matched, found.rescaled, found.weak = background.result()
+        return matched, found
+    with report.phase("matching"):
+        return symmetric_pairs(M, paired, threads), None
+
+
+def rescale(pattern, data, scale, complete, threads):
+    """(scale, scaled values, ratio of row sizes as a power of two) of a matrix.
+
+    The largest entry of each scaled row is near 1; for a complete factor, dense rows have a length near 1. The ratio is that in the given
+    scaling.
+    """
+    return _core.ldlt_rescale(pattern.indptr, pattern.indices, data, scale, complete, threads)
+
+
+def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, found=None):
+    """Plan the complete factor.
+
+    Parameters
+    ----------
+    M : Csr, both triangles
+    matched : Pairs
+        All pairs of the matching.
+    ordering : str, or Ordering of the rows
+    report : Report
+        Receives the seconds of all orderings and analyses, and the facts of the chosen ones.
+    threads : int
+    most_flops : float
+        Largest number of operations of a factor that will be made.
+    found : Findings, optional
+
+    Returns
+    -------
+    CompletePlan
+    """
+    if isinstance(ordering, str) and matched.share >= NEARLY_ALL:
+        pairs = matched.where(_weak(M, matched, np.argsort(np.diff(M.indptr), kind="stable").astype(np.int32)))
+        if pairs.share >= NEARLY_ALL:
+            return _analyzed_plan(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
+    found = Findings(_order_of_rows(M, ordering, report, threads)) if found is None else found
+    chosen, weak = found.ordering, _weak(M, matched, found.ordering.perm) if found.weak is None else found.weak
+    pairs = matched.where(weak)
+    if pairs.share <= max(FEW, MOST * weak.mean()):
+        plan = _analyzed_plan(M, matched, matched.where(False), chosen, report, threads, found.symbolic)
+        plan.likely_flops *= (1 + weak.mean()) ** 2         # delayed pivots lengthen columns
+        return plan
+    plan = _analyzed_plan(M, matched, pairs, Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
+    if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops:
+        other = _analyzed_plan(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
+        plan = min(plan, other, key=lambda p: p.flops)
+        report.facts.update(plan.symbolic.report.facts)
+    return plan
 
 
 class _Background:
@@ -69,7 +138,7 @@ class _Background:
 
     def __init__(self, function):
         self._function, self._result, self._error = function, None, None
-        self._cancelled, self._is_late, self._sent = False, False, queue.SimpleQueue()
+        self._canceled, self._is_late, self._sent = False, False, queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run_on_thread, daemon=True)
 
     def send(self, value):
@@ -83,29 +152,14 @@ class _Background:
     def receive(self):
         """Wait for the value of the block, and return it."""
         value = self._sent.get()
-        self._check_cancelled()
+        self._check_canceled()
         return value
 
     def begin(self, phase):
-        self._check_cancelled()
+        self._check_canceled()
 
     def count(self, done, total):
-        self._check_cancelled()
-
-    def _check_cancelled(self):
-        """Stop the function if the block has been interrupted: Ctrl-C reaches only the thread of the block."""
-        if self._cancelled:
-            raise KeyboardInterrupt
-
-    def _run_on_thread(self):
-        with progress_to(self):
-            self._run()
-
-    def _run(self):
-        try:
-            self._result = self._function(self)
-        except BaseException as e:
-            self._error = e
+        self._check_canceled()
 
     def __enter__(self):
         try:
@@ -136,32 +190,26 @@ class _Background:
             raise self._error
         return self._result
 
+    def _check_canceled(self):
+        """Stop the function if the block has been interrupted: Ctrl-C reaches only the thread of the block."""
+        if self._canceled:
+            raise KeyboardInterrupt
+
+    def _run_on_thread(self):
+        with progress_to(self):
+            self._run()
+
+    def _run(self):
+        try:
+            self._result = self._function(self)
+        except BaseException as e:
+            self._error = e
+
     def _cancel(self):
-        self._cancelled = True
+        self._canceled = True
         self.send(None)
         if self._thread.is_alive():
             self._thread.join()
-
-
-def matching_and_findings(M, paired, ordering, report, threads):
-    """The pairs of M. On several threads the rows are ordered and analyzed meanwhile, if their ordering is certain to be needed.
-
-    Returns
-    -------
-    (Pairs, Findings or None)
-        The seconds of the phase ``matching`` are those after ordering and analysis.
-    """
-    if threads > 1 and M.n >= LARGE and isinstance(ordering, str) and not (paired and _may_be_nearly_all(M, threads)):
-        with _Background(lambda block: _matched(M, paired, block, threads)) as background:
-            found = Findings(_order_of_rows(M, ordering, report, threads))
-            background.send(found.ordering.perm)
-            found.analysed = analysis_of_rows(M, found.ordering, threads)
-            report.merge(found.analysed.report)
-        with report.phase("matching"):
-            matched, found.rescaled, found.weak = background.result()
-        return matched, found
-    with report.phase("matching"):
-        return symmetric_pairs(M, paired, threads), None
 
 
 def _matched(M, paired, block, threads):
@@ -175,15 +223,6 @@ def _matched(M, paired, block, threads):
     return matched, rescaled, _weak(M, matched, block.receive())
 
 
-def rescale(pattern, data, scale, complete, threads):
-    """(scale, scaled values, ratio of row sizes as a power of two) of a matrix.
-
-    The largest entry of each scaled row is near 1; for a complete factor, dense rows have a length near 1. The ratio is that in the given
-    scaling.
-    """
-    return _core.ldlt_rescale(pattern.indptr, pattern.indices, data, scale, complete, threads)
-
-
 def _may_be_nearly_all(M, threads):
     """True if so many diagonal entries are zero that the single rows will probably not be ordered."""
     return np.count_nonzero(M.diagonal_values(threads) == 0) >= MOSTLY_ZERO * M.n
@@ -193,58 +232,19 @@ def _order_of_rows(M, ordering, report, threads):
     return _resolved(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True), report, threads)
 
 
-def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, found=None):
-    """Plan the complete factor.
-
-    Parameters
-    ----------
-    M : Csr, both triangles
-    matched : Pairs
-        All pairs of the matching.
-    ordering : str, or Ordering of the rows
-    report : Report
-        Receives the seconds of all orderings and analyses, and the facts of the chosen ones.
-    threads : int
-    most_flops : float
-        Largest number of operations of a factor that will be made.
-    found : Findings, optional
-
-    Returns
-    -------
-    CompletePlan
-    """
-    if isinstance(ordering, str) and matched.share >= NEARLY_ALL:
-        pairs = matched.where(_weak(M, matched, np.argsort(np.diff(M.indptr), kind="stable").astype(np.int32)))
-        if pairs.share >= NEARLY_ALL:
-            return _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
-    found = Findings(_order_of_rows(M, ordering, report, threads)) if found is None else found
-    chosen, weak = found.ordering, _weak(M, matched, found.ordering.perm) if found.weak is None else found.weak
-    pairs = matched.where(weak)
-    if pairs.share <= max(FEW, MOST * weak.mean()):
-        plan = _analysed(M, matched, matched.where(False), chosen, report, threads, found.analysed)
-        plan.likely_flops *= (1 + weak.mean()) ** 2         # delayed pivots lengthen columns
-        return plan
-    plan = _analysed(M, matched, pairs, Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
-    if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops:
-        other = _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
-        plan = min(plan, other, key=lambda p: p.flops)
-        report.facts.update(plan.symbolic.report.facts)
-    return plan
-
-
 def _weak(M, matched, perm):
     """Rows without a pivot of their own in an order of the rows, as (n,) bool; none if there are few pairs in any order."""
     return weak_rows(M, matched.scale, perm) if matched.share > FEW else np.zeros(M.n, bool)
 
 
-def _analysed(M, matched, pairs, chosen, report, threads, analysed=None):
-    """The plan for these pairs in an order of their graph; ``analysed`` is the analysis, if there is one."""
+def _analyzed_plan(M, matched, pairs, chosen, report, threads, symbolic=None):
+    """The plan for these pairs in an order of their graph; ``symbolic`` is the analysis, if there is one."""
     if matched.rank < M.n:
         left_out = weak_rows(M, matched.scale, pairs.expand(chosen.perm)) & (matched.partner < 0)
         chosen = replace(chosen, perm=pairs.behind_neighbors(chosen.perm, left_out), tree=None, elimination=None)
-        analysed = None
-    plan = CompletePlan(M, pairs, chosen, threads, analysed)
-    if analysed is None:
+        symbolic = None
+    plan = CompletePlan(M, pairs, chosen, threads, symbolic)
+    if symbolic is None:
         report.merge(plan.symbolic.report)
     return plan
 

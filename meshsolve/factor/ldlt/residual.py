@@ -46,14 +46,6 @@ class Residual:
         """(b - A x, its backward error), see :func:`meshsolve.sparse.refine.normwise`."""
         return normwise(self._residual, self.norm)(x, b)
 
-    def _residual(self, x, b):
-        with np.errstate(all="ignore"):
-            return self.scaled(x, b)[2] / self._arrays[3]
-
-    @cached_property
-    def _arrays(self):
-        return tuple(map(PLACES[self._place].bring, self._given))
-
     @cached_property
     def norm(self):
         """The largest sum of a row of |A|."""
@@ -61,3 +53,11 @@ class Residual:
         if self._place == HOST.name:
             return _core.ldlt_norm(indptr, indices, values, scale[:, 0], self._threads)
         return float((residual(indptr, indices, values, -1 / scale, 0 * scale, magnitudes=True) / scale).max())
+
+    def _residual(self, x, b):
+        with np.errstate(all="ignore"):
+            return self.scaled(x, b)[2] / self._arrays[3]
+
+    @cached_property
+    def _arrays(self):
+        return tuple(map(PLACES[self._place].bring, self._given))

@@ -1,3 +1,4 @@
+// Rounds of scaling by powers of two, each in one sweep over the rows; see scaling.hpp.
 #include "scaling.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The scaled matrix S A S that a factorization works on, S made to fit the values at hand.
+// The scaled matrix S A S that is factored, and the update of its scaling S for new values.
 #pragma once
 #include "sparse/csr.hpp"
 
@@ -11,7 +11,7 @@ namespace ms::ldlt {
 // before, as a power of two: 0 if no row needed scaling, infinite if a row left the range of float64.
 double rescale(const Pattern& A, const double* values, double* scale, double* scaled, bool complete, int threads);
 
-// The largest sum of a row of |A|, from what is kept of it: scaled, with its scale. O(nnz).
+// The largest row sum of |A|, computed from the scaled matrix and its scale. O(nnz).
 double norm(const Pattern& A, const double* scaled, const double* scale, int threads);
 
 }  // namespace ms::ldlt

@@ -5,21 +5,22 @@
 namespace ms::ldlt {
 
 constexpr int block_columns = 32;
-constexpr int small_rest = 256;              // so many columns without a pivot are searched as one block before they are delayed
+constexpr int small_rest = 256;              // most columns without a pivot that are tried as one block before they are delayed
 
 template <class Index>
 struct Search {
-  Index k = 0;                               // pivots so far; the columns [k, end) have not failed since the last turn
+  Index k = 0;                               // pivots so far; the columns [k, end) have not failed in this round
   Index before = 0, end, block = block_columns;
 
   Index width() const { return block < end - k ? block : end - k; }
 
-  // After `found` pivots among the next width() columns: the others have gone to the end. False: nothing more to try of p.
+  // Continues after `found` pivots among the next width() columns; the others moved to the end. False if no column is left to
+  // try.
   bool advance(Index found, Index p, bool root) {
     end -= width() - found;
     k += found;
     if (k < end || k == p) return k < end;
-    if (k == before) {                       // no pivot in all of these: perhaps with partners outside their block
+    if (k == before) {                       // a whole round without a pivot: try partners outside the block
       if (block >= p - k || (!root && p - k > small_rest)) return false;
       block = p - k;
     }

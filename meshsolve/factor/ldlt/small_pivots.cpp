@@ -1,4 +1,4 @@
-// Small pivots of the complete factor on the CPU: what was added up in each row, the forward solve, the decisions of small_pivots.hpp.
+// Small pivots of the complete factor on the host: magnitudes of the rows, the forward solve, the decisions of small_pivots.hpp.
 // Cost: two passes through L, of which one has 8 columns; only for factors that have a small pivot.
 #include "small_pivots.hpp"
 
@@ -11,15 +11,15 @@
 namespace ms::ldlt {
 namespace {
 
-constexpr int64_t grain = 1 << 14;               // rows that a thread fills at a time
+constexpr int64_t grain = 1 << 14;               // rows of a task
 
-// Adds what the pivots of a front add to the rows of the front: its columns y, and `below`.
+// Adds the magnitudes of the pivots of a front to its rows: `y` for its columns, `below` for the rows below.
 template <class T>
 void add_magnitudes(const FrontState<T>& f, T* y, T* below) {
   for (int64_t k = 0, next; k < f.pivots; k = next) {
     const bool is_pair = f.e[k] != T(0);
     next = is_pair ? k + 2 : k + 1;
-    y[k] += std::abs(f.d[k]) + std::abs(f.e[k]);                       // L has its unit diagonal here
+    y[k] += std::abs(f.d[k]) + std::abs(f.e[k]);                       // the unit diagonal of L
     if (is_pair) y[k + 1] += std::abs(f.d[k + 1]) + std::abs(f.e[k]);
     const T *const x = f.panel + k * f.ld, *const z = is_pair ? x + f.ld : x, d = f.d[k], e = f.e[k], other = is_pair ? f.d[k + 1] : T(0);
     for (int64_t i = next; i < f.columns; ++i) y[i] += added_magnitude(d, e, other, x[i], z[i]);
@@ -27,7 +27,7 @@ void add_magnitudes(const FrontState<T>& f, T* y, T* below) {
   }
 }
 
-// Sets column k of L to that of a zero pivot; returns whether an entry was above 1.
+// Sets column k of L to that of a zero pivot; returns true if an entry was above 1.
 template <class T>
 bool clear_column(const FrontState<T>& f, int64_t k) {
   T* const column = f.panel + k * f.ld;
@@ -37,7 +37,7 @@ bool clear_column(const FrontState<T>& f, int64_t k) {
   return most > 1;
 }
 
-// Decides on the small pivots of a front; returns how many stay undecided. Y: the forward solve.
+// Decides on the small pivots of a front; returns the number of undecided ones. Y: the forward solve.
 template <class T>
 int64_t settle(const FrontState<T>& f, const T* Y, const T* row_magnitude, Noise& noise) {
   const auto sum_of = [&](int64_t k) {
@@ -70,7 +70,7 @@ void count_pivots(const FrontState<T>& f, Pivots& found) {
   found.delayed += f.delayed();
   for (int64_t j = 0; j < f.pivots; ++j) {
     found.any_small = found.any_small || is_small<T>(size_of_pivot(f.d, f.e, j));
-    if (f.e[j] != T(0)) {                        // the test of pivots admits no definite pair; count what is there all the same
+    if (f.e[j] != T(0)) {                        // the pivot test accepts no definite pair, but the signs are counted in any case
       const bool definite = f.d[j] / f.e[j] * f.d[j + 1] / f.e[j] > T(1);
       inertia.positive += definite ? 2 * (f.d[j] > T(0)) : 1;
       inertia.negative += definite ? 2 * (f.d[j] < T(0)) : 1;
@@ -85,7 +85,7 @@ void count_pivots(const FrontState<T>& f, Pivots& found) {
   }
 }
 
-// (n) by new number: what was added up in each row. Children before parents, as in the forward solve.
+// (n) magnitude of each row, by new number. Children before parents, as in the forward solve.
 template <class T>
 std::vector<T> Complete<T>::row_magnitudes(fronts::SolveSpace<T>& space, const fronts::Schedule& plan, int threads) const {
   const fronts::AssemblyTree& tree = *tree_;

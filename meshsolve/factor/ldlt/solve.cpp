@@ -5,7 +5,7 @@
 namespace ms::ldlt {
 namespace {
 
-constexpr int64_t grain = 1 << 14;               // rows that a thread permutes and scales at a time
+constexpr int64_t grain = 1 << 14;               // rows of a task that permutes and scales
 
 template <class T, int64_t S>
 void backward(const Problem<T>& p, T* Y) {

@@ -61,7 +61,7 @@ def test_wide_fronts_agree_with_dense_and_with_threads():
     assert np.allclose(one.L.toarray(), np.linalg.cholesky(B), rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.parametrize("hub", [1, 40, 600], ids=["one", "a block", "a wide front"])
+@pytest.mark.parametrize("hub", [1, 40, 600], ids=["one", "a block", "a large front"])
 def test_stars_and_isolated_rows(hub):
     """Fronts with a 1 x 1 update matrix, and fronts that are 1 x 1."""
     leaves, alone, rng = 3 * hub + 5, 50, np.random.default_rng(hub)

@@ -81,7 +81,7 @@ def test_more_wide_fronts_than_a_grid_has_blocks(gpu, monkeypatch):
     monkeypatch.setattr(fronts, "MOST_ACROSS", 3)
     A = spd(grid(12, 11))
     F = ms.cholesky(A, ordering="nd", device="cuda")
-    assert max(len(level.wide) for level in F._factor.tree.levels) > 2
+    assert max(len(level.large) for level in F._factor.tree.levels) > 2
     close(F.L.data, ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").L.data, 1e-13)
 
 

@@ -112,7 +112,7 @@ def test_delayed_columns_of_every_kind_of_front(path, monkeypatch):
     G = check(climbing(20, 12), **NATURAL)
     native = G._core.native
     assert G.report.facts["delayed"] > 240                  # some columns are delayed twice
-    assert any(plan.batches for plan in native.plans) and any(plan.wide for plan in native.plans) and native.plans[-1].dense
+    assert any(plan.batches for plan in native.plans) and any(plan.large for plan in native.plans) and native.plans[-1].dense
     assert (to_numpy(native._locations)[:, 3] > native.tree.own).sum() > 10
 
 
@@ -350,7 +350,7 @@ def test_three_numbers_per_level_are_copied_to_the_host(monkeypatch):
         strict.comes_back.clear()
         G._core.native.factor(G._core.native._data)
         assert G.report.facts["delayed"] == 0 and max(strict.comes_back) <= 3
-        assert len(strict.comes_back) <= 1 + G.report.facts["levels"] + sum(len(plan.wide) for plan in G._core.native.plans)
+        assert len(strict.comes_back) <= 1 + G.report.facts["levels"] + sum(len(plan.large) for plan in G._core.native.plans)
 
 
 def test_pickle(path):

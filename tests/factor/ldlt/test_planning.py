@@ -207,7 +207,7 @@ def test_rows_are_analyzed_once_during_the_matching(monkeypatch):
         K = ms.ildl(A, fill_level=None, threads=2)
         assert len(built) == 1 and {"matching", "order", "symbolic", "numeric"} <= K.report.seconds.keys()
         matched, found = planning.matching_and_findings(M, True, "auto", report, 2)
-        assert found.analysed.nnz == K.report.facts["nnz_L"]
+        assert found.symbolic.nnz == K.report.facts["nnz_L"]
         assert np.array_equal(found.weak, planning._weak(M, matched, found.ordering.perm))
 
 

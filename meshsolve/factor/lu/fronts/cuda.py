@@ -73,27 +73,27 @@ class FrontsCuda(EngineCuda):
                          (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), *tree,
                           *rule.all, self._exchange, self._order, counts))
         self._launch(K, "k_assemble", len(level.tiles) // 2, 256, 0, (level.tiles, *tree, self._order, counts))
-        for wide in level.wide:
-            self._factor_by_tiles(wide, rule)
-            self._subtract(wide.fronts, wide.count, wide.updates, 0, wide.updates, 1, 0, 0)
-        for wide in level.libraries:
-            self._factor_by_tiles(wide, rule)
+        for large in level.large:
+            self._factor_by_tiles(large, rule)
+            self._subtract(large.fronts, large.count, large.updates, 0, large.updates, 1, 0, 0)
+        for large in level.libraries:
+            self._factor_by_tiles(large, rule)
         for front in level.dense:
             self._update_by_library(front)
 
-    def _factor_by_tiles(self, wide, rule):
-        for step in wide.steps:
+    def _factor_by_tiles(self, large, rule):
+        for step in large.steps:
             begin, counts = np.int32(step.begin), self._counts.array
             capacity = min((step.columns + fronts.PIVOT_BLOCK) * fronts.PIVOT_BLOCK, device.shared_limit() // self.dtype.itemsize)
             self._launch(K, "k_panel", step.count, 256, capacity * self.dtype.itemsize,
-                         (wide.fronts, self._table, self._panels, begin, np.int32(capacity), *rule.all, self._exchange, self._order,
+                         (large.fronts, self._table, self._panels, begin, np.int32(capacity), *rule.all, self._exchange, self._order,
                           counts))
             items = 2 * step.updates + step.begin + step.columns + fronts.PIVOT_BLOCK
             self._launch(K, "k_rows", (-(-items // ROWS), step.count), ROWS, 0,
-                         (wide.fronts, self._table, self._panels, self._exchange, begin))
-            self._subtract(wide.fronts, step.count, step.rows, step.updates, step.columns, 0, step.begin,
+                         (large.fronts, self._table, self._panels, self._exchange, begin))
+            self._subtract(large.fronts, step.count, step.rows, step.updates, step.columns, 0, step.begin,
                            step.begin + fronts.PIVOT_BLOCK)
-        self._launch(K, "k_largest", (LARGEST, wide.count), 256, 0, (wide.fronts, self._table, self._panels, self._counts.array))
+        self._launch(K, "k_largest", (LARGEST, large.count), 256, 0, (large.fronts, self._table, self._panels, self._counts.array))
 
     def _subtract(self, numbers, count, rows, more_rows, columns, of_update, begin, end):
         tiles = [-(-size // fronts.TILE) for size in (rows, more_rows, columns)]
