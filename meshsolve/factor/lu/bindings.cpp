@@ -16,7 +16,7 @@ template <class T> Out<NumpyOf<T>> values(const std::vector<T>& v) {
   return to_numpy(std::vector<NumpyOf<T>>(begin, begin + v.size()));
 }
 
-// {name: array} of the arrays of a plan that kernels read.
+// {name: array} of the arrays of a plan that the kernels read.
 nb::dict arrays_of(nb::handle_t<lu::FrontPlan> self) {
   const lu::FrontPlan& p = nb::cast<lu::FrontPlan&>(self);
   std::vector<int64_t> leading_p, leading_q;
@@ -87,7 +87,7 @@ void bind_factor(nb::module_& m, const char* name) {
       .def_prop_ro("nbytes", &Factor::nbytes);
 }
 
-// Factors that a GPU has made, for what is read out of them on the host.
+// Factors computed on the GPU, copied to the host for L, U and other results.
 template <class T>
 void bind_load(nb::module_& m) {
   m.def("load_fronts", [](lu::FrontFactor<T>& f, In<T> fronts, In<T> off_diagonal, In<int32_t> exchange) {

@@ -1,6 +1,6 @@
-// Pivot rows by partial pivoting, for matrices that static pivots do not factor well: a left-looking factorization that
-// only keeps its choice of rows. Source: Gilbert and Peierls 1988; the diagonal is preferred as in Davis and Natarajan 2010,
-// section 3.3. Time proportional to arithmetic operations and to the searches, O(nnz(L)) memory.
+// Pivot rows by partial pivoting, for matrices that static pivots do not factor well: a left-looking factorization of which only
+// the choice of rows is kept. Source: Gilbert and Peierls 1988; the diagonal is preferred as in Davis and Natarajan 2010, section
+// 3.3. Time proportional to arithmetic operations and to the searches, O(nnz(L)) memory.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@
 namespace ms::lu {
 namespace {
 
-// Rows go by their static positions; pivot[r] is the step at which row r became pivot, or -1.
+// Rows are numbered by their static positions; pivot[r] is the step at which row r became pivot, or -1.
 template <class T>
 class Pivots {
  public:
@@ -30,7 +30,7 @@ class Pivots {
   const std::vector<int32_t>& pivot() const { return pivot_; }
 
  private:
-  // Rows that column k of B reaches: upper_ in topological order, last first; lower_ without a pivot yet.
+  // Rows that column k of B reaches: upper_ in reversed topological order; lower_ the rows that are not pivots yet.
   void reach(int32_t k) {
     upper_.clear();
     lower_.clear();

@@ -1,4 +1,5 @@
-// The rule of static pivots on the GPU, and the counts of a factorization. Host counterparts: Pivoting (native/dense/lu.hpp) and Outcome.
+// The rule of static pivots on the GPU, and the counts of a factorization. Host counterparts: Pivoting (native/dense/lu.hpp) and
+// Outcome.
 #pragma once
 #include "device/common.cuh"
 
@@ -8,7 +9,7 @@ struct Rule {
   double threshold, tiny, perturbed_size;
 };
 
-// seen[0] counts replaced pivots; seen[1], seen[2] hold the bits of max |B| and max |U|, which are ordered as the numbers are.
+// seen[0] counts perturbed pivots; seen[1], seen[2] have the bits of max |B| and max |U|, which are ordered like the numbers.
 struct Seen {
   unsigned long long* const counts;
   __device__ void perturbed(int count) const {
@@ -24,13 +25,13 @@ struct Seen {
   }
 };
 
-// |x| as it is compared and counted; NaN becomes infinity, so that it is seen.
+// |x| for comparisons and maxima; infinity for NaN, which would otherwise be lost.
 template <class T> __device__ __forceinline__ double magnitude(T x) {
   const double size = fabs(static_cast<double>(x));
   return size == size ? size : __longlong_as_double(0x7ff0000000000000LL);
 }
 
-// The pivot that is used for x, replaced where it is too small.
+// The pivot used for x: perturbed if x is too small.
 template <class T> __device__ __forceinline__ T usable(T x, const Rule& rule) {
   return fabs(static_cast<double>(x)) >= rule.tiny ? x : x < T(0) ? T(-rule.perturbed_size) : T(rule.perturbed_size);
 }

@@ -1,9 +1,9 @@
-// Values of A into the places that the analysis has found for them, scaled.
+// Copies the values of A to the positions that the analysis has computed, scaled.
 #include "factor/lu/pivot.cuh"
 
 namespace ms::lu {
 
-// out[target[p]] = data[source[p]] * scale[p]; places differ. Without `target` in order; `seen` may be null.
+// out[target[p]] = data[source[p]] * scale[p] for distinct positions. A null `target` is the identity; `seen` may be null.
 template <class T>
 __device__ __forceinline__ void scatter(long long count, const unsigned* source, const long long* target, const double* scale,
                                         const double* data, T* out, unsigned long long* seen) {

@@ -1,12 +1,12 @@
-// Right-looking LU by columns on the exact static pattern, level by level, and what a solve by rows reads of it.
+// Right-looking LU by columns on the exact static pattern, level by level, and the coefficients of the solves by rows.
 //
-// Sources: He et al. 2015, "GLU"; Peng and Tan 2020, "GLU3.0". The levels are the exact ones of levels.cpp, since those of the
-// papers are wrong or too many. A step k subtracts L(:, k) U(k, j) / pivot from every column j of its row of U. The steps of a
-// level are sorted by the column that they change. One group of threads applies the steps of a column in ascending order: no
-// atomics, the same bits in every run and for every shape. Columns of L are scaled at the end, so that a level is one launch.
-// Three ways, by the shape of a level:
-//   k_update_narrow   a few lanes up to a warp have a column; runs of small levels are done by one block without further launches
-//   k_update_wide     a block has a column, or (gridDim.y) several blocks, each with a range of its rows
+// Sources: He et al. 2015, "GLU"; Peng and Tan 2020, "GLU3.0". The levels are the exact ones of levels.cpp: the rule of the first
+// paper is wrong, and that of the second has too many levels. A step k subtracts L(:, k) U(k, j) / pivot from every column j of
+// its row of U. The steps of a level are sorted by the column that they change. One group of threads applies the steps of a
+// column in ascending order: no atomics, the same bits in every run and for every shape. Columns of L are scaled at the end, so
+// that a level is one launch. Three ways, by the shape of a level:
+//   k_update_narrow   up to 32 lanes per column; one thread block processes a run of small levels in one launch
+//   k_update_wide     one thread block per column, or (gridDim.y) several blocks, each with a range of its rows
 // A column is stored as its part of U, its pivot, its part of L, rows ascending.
 #include "factor/lu/pivot.cuh"
 #include "native/dense/rounding.hpp"
@@ -14,7 +14,7 @@
 namespace ms::lu {
 
 template <class T> struct Columns {
-  const long long *column_ptr, *diagonal;     // (n + 1), (n) where a column and its pivot are stored
+  const long long *column_ptr, *diagonal;     // (n + 1), (n) positions of each column and of its pivot
   const int* rows;
   T* values;
   Rule rule;
@@ -22,10 +22,10 @@ template <class T> struct Columns {
   const int* task_column;
   const long long* pair_ptr;                  //   its steps, ascending,
   const int* pair_step;
-  const long long* pair_at;                   //   and where U(step, column) is stored
+  const long long* pair_at;                   //   and the position of U(step, column)
 };
 
-// What one step takes from the stored rows [from, to) of a column: threads part, part + parts, ... of L(:, step).
+// Subtracts one step from the stored rows [from, to) of a column: the entries part, part + parts, ... of L(:, step).
 template <class T>
 __device__ __forceinline__ void apply(const Columns<T>& A, long long pair, long long begin, long long end, long long from,
                                       long long to, int part, int parts) {
@@ -35,7 +35,7 @@ __device__ __forceinline__ void apply(const Columns<T>& A, long long pair, long 
     A.values[from + lower_bound(A.rows + from, count, A.rows[e])] -= times(A.values[e], factor);
 }
 
-// Levels [first, end); more than one only by a single block.
+// Levels [first, end); several levels by a single thread block only.
 template <class T> __device__ __forceinline__ void update_narrow(const Columns<T>& A, int first, int end, int lanes) {
   const int lane = threadIdx.x & 31, part = lane % lanes;
   for (int level = first; level < end; ++level) {
@@ -73,11 +73,11 @@ template <class T> __device__ __forceinline__ void update_wide(const Columns<T>&
     const long long e = l + lower_bound(A.rows + l, count, A.rows[low]);
     const long long end = to == begin + size ? l + count : l + lower_bound(A.rows + l, count, A.rows[to]);
     apply(A, pair, e, end, low, to, threadIdx.x, blockDim.x);
-    __syncthreads();                                        // the next step may change the same entries by other threads
+    __syncthreads();                                        // in the next step, other threads may change the same entries
   }
 }
 
-// Replaces pivots that are too small and scales the columns of L; `lanes` threads have a column.
+// Replaces pivots that are too small and scales the columns of L; `lanes` threads per column.
 template <class T>
 __device__ __forceinline__ void finish(int n, int lanes, const long long* column_ptr, const long long* diagonal, T* values,
                                        T* inverse, const Rule& rule, const Seen& seen) {
@@ -154,7 +154,8 @@ k_gather(long long count, const long long* source, const int* pivot, long long s
   gather(count, source, pivot, stored, above, values, off_diagonal, inverse, out);
 }
 
-// Y(position[i], c) = B(from[i], c) * scale[i], Y(position[n + i], c) = 0 for C-ordered (2 n, k) Y; `row` and `column` are B's strides.
+// Y(position[i], c) = B(from[i], c) * scale[i], Y(position[n + i], c) = 0 for C-ordered (2 n, k) Y; `row` and `column` are B's
+// strides.
 extern "C" __global__ void __launch_bounds__(256)
 k_enter(int n, int k, const int* position, const int* from, const double* scale, const double* B, long long offset, long long row,
         long long column, double* Y) {

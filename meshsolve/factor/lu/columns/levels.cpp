@@ -1,12 +1,12 @@
 // Levels of columns that may be eliminated at the same time, by three rules, and a sparse triangular solve.
-// A right-looking step k reads its multipliers U(k, j) out of other columns; they are final only after every earlier step t
-// that updates them. So step k depends on t < k
+// A right-looking step k reads its multipliers U(k, j) from other columns. They are final after every earlier step t that updates
+// them. So step k depends on t < k
 //   upper    where U(t, k) != 0. Enough for left-looking updates; the rule of He et al. 2015, Algorithm 4, which is wrong for
 //            right-looking ones, because t may still change U(k, j) where L(k, t) != 0.
 //   relaxed  where L(k, t) != 0, or U(t, k) != 0 and column t of L is not empty (Peng and Tan 2020, GLU 3.0): right, with more
 //            levels
 //   exact    where U(t, k) != 0 and L(:, t) reaches row k or below, or L(k, t) != 0 and U(t, :) reaches column k or beyond.
-// O(nnz(L + U)) time, two integers a column.
+// O(nnz(L + U)) time, two integers per column.
 #include <algorithm>
 
 #include "factor/lu/lu.hpp"
@@ -22,7 +22,7 @@ std::vector<int32_t> levels(const Pattern& L, const Pattern& U, LevelRule rule) 
     for (int64_t p = L.ptr[t]; p < L.ptr[t + 1]; ++p) last_l[t] = std::max(last_l[t], L.idx[p]);
     for (int64_t p = U.ptr[t]; p < U.ptr[t + 1]; ++p) last_u[t] = std::max(last_u[t], U.idx[p]);
   }
-  for (int32_t t = 0; t < n; ++t) {              // all dependencies of t come from before it: its level is final here
+  for (int32_t t = 0; t < n; ++t) {              // t depends on earlier columns only, so its level is final
     const auto after = [&](int32_t k, bool depends) {
       if (k > t && depends) level[k] = std::max(level[k], level[t] + 1);
     };

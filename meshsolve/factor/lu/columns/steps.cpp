@@ -1,6 +1,6 @@
 // The levels of the steps of a solve on the GPU; the steps of one level run together.
-// A solve with several diagonal blocks is one graph: entries above the blocks make the forward part of one block depend on the backward
-// part of another. Levels are longest paths in that graph. O(n + nnz(L + U)) time.
+// A solve with several diagonal blocks is one graph: entries above the blocks make the forward part of one block depend on the
+// backward part of another. Levels are longest paths in that graph. O(n + nnz(L + U)) time.
 #include <algorithm>
 #include <stdexcept>
 
@@ -33,7 +33,7 @@ class Rows {
   }
   void close() { end_.push_back(static_cast<int64_t>(idx_.size())); }
 
-  // Rows sorted by level; in one level as they came.
+  // Rows sorted by level, stable.
   void finish() {
     const int32_t levels = *std::max_element(level_.begin(), level_.end()) + 1, count = 2 * n_;
     out_.level_ptr.assign(levels + 1, 0);
@@ -117,7 +117,7 @@ RowSteps row_steps(const ColumnPlan& p, bool transposed) {
   const symbolic::Unsymmetric& f = p.pattern;
   const int32_t n = p.form.n();
   if (n > INT32_MAX / 2) throw std::length_error("a solve by columns on a GPU takes at most 2^30 - 1 unknowns");
-  std::vector<int64_t> upper(n), lower(n);            // where the parts of a column are stored: U, pivot, L
+  std::vector<int64_t> upper(n), lower(n);            // positions of the parts of a column: U, pivot, L
   for (int32_t k = 0; k < n; ++k) {
     upper[k] = f.u_ptr[k] + f.l_ptr[k] + k;
     lower[k] = f.u_ptr[k + 1] + f.l_ptr[k] + k + 1;

@@ -11,18 +11,18 @@
 namespace ms::lu {
 namespace {
 
-constexpr double factor_work = 20'000;           // of the numeric phase: below which columns are not worth a task of their own
-constexpr double parallel_solve = 100'000;       // of a solve: below which one thread is faster
-constexpr double solve_bins = 32;                // subtrees hold less than this share of a solve: enough for 16 threads
+constexpr double factor_work = 20'000;           // smallest work of a task of the numeric phase
+constexpr double parallel_solve = 100'000;       // work of a solve below which one thread is faster
+constexpr double solve_bins = 32;                // bins of subtrees in a solve: enough for 16 threads
 
-// Liu's algorithm: row i < k of column k goes up to k.
+// Liu's algorithm: the root above each row i < k of column k becomes a child of k.
 struct Forest {
   std::vector<int32_t> parent, ancestor;
   explicit Forest(int32_t n) : parent(n, -1), ancestor(n, -1) {}
   void join(int32_t i, int32_t k) { climb(i, k, ancestor.data(), parent.data()); }
 };
 
-// Work of each column's subtree in a solve, for the columns of one block; `parent` counts from its first.
+// Work of each column's subtree in a solve, for the columns of one block; `parent` is relative to its first column.
 std::vector<double> solve_work(const symbolic::Unsymmetric& f, int32_t begin, const std::vector<int32_t>& parent) {
   const int32_t m = static_cast<int32_t>(parent.size());
   std::vector<double> work(m, 0.0);
@@ -34,7 +34,7 @@ std::vector<double> solve_work(const symbolic::Unsymmetric& f, int32_t begin, co
   return work;
 }
 
-// Cuts the forest of a block: subtrees of at most `limit` in bins of about as much, and the columns above.
+// Cuts the forest of a block into subtrees of work at most `limit`, collected in bins of about this work, and the columns above.
 void cut(SolveTasks& out, int32_t begin, const std::vector<int32_t>& parent, const std::vector<double>& work, double limit) {
   const int32_t m = static_cast<int32_t>(parent.size());
   std::vector<int32_t> owner(m, -1), root;

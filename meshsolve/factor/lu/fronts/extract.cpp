@@ -1,4 +1,4 @@
-// What is read out of the fronts: the triangles of the diagonal blocks, entry by entry, without stored zeros.
+// Copies of the triangles of the diagonal blocks out of the fronts, entry by entry, without stored zeros.
 #include <algorithm>
 
 #include "factor/lu/lu.hpp"
@@ -18,7 +18,7 @@ Triangles<T> FrontFactor<T>::triangles() const {
   const fronts::AssemblyTree& tree = p.tree;
   Triangles<T> out;
   const int32_t n = p.form.n();
-  std::vector<int32_t> standing(n);                 // row that stands at each position after the exchanges
+  std::vector<int32_t> standing(n);                 // row at each position after the exchanges
   for (int32_t k = 0; k < n; ++k) standing[k] = k;
   for (int32_t s = 0; s < tree.count(); ++s)
     for (int32_t k = tree.first(s); k < tree.first(s + 1); ++k) std::swap(standing[k], standing[tree.first(s) + exchange_[k]]);

@@ -16,7 +16,7 @@ using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
 constexpr int64_t pivot_block = 128, tile_rows = 256, tile_columns = 64;
-constexpr int64_t small_pivots = 4, small_height = 16;      // plain loops up to here
+constexpr int64_t small_pivots = 4, small_height = 16;      // largest front that is factored by plain loops
 
 template <class T>
 struct Front {
@@ -47,9 +47,9 @@ void add_entries(const FrontPlan& p, int32_t s, const Scalar<T>* Ax, T* front, O
   seen.largest_entry = most;
 }
 
-constexpr int short_run = 8;                        // mean length of a run below which extend-add goes entry by entry
+constexpr int short_run = 8;                        // mean length of a run below which extend-add is done entry by entry
 
-// Pieces of consecutive target rows, one of which begins at row k; empty where they are short.
+// Pieces of consecutive target rows, one of which begins at row k; empty if they are short.
 void find_runs(const int32_t* relative, int64_t count, int64_t k, std::vector<int>& runs) {
   runs.clear();
   if (count < 2 * short_run) return;
@@ -96,7 +96,7 @@ void add_small_child(const int32_t* relative, int64_t count, const T* X, const F
 
 // ---- factorization --------------------------------------------------------------------------------------------------
 
-// Exchanges of the pivots [j, e), which the panel's own columns have had already.
+// Applies the exchanges of the pivots [j, e) to the columns outside their panel.
 template <class T>
 void exchange_rest(const Front<T>& f, int64_t j, int64_t e) {
   for (int64_t c = j; c < e; ++c) {
@@ -108,13 +108,13 @@ void exchange_rest(const Front<T>& f, int64_t j, int64_t e) {
   }
 }
 
-// Columns [b, stop) right of the pivots [j, e): their rows of U, then the update of everything below.
+// Columns [b, stop) to the right of the pivots [j, e): their rows of U, then the update of the rows below.
 template <class T>
 void update_columns(const Front<T>& f, int64_t j, int64_t e, int64_t b, int64_t stop) {
   const DenseLU<T>& d = dense_lu<T>();
   T t[tile_columns * pivot_block];
   for (int64_t q = b; q < stop; q += tile_columns) {
-    interrupt::poll();                    // for_range does not on one thread
+    interrupt::poll();                    // for_range does not poll on one thread
     const int64_t width = std::min(tile_columns, stop - q), k = e - j;
     T* const top = f.P + j + q * f.ldp;
     for (int64_t c = 0; c < width; ++c)
@@ -154,7 +154,7 @@ int64_t factor_front(const Front<T>& f, const Pivoting& rule, int threads) {
   return perturbed;
 }
 
-// One pivot after the other; fronts of a few pivots or rows.
+// One pivot at a time, for fronts with few pivots or rows.
 template <class T>
 int64_t factor_small(const Front<T>& f, const Pivoting& rule) {
   int64_t perturbed = 0;
@@ -223,7 +223,7 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
   if (!fronts_.data()) {
     off_diagonal_ = Buffer<T>(p.off_diagonal.source.size());
     exchange_.resize(p.form.n());
-    fronts_ = Buffer<T>(p.base.back(), threads);           // last: there is a factor if this is allocated
+    fronts_ = Buffer<T>(p.base.back(), threads);           // allocated last: if it is not empty, there is a factor
   }
   const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;

@@ -1,14 +1,15 @@
 // LU factorization of the fronts of one level of the assembly tree, with row exchanges inside pivot blocks.
 //
-// Host counterpart: front.cpp. Sources: Duff and Reid 1984; Schenk and Gaertner 2006. A front is stored as P (height x pivots) and Q
-// (updates x pivots, the rows of U beyond the pivots, transposed); its update matrix is -L21 U12. Two ways, by its size:
-//   k_factor     a warp or a block has P and Q in shared memory: assemble them, factor the pivot block, solve for the rows of L21
-//                and Q (one row per thread, without waiting), write both, write the update matrix and add the children's
-//                parts.
-//   by tiles     k_assemble by tiles of columns, then for each 32 pivots k_panel (a block factors the pivots' columns within the
-//                pivot block), k_rows (a thread solves for one row of L21, of Q, or one later pivot column) and k_subtract; at
-//                the end k_subtract, or cuBLAS for the largest, for the update matrix, and k_largest for the growth.
-// All fronts of a level go through each launch together. `order` is where the exchanges of a front have left its rows.
+// Host counterpart: front.cpp. Sources: Duff and Reid 1984; Schenk and Gaertner 2006. A front is stored as P (height x pivots)
+// and Q (updates x pivots, the rows of U beyond the pivots, transposed); its update matrix is -L21 U12. Two ways, by its size:
+//   k_factor     a warp or a thread block has P and Q in shared memory. It assembles them, factors the pivot block, solves for the
+//                rows of L21 and Q (one row per thread, without barriers), writes both, writes the update matrix, and adds the
+//                update matrices of the children
+//   by tiles     k_assemble by tiles of columns. Then for each 32 pivots: k_panel (a thread block factors the columns of the
+//                pivots within the pivot block), k_rows (a thread solves for one row of L21, of Q, or one later pivot column),
+//                k_subtract. At the end k_subtract, or cuBLAS for the largest fronts, for the update matrix, and k_largest for
+//                the pivot growth
+// One launch processes all fronts of a level. `order` is the permutation of the rows of a front by its exchanges.
 #include "factor/fronts/fronts.cuh"
 #include "factor/fronts/tiles.cuh"
 #include "factor/lu/pivot.cuh"
@@ -22,9 +23,9 @@ using fronts::Warp;
 constexpr int pivot_block = 32;         // pivots of one step by tiles
 constexpr int assembly_columns = 8;     // of a tile of k_assemble
 
-struct Front : fronts::Front {          // `panel` is the place of P, `leading` its leading dimension
+struct Front : fronts::Front {          // `panel` is the position of P, `leading` its leading dimension
   long long leading_q;
-  long long entry_begin, entry_end;     // entries of A, by their place in the front
+  long long entry_begin, entry_end;     // entries of A, by their position in the front
   __device__ int width() const { return static_cast<int>(pivots); }
   __device__ long long size() const { return pivots * (leading + leading_q); }
 };
@@ -32,12 +33,12 @@ struct Front : fronts::Front {          // `panel` is the place of P, `leading` 
 template <class T> struct Tree {
   const Front* fronts;
   const int *child, *relative;
-  const unsigned *source, *target;      // position in A's values, place in the front
+  const unsigned *source, *target;      // position in A's values, and in the front
   const double *scale, *values;
   T *panels, *updates;
 };
 
-template <class T> struct Parts {       // of one front, wherever it lies
+template <class T> struct Parts {       // of one front, in shared or global memory
   T *P, *Q, *C;
   long long leading_p, leading_q;
   int width, updates;
@@ -49,7 +50,7 @@ template <class T> struct Parts {       // of one front, wherever it lies
 
 // ---- assembly
 
-// The entries of A at the places [from, to) of a front.
+// Copies the entries of A to the positions [from, to) of a front.
 template <class T, class Group>
 __device__ __forceinline__ double add_entries(const Tree<T>& t, const Front& f, const Group& g, unsigned from, unsigned to,
                                               T* at) {
@@ -65,7 +66,7 @@ __device__ __forceinline__ double add_entries(const Tree<T>& t, const Front& f, 
   return most;
 }
 
-// Adds what the children pass on to the pivots [from, to) (columns of P and of Q) or, from `width` on, to columns of C.
+// Adds the update matrices of the children to the pivots [from, to) (columns of P and Q) or, from `width` on, to columns of C.
 template <class T, class Group>
 __device__ __forceinline__ void add_children(const Tree<T>& t, const Front& f, const Group& g, int from, int to,
                                              const Parts<T>& parts) {
@@ -92,7 +93,7 @@ __device__ __forceinline__ void add_children(const Tree<T>& t, const Front& f, c
 
 // ---- the pivot block
 
-// The row in [c, rows) whose entry of x is largest, or c where that is large enough; the same for every warp.
+// The row in [c, rows) with the largest entry of x, or c if its entry is large enough; the same in every warp.
 template <class T> __device__ __forceinline__ int find_pivot(const T* x, int c, int rows, double threshold) {
   const int lane = threadIdx.x & 31;
   double most = -1;
@@ -168,7 +169,7 @@ template <class T> __device__ __forceinline__ void solve_upper(const T* D, long 
   }
 }
 
-// One row of Q: exchanges, then x L^T = b.
+// One row of Q: applies the exchanges, then solves x L^T = b.
 template <class T>
 __device__ __forceinline__ void solve_unit(const T* D, long long leading, int width, const int* exchange, T* x, long long step) {
   for (int c = 0; c < width; ++c) {
@@ -278,10 +279,10 @@ __device__ __forceinline__ void factor_panel(const Front& f, T* panels, int from
   if (g.rank == 0) seen.perturbed(perturbed);
 }
 
-// What follows from the pivots [from, from + 32): a thread has one row of L21, one row of Q, or one other column of the pivot
-// block, with 32 entries in registers. Missing pivots are those of the identity.
+// Solves with the pivots [from, from + 32): a thread has one row of L21, one row of Q, or one other column of the pivot block,
+// with 32 entries in registers. Fewer than 32 pivots are padded with the identity.
 template <class T> __device__ __forceinline__ void solve_rows(const Front& f, T* panels, const int* exchange, int from) {
-  __shared__ T lower[pivot_block * (pivot_block + 1)];      // row j: what earlier pivots k take from pivot j, L(j, k)
+  __shared__ T lower[pivot_block * (pivot_block + 1)];      // row j: the entries L(j, k) of earlier pivots k
   __shared__ T upper[pivot_block * (pivot_block + 1)];      // ... and U(k, j)
   __shared__ T inverse[pivot_block];
   __shared__ int rows[pivot_block];
@@ -307,7 +308,7 @@ template <class T> __device__ __forceinline__ void solve_rows(const Front& f, T*
     x[c * step] = x[rows[c] * step];
     x[rows[c] * step] = value;
   }
-  if (column >= 0 && column < from) return;                 // a column of L has its exchanges
+  if (column >= 0 && column < from) return;                 // the exchanges of a column of L are already applied
   const T* const factors = of_l ? upper : lower;
   T value[pivot_block];
 #pragma unroll
@@ -382,7 +383,7 @@ k_factor(int per_warp, const int* list, int count, int capacity, const long long
   });
 }
 
-// tiles: pairs (front, first column), one for each block.
+// tiles: pairs (front, first column), one per thread block.
 extern "C" __global__ void __launch_bounds__(256)
 k_assemble(const int* tiles, const long long* table, const int* child, const int* relative, const unsigned* source,
            const unsigned* target, const double* scale, const double* values, SCALAR* panels, SCALAR* updates, int* order,
@@ -417,7 +418,7 @@ k_largest(const int* list, const long long* table, const SCALAR* panels, unsigne
   note_largest(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, {seen});
 }
 
-// position[first + order[p]] = first + p: where each row of a pivot block stands now. A block has a front.
+// position[first + order[p]] = first + p: the position of each row of a pivot block after the exchanges. One front per block.
 extern "C" __global__ void __launch_bounds__(64)
 k_positions(const long long* table, const int* order, int* position) {
   const Front& f = reinterpret_cast<const Front*>(table)[blockIdx.x];

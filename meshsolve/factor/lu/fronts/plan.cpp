@@ -1,4 +1,5 @@
-// The pattern's part of the fronts engine: where each entry of A goes. O(nnz(A) + rows of the fronts).
+// The plan of the fronts engine, which depends on the pattern alone: the position in the fronts of each entry of A.
+// O(nnz(A) + rows of the fronts).
 #include <stdexcept>
 
 #include "factor/lu/lu.hpp"

@@ -1,6 +1,6 @@
-// Solves with the fronts engine: block back substitution, from the last diagonal block to the first; with the transpose from the first to
-// the last. Inside a block the forward sweep with L (transposed: U^T) runs from the leaves, by factor/fronts/solve.hpp. In the backward
-// sweep with U (L^T) each front reads the unknowns of its ancestors, parents first.
+// Solves with the fronts engine: block back substitution from the last diagonal block to the first, or from the first to the last
+// with the transpose. Inside a block the forward sweep with L (transposed: U^T) runs from the leaves, by factor/fronts/solve.hpp.
+// In the backward sweep with U (L^T) each front reads the unknowns of its ancestors, parents first.
 #include <algorithm>
 #include <optional>
 
@@ -14,7 +14,7 @@ namespace {
 
 using fronts::AssemblyTree;
 
-constexpr int64_t grain = 1 << 15;               // rows that a thread permutes and scales at a time
+constexpr int64_t grain = 1 << 15;               // rows of a task that permutes and scales
 constexpr int64_t most_fetched = 32;             // columns of a triangle that are prefetched
 constexpr int32_t fronts_ahead = 8;              // prefetch distance in fronts: most fronts of circuits are small
 
@@ -37,7 +37,7 @@ struct Problem {
   bool transposed;
   int threads;
   fronts::SolveSpace<T>& space;
-  bool far;                           // the fronts are in memory, not in a cache
+  bool far;                           // the fronts do not fit in the cache
   const AssemblyTree& tree = p.tree;
   const RowKernels<T>& kernels = row_kernels<T>();
 
@@ -131,7 +131,7 @@ class BlockSolve {
   }
 
  private:
-  // The trees that have the fronts [begin, end).
+  // The trees with the fronts [begin, end).
   void solve_trees(int32_t begin, int32_t end) {
     if (!blocks_) blocks_.emplace(p_.tree, p_.schedule, p_.threads, S, p_.space.blocks);
     const fronts::Schedule tasks = fronts::tasks_within(p_.schedule, begin, end);
@@ -153,7 +153,7 @@ class BlockSolve {
         for (int64_t k = 0; k < S; ++k) Y_[static_cast<int64_t>(p.off_diagonal.row[q]) * S + k] -= p_.off_diagonal[q] * Y_[j * S + k];
   }
 
-  // Transposed: subtracts those of the blocks above from the equations of block b.
+  // Transposed: subtracts the known unknowns of the blocks above from the equations of block b.
   void subtract_rows(int32_t b) const {
     const FrontPlan& p = p_.p;
     for (int32_t j = p.form.block_ptr[b]; j < p.form.block_ptr[b + 1]; ++j)
@@ -162,7 +162,7 @@ class BlockSolve {
   }
 
   const Problem<T>& p_;
-  T* const Y_ = p_.space.work;                     // S values a position
+  T* const Y_ = p_.space.work;                     // S values per position
   std::optional<fronts::UpdateBlocks<T>> blocks_;
 };
 

@@ -4,8 +4,8 @@
 // unknowns of other diagonal blocks. It solves with its 32 x 32 diagonal blocks (one row per lane of a warp). Each block is
 // subtracted from all rows below it. Backward, parents first: a front gathers the unknowns of its ancestors and subtracts them by
 // dot products along stored columns. A x = b goes forward through L and backward through U; A^T x = b forward through U^T and
-// backward through L^T. Rows stand where the exchanges have left them: `position`. Right-hand sides lie by columns in Y (n rows,
-// by position), 1, 4 or 8 of them in one pass; the parts that are passed on lie in `vectors`.
+// backward through L^T. `position` has the row order after the exchanges. Right-hand sides are stored by columns in Y (n rows, by
+// position); one pass has 1, 4 or 8 of them. `vectors` has the vectors that fronts pass to their parents.
 #include "factor/fronts/solve.cuh"
 
 namespace ms::lu {
@@ -23,8 +23,8 @@ template <class T> struct Solve {
   const int *child, *relative, *rows, *position;
   const T* panels;
   const long long* above_ptr;           // (n + 1) entries above the diagonal blocks, by rows, or transposed by columns; or null
-  const int* above_from;                //   whose unknown,
-  const long long* above_entry;         //   and where the value stands
+  const int* above_from;                //   number of the unknown
+  const long long* above_entry;         //   position of the value
   const T* above;
   long long n;
   int transposed;
@@ -44,7 +44,7 @@ __device__ __forceinline__ void solve_triangle(const T* D, long long across, lon
   });
 }
 
-// What children and unknowns of other blocks leave in the rows of a front.
+// Sums the vectors of the children in the rows of a front, and subtracts the unknowns of other blocks.
 template <int K, class T, class Group>
 __device__ __forceinline__ void gather(const Solve<T>& t, const Front& f, const Rows<K, T>& v, const Group& g) {
   for (int i = g.rank; i < v.updates * K; i += g.size) v.below[i] = T(0);
