@@ -83,10 +83,27 @@ def denoise(mesh: MeshLike, method: Literal["bilateral", "guided"] = "bilateral"
     require_callback(callback)
     sigma, passes = as_number(sigma, "sigma", above=True), as_integer(iterations, "iterations", least=0)
     vertex_passes = as_integer(vertex_iterations, "vertex_iterations", least=0)
+    _require_oriented(mesh)
+    report = Report()
+    x = _denoised(mesh, method, sigma, passes, vertex_passes, held_vertices(mesh, fixed, boundary), callback, report)
+    out = mesh.with_vertices(x)
+    losses = compare(mesh, out, report)
+    if losses:
+        warn(f"{losses}. Use fewer iterations or a smaller sigma", MeshsolveWarning)
+    report.facts["largest_move"] = float(np.linalg.norm(x - mesh.vertices, axis=1).max())
+    return out, report
+
+
+def _require_oriented(mesh):
+    """Raise without a face, or if faces are not oriented alike."""
     if len(mesh.faces) == 0:
         raise InvalidInputError("the mesh must have a face, got none")
     side_directions(mesh, fans_allowed=True)
-    report, x, held = Report(), mesh.vertices.copy(), held_vertices(mesh, fixed, boundary)
+
+
+def _denoised(mesh, method, sigma, passes, vertex_passes, held, callback, report):
+    """(n, 3) positions after all passes."""
+    x = mesh.vertices.copy()
     with report.phase("normals"):
         guided, normals = (_GuidedFilter(mesh, sigma), None) if method == "guided" else (None, _filtered(mesh, sigma, passes))
     rounds, each = (passes, vertex_passes) if guided else (vertex_passes, 1)
@@ -98,12 +115,7 @@ def denoise(mesh: MeshLike, method: Literal["bilateral", "guided"] = "bilateral"
             x = _follow(x, mesh.faces, normals, held, each)
         if callback is not None:
             callback(step, mesh.with_vertices(x))
-    out = mesh.with_vertices(x)
-    losses = compare(mesh, out, report)
-    if losses:
-        warn(f"{losses}. Use fewer iterations or a smaller sigma", MeshsolveWarning)
-    report.facts["largest_move"] = float(np.linalg.norm(x - mesh.vertices, axis=1).max())
-    return out, report
+    return x
 
 
 def _near_faces(mesh):

@@ -11,7 +11,7 @@ Source: Knoeppel, Crane, Pinkall, Schroeder 2013, "Globally optimal direction fi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -77,8 +77,7 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
         The boundary with its tangents makes a field that follows the boundary.
     align : "curvature" or (n, 3) array_like, optional
         Preferred directions. A vector counts by its length relative to the others; 0 has no preference. ``"curvature"``: along the
-        principal curvatures, which count by their difference; ``power`` must be even. Each component needs a preference or a fixed
-        vertex.
+        principal curvatures, which count by their difference; ``power`` must be even. Each component needs a direction.
     strength : float
         How closely the field follows ``align``. Details are smoothed up to about R / sqrt(strength), where R is the radius of a
         sphere of the same area.
@@ -94,9 +93,8 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
     ------
     InvalidInputError
         Not a mesh, no faces, an edge or a vertex that is not manifold, faces that are not oriented alike (names the edge).
-        ``power`` below 1 or above 100. ``fixed`` with a vertex outside the mesh or twice, or without a vertex on a component.
-        A vector of ``fixed`` that is NaN or orthogonal to the surface (names it). ``align`` of another shape, with NaN, or without
-        a preference on a component. Curvatures with an odd ``power``. ``strength`` not positive.
+        ``power`` outside 1..100, or odd with curvatures. ``fixed`` with a vertex outside the mesh or twice, with a vector that is
+        NaN or orthogonal to the surface (names it). ``align`` of another shape or with NaN. A component without a direction.
 
     Warns
     -----
@@ -105,8 +103,7 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
 
     Notes
     -----
-    A Cholesky factor of 2 n rows and about 30 blocks of 8 solves. On symmetric shapes several fields are equally smooth; the seed
-    decides.
+    A Cholesky factor of 2 n rows and about 30 blocks of 8 solves. The seed decides between equally smooth fields of a symmetric shape.
 
     Examples
     --------
@@ -119,16 +116,9 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
     if len(mesh.faces) == 0:
         raise InvalidInputError("the mesh has no faces: direction_field needs a surface")
     connection = Connection.intrinsic(mesh)
-    options: dict[str, Any] = {"device": device, "threads": threads}
-    strength = as_number(strength, "strength", above=True)
-    if fixed is None and align is None:
-        powers, energy = _smoothest(mesh, connection, power, seed, options)
-    else:
-        vertices, z = (np.zeros(0, np.int32), np.zeros(0, complex)) if fixed is None else _checked(connection.planes, fixed)
-        wanted = np.zeros(len(mesh.vertices), complex) if align is None else _preferred(mesh, connection.planes, align, power)
-        _require_directions(mesh, (wanted != 0) | np.isin(np.arange(len(wanted)), vertices), align)
-        weight = 0.0 if align is None else strength * 4 * np.pi / float(mesh.face_areas.sum())
-        powers, energy = _prescribed(connection, power, vertices, z, weight, wanted, options)
+    strength, options = as_number(strength, "strength", above=True), {"device": device, "threads": threads}
+    powers, energy = (_smoothest(mesh, connection, power, seed, options) if fixed is None and align is None
+                      else _guided(mesh, connection, power, fixed, align, strength, options))
     vectors = connection.planes.vectors(np.where(powers == 0, 0, np.exp(1j * np.angle(powers) / power)))
     return DirectionField(vectors, powers, connection.planes.frames, _indices(mesh, powers, power), energy)
 
@@ -145,6 +135,15 @@ def _smoothest(mesh, connection, power, seed, options):
         u = to_host(X)[:, 0]
         powers[rows], energy = u[::2] + 1j * u[1::2], energy + float(w[0])
     return powers, energy
+
+
+def _guided(mesh, connection, power, fixed, align, strength, options):
+    """(powers, energy) of the field with prescribed and preferred directions, which are checked."""
+    vertices, z = (np.zeros(0, np.int32), np.zeros(0, complex)) if fixed is None else _checked(connection.planes, fixed)
+    wanted = np.zeros(len(mesh.vertices), complex) if align is None else _preferred(mesh, connection.planes, align, power)
+    _require_directions(mesh, (wanted != 0) | np.isin(np.arange(len(wanted)), vertices), align)
+    weight = 0.0 if align is None else strength * 4 * np.pi / float(mesh.face_areas.sum())
+    return _prescribed(connection, power, vertices, z, weight, wanted, options)
 
 
 def _checked(planes, fixed):

@@ -68,26 +68,36 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
     ((162, 2), True)
     """
     mesh = mesh if isinstance(mesh, TetMesh) else checked_mesh(mesh)
-    n = len(mesh.vertices)
     chosen = checked_handles(mesh, handles)
     if partition is not None:
         one_of(partition, "partition", ("divide", "couple"))
-    mass = mass_matrix(mesh).diagonal()
-    if not (mass > 0).all():
-        raise InvalidInputError("each vertex must have a face of positive area or a cell of positive volume, vertex "
-                                f"{int((mass <= 0).argmax())} has none")
-    L = cotan_laplacian(mesh)
-    bending = sp.csr_array(L @ sp.diags_array(1 / mass) @ L)
+    bending = _bending(mesh)
     if partition == "couple":
         return _coupled(bending, chosen, device, threads)
-    quadratic = Quadratic(bending, fixed=chosen, device=device, threads=threads)
-    W, _ = quadratic.minimize(np.zeros((n, len(chosen))), fixed_values=np.eye(len(chosen)), lower=0.0, upper=1.0)
+    W = _alone(bending, chosen, device, threads)
     if partition is None:
         return W
     total = W.sum(axis=1, keepdims=True)
     if (total <= 0).any():
         raise InvalidInputError(f"no handle reaches vertex {int((total[:, 0] <= 0).argmax())}: add one near it")
     return W / total
+
+
+def _bending(mesh):
+    """The bi-Laplacian L M^-1 L, (n, n) csr_array."""
+    mass = mass_matrix(mesh).diagonal()
+    if not (mass > 0).all():
+        raise InvalidInputError("each vertex must have a face of positive area or a cell of positive volume, vertex "
+                                f"{int((mass <= 0).argmax())} has none")
+    L = cotan_laplacian(mesh)
+    return sp.csr_array(L @ sp.diags_array(1 / mass) @ L)
+
+
+def _alone(bending, chosen, device, threads):
+    """(n, h) weights of least bending in [0, 1], each column alone."""
+    quadratic = Quadratic(bending, fixed=chosen, device=device, threads=threads)
+    h = len(chosen)
+    return quadratic.minimize(np.zeros((bending.shape[0], h)), fixed_values=np.eye(h), lower=0.0, upper=1.0)[0]
 
 
 def _coupled(bending, chosen, device, threads):
