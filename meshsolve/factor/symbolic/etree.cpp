@@ -98,8 +98,8 @@ Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int
   return t;
 }
 
-// As lay_out_postorder(), on threads. The parent of a row in a closed range is in the range or in none: a fill entry that connected
-// it to a later range would need a path through a column before that range.
+// As lay_out_postorder(), on threads. The parent of a row in a closed range is in this range or in no range: a fill entry that
+// connects two ranges comes from a column before the later one.
 Postorder postorder(const std::vector<int32_t>& parent, const std::vector<Span>& ranges, int threads) {
   const int32_t n = static_cast<int32_t>(parent.size());
   const Forest forest(parent, ranges, threads);
