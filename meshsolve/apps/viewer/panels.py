@@ -56,14 +56,18 @@ class Panels:
         with ui.enabled(window.is_busy):
             if ui.button("cancel", same_line=True):
                 window.cancel()
-        with ui.enabled(bool(model.history.last) and not window.is_busy):
-            if ui.button("undo"):
-                window.do("undo", Model.undo)
-        with ui.enabled(bool(model.history.next) and not window.is_busy):
-            if ui.button("redo", same_line=True):
-                window.do("redo", Model.redo)
+        self._travel(ui, "undo", "Z", bool(model.history.last), Model.undo)
+        self._travel(ui, "redo", "Y", bool(model.history.next), Model.redo, same_line=True)
         ui.box("size", window.facts, 2)
         ui.box("message", window.message or model.timings.last, 3, strong=bool(window.message))
+
+    def _travel(self, ui, name, letter, is_possible, action, **place):
+        """A button that has the same effect as Ctrl and a letter."""
+        is_possible &= not self.window.is_busy
+        with ui.enabled(is_possible):
+            pressed = ui.button(name, **place)
+        if is_possible and (pressed or ui.shortcut(letter)):
+            self.window.do(name, action)
 
     def _look(self, model, ui):
         if view := ui.choice("show", model.view, SHAPES):

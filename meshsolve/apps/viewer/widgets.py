@@ -39,6 +39,11 @@ class Widgets:
         self._record(label)
         return pressed
 
+    def shortcut(self, letter):
+        """True if Ctrl and a letter were pressed, unless a text is being typed."""
+        io = self.gui.GetIO()
+        return io.KeyCtrl and not io.WantTextInput and self.gui.IsKeyPressed(getattr(self.gui, f"ImGuiKey_{letter}"), False)
+
     def checkbox(self, label, value):
         """Checkbox; the new value, or None."""
         return self._changed(label, self.gui.Checkbox(label, value))

@@ -75,15 +75,19 @@ class User:
     def type(self, label, text):
         gui = self.ui.gui
         self.press(label)
-        for down in (True, False):
-            self.io.AddKeyEvent(gui.ImGuiMod_Ctrl, down)
-            self.io.AddKeyEvent(gui.ImGuiKey_A, down)
-            self.frame(2)
+        self.control("A")
         self.io.AddInputCharactersUTF8(str(text))
         self.frame(2)
         self.io.AddKeyEvent(gui.ImGuiKey_Enter, True)
         self.io.AddKeyEvent(gui.ImGuiKey_Enter, False)
         self.frame(2)
+
+    def control(self, letter):
+        """Press Ctrl and a letter."""
+        for down in (True, False):
+            self.io.AddKeyEvent(self.ui.gui.ImGuiMod_Ctrl, down)
+            self.io.AddKeyEvent(getattr(self.ui.gui, f"ImGuiKey_{letter}"), down)
+            self.frame(2)
 
     def only(self, *sections):
         """Open only these sections."""
@@ -343,6 +347,14 @@ def test_undo_and_redo(user):
     assert model.mesh is first and model.history.next == "denoise"
     user.press("redo")
     assert model.mesh is second and not model.history.next
+    user.control("Z")
+    assert model.mesh is first
+    user.control("Y")
+    assert model.mesh is second
+    user.only("Files")
+    user.press("save as")
+    user.control("Z")                                       # undoes what was typed
+    assert model.mesh is second
 
 
 class Slow:
@@ -352,7 +364,7 @@ class Slow:
         self.began, self.may_end = threading.Event(), threading.Event()
 
     def __call__(self, model):
-        model.mesh = model.mesh.with_vertices(2 * model.mesh.vertices)
+        model._replace(model.mesh.with_vertices(2 * model.mesh.vertices))
         self.began.set()
         announce("numeric")
         while not self.may_end.wait(0.01):
@@ -386,6 +398,20 @@ def test_a_long_action_shows_its_progress_and_can_be_canceled(user, monkeypatch)
     window.do("double", slow)
     user.frame()
     assert np.array_equal(model.mesh.vertices, 2 * mesh.vertices) and not window.message
+
+
+def test_of_actions_that_wait_the_last_one_runs(user):
+    model, window, slow = user.window.model, user.window, Slow()
+    vertices = model.mesh.vertices
+    window.do("double", slow)
+    slow.began.wait()
+    window.do("pin", Model.pin, 0)
+    window.do("step", Model.step)
+    assert model.history.last == "" and window.job.name == "double"
+    slow.may_end.set()
+    user.frame(2)
+    assert model.history.last == "step" and (model.editor.group < 0).all() and not window.message
+    assert np.ptp(model.mesh.vertices) > 1.5 * np.ptp(vertices)         # the step began from the doubled surface
 
 
 def test_no_control_moves(user):
