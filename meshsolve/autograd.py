@@ -6,14 +6,17 @@ wrapped and have no memory, so only ``forward`` reads values.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.constrained import ConstrainedLU
 from meshsolve.factor.lu import LUFactor
+from meshsolve.report import without_warnings
 
 CONSTRUCTOR = "SparseCooTensorWithDimsAndTensorsBackward"       # the node of torch.sparse_coo_tensor
 KEEPS_SPARSE = ("Coalesce", "T", "Transpose", "Mul", "Div", "Neg", "Add", "Sub", "Clone", "Alias", "View")      # nodes of sparse tensors
@@ -95,7 +98,8 @@ class Matrix:
 
     def solve(self, b, adjoint):
         F, right = self.solver._factor_of(self), _numpy(b)
-        x = F.solve(right, trans="H") if adjoint and isinstance(F, LUFactor) else F.solve(right)      # the others are symmetric
+        with without_warnings(MeshsolveWarning) if adjoint and self.solver.pin else contextlib.nullcontext():    # gradients may have means
+            x = F.solve(right, trans="H") if adjoint and isinstance(F, (LUFactor, ConstrainedLU)) else F.solve(right)
         return pytorch().from_numpy(np.ascontiguousarray(x)).to(device=b.device, dtype=b.dtype)
 
     def cholesky(self):

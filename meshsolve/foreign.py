@@ -17,10 +17,10 @@ from meshsolve.errors import InvalidInputError
 EDGES = "convert a list of edges i, j by scipy.sparse.coo_array((weights, (i, j)), shape=(n, n)), with each edge in both directions"
 GRADIENTS = "{0} requires gradients, which this call does not compute: use meshsolve.torch.solve, or pass {0}.detach()"
 REFUSED = {                         # library: (name of the object, the call that makes a matrix)
-    "networkx": ("a networkx graph", 'networkx.to_scipy_sparse_array({0}, dtype=float) makes a matrix W of it, and graph_laplacian(W, '
-                 'weights="values") its Laplacian'),
-    "igraph": ("an igraph graph", '{0}.get_adjacency_sparse() makes a matrix W of it, and graph_laplacian(W, weights="values") its '
-               'Laplacian'),
+    "networkx": ("a networkx graph", 'graph_laplacian({0}, weights="auto") makes its Laplacian, and networkx.to_scipy_sparse_array({0}, '
+                 'dtype=float) its matrix of weights'),
+    "igraph": ("an igraph graph", 'graph_laplacian({0}, weights="auto") makes its Laplacian, and {0}.get_adjacency_sparse() its matrix '
+               'of weights'),
     "graph_tool": ("a graph_tool graph", "graph_tool.spectral.adjacency({0}) makes a matrix of it"),
     "dask": ("a dask array, whose values are not computed yet", "{0}.compute()"),
 }

@@ -200,6 +200,8 @@ def _readable(name, value):
         return f"{value:.4g}"
     if isinstance(value, float):
         return f"{value:.3g}"
+    if isinstance(value, list) and all(isinstance(v, float) for v in value):
+        return ", ".join(f"{v:.6g}" for v in value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value)

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 from meshsolve.api import cholesky, factorized, ildl, lu
 from meshsolve.autograd import Saved, entries_of, functions, pytorch, refuse_nested_forward, require_known
 from meshsolve.errors import InvalidInputError, MeshsolveError
-from meshsolve.options import one_of
+from meshsolve.options import as_flag, one_of
 
 __all__ = ["Solver", "logdet", "solve"]
 
@@ -28,7 +28,7 @@ Method: TypeAlias = Literal["auto", "cholesky", "ldl", "lu"]
 METHODS = ("auto", "cholesky", "ldl", "lu")
 
 
-def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None) -> Any:
+def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *, pin: bool = False) -> Any:
     """x with A x = b; the factor is kept for the backward pass.
 
     Parameters
@@ -42,6 +42,9 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None) -
     method : {"auto", "cholesky", "ldl", "lu"}
         ``"auto"``: as :func:`meshsolve.factorized` chooses.
     threads : int, optional
+    pin : bool
+        For Laplacians and other singular matrices whose rows and columns sum to 0: x has mean 0 on each component, and means of b
+        are removed with a warning. Gradients are those for changes of A that keep these sums. ``"auto"`` is then Cholesky.
 
     Returns
     -------
@@ -71,7 +74,7 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None) -
     >>> v.grad                                              # doctest: +SKIP
     tensor([-0.2500, -0.0625])
     """
-    return _eager(_solve)(Solver(method, threads), A, b)
+    return _eager(_solve)(Solver(method, threads, pin=pin), A, b)
 
 
 def logdet(A: Any, threads: int | None = None) -> Any:
@@ -114,7 +117,7 @@ class Solver:
 
     Parameters
     ----------
-    method, threads
+    method, threads, pin
         As in :func:`solve`.
 
     Attributes
@@ -131,8 +134,8 @@ class Solver:
     A backward pass may follow later solves with other values: its matrix is then factored again. Threads must not share a Solver.
     """
 
-    def __init__(self, method: Method = "auto", threads: int | None = None) -> None:
-        self.method, self.threads = one_of(method, "method", METHODS), threads
+    def __init__(self, method: Method = "auto", threads: int | None = None, *, pin: bool = False) -> None:
+        self.method, self.threads, self.pin = one_of(method, "method", METHODS), threads, as_flag(pin, "pin")
         self.factor: Any = None
         self.factorizations = self.analyses = 0
         self._held: Any = None                                              # the Matrix that ``factor`` belongs to
@@ -170,13 +173,12 @@ class Solver:
 
     def _made(self, M):
         self.analyses += 1
-        if self.method == "auto":
+        if self.method == "auto" and not self.pin:
             return factorized(M, device="cpu", threads=self.threads)
-        if self.method == "cholesky":
-            return cholesky(M, device="cpu", threads=self.threads)
         if self.method == "ldl":
-            return ildl(M, fill_level=None, device="cpu", threads=self.threads)
-        return lu(M, device="cpu", threads=self.threads)
+            return ildl(M, fill_level=None, pin=self.pin, device="cpu", threads=self.threads)
+        make: Any = lu if self.method == "lu" else cholesky
+        return make(M, pin=self.pin, device="cpu", threads=self.threads)
 
 
 def _solve(solver, A, b):

@@ -195,7 +195,7 @@ def stand_in(module, **parts):
 
 @pytest.mark.parametrize("name", TAKES_MATRIX)
 @pytest.mark.parametrize("thing, says", [
-    (stand_in("networkx.classes.graph"), "networkx.to_scipy_sparse_array"), (stand_in("igraph"), "get_adjacency_sparse"),
+    (stand_in("networkx.classes.graph"), "graph_laplacian.[AL], weights=.auto.. makes its Laplacian, and networkx.to_scipy_sparse_array"), (stand_in("igraph"), "get_adjacency_sparse"),
     (stand_in("graph_tool"), "graph_tool.spectral.adjacency"),
     (stand_in("dask.array.core", shape=(3, 3), __array__=lambda self, *rest: np.eye(3)), r"A.compute\(\)|L.compute\(\)"),
 ], ids=["networkx", "igraph", "graph_tool", "dask"])
@@ -208,7 +208,7 @@ def test_graphs_of_networkx():
     """The call in the message works, and functions of graphs take them as they are."""
     nx = pytest.importorskip("networkx")
     for take, G in ((ms.cholesky, nx.karate_club_graph()), (ms.graph_laplacian, nx.karate_club_graph().adj)):
-        with pytest.raises(ms.InvalidInputError, match=r"A is a networkx graph: networkx.to_scipy_sparse_array\(A, dtype=float\)"):
+        with pytest.raises(ms.InvalidInputError, match=r"A is a networkx graph: graph_laplacian\(A, weights=.auto.\)"):
             take(G)
     for take in (ms.graph_laplacian, ms.order.amd, ms.PatchMesh):
         with pytest.raises(ms.InvalidInputError, match=r"directed graph of networkx.*to_undirected\(\)"):

@@ -156,6 +156,45 @@ def test_a_singular_matrix_after_a_regular_one_is_refused():
     assert torch.allclose(solver((indices, torch.tensor([2.0, 2, 0, 0], dtype=torch.float64)), b), b / 2)
 
 
+EDGES = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])
+
+
+def laplacian(weights, directed=0.0):
+    """Entries of the Laplacian of a graph of four vertices; ``directed`` circulates along its outer edges, so rows and columns sum to 0."""
+    (r, c), ring = EDGES, torch.tensor([1.0, 1, 1, 1, 0], dtype=torch.float64) * directed
+    values = torch.cat([-weights - ring, -weights, weights + ring, weights])
+    return torch.stack([torch.cat([r, c, r, c]), torch.cat([c, r, r, c])]), values
+
+
+@pytest.mark.parametrize("method, directed", [("auto", 0.0), ("cholesky", 0.0), ("ldl", 0.0), ("lu", 0.3)])
+def test_pinned_laplacians_have_solutions_of_mean_zero_and_gradients(method, directed):
+    weights = torch.tensor([1.0, 2, 3, 4, 5], dtype=torch.float64, requires_grad=True)
+    b = torch.tensor([1.0, -2, 0.5, 0.5], dtype=torch.float64, requires_grad=True)
+
+    def solved(weights, b):
+        return ms.torch.solve(laplacian(weights, directed), b - b.mean(), method, pin=True)
+
+    x, A = solved(weights, b), torch.sparse_coo_tensor(*laplacian(weights, directed), (4, 4)).to_dense()
+    assert torch.allclose(A @ x, b) and abs(x.mean()) < 1e-12
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")                  # gradients with a mean give no warning
+        assert torch.autograd.gradcheck(solved, (weights, b))
+    solver = ms.torch.Solver(method, pin=True)
+    for scale in (1, 2):
+        assert torch.allclose(scale * solver(laplacian(scale * weights, scale * directed), b), x)
+    assert solver.analyses == 1 and solver.factorizations == 2
+
+
+def test_a_pin_needs_a_singular_matrix_and_b_in_its_range():
+    weights, b = torch.ones(5, dtype=torch.float64), torch.tensor([1.0, 0, 0, 0], dtype=torch.float64)
+    with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
+        ms.torch.solve(laplacian(weights), b, pin=True)
+    with pytest.raises(ms.NotLaplacianError, match="row 0 of A sums to 1"):
+        ms.torch.solve(EYE, ONES, pin=True)
+    with pytest.raises(ms.InvalidInputError, match="pin must be"):
+        ms.torch.Solver(pin=2)
+
+
 EYE, ONES = (torch.tensor([[0, 1], [0, 1]]), torch.ones(2)), torch.ones(2)
 
 

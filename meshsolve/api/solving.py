@@ -58,6 +58,7 @@ COLUMN = 0.25               # time of the iterations for another right-hand side
 SMALL = 5_000               # rows up to which the operations of Cholesky are not counted
 UNSOLVED = 0.1              # relative residual of b without its means that shows a null space larger than constants
 METHODS = "auto", "cholesky", "lu", "ildl", "ilu", "parac"
+ON_HOST = {"ildl": "SQMR with an incomplete factor runs", "ilu": "GMRES with an incomplete factor runs"}
 GENERAL = "auto", "lu", "ilu"                               # methods that take unsymmetric matrices
 PATIENCE = 50, 45           # iterations with the diagonal before a factor of ParAC, and more of them, shared by the columns. The
                             # factor and its iterations take as long as 100 to 300 for one column, and 100 for each of many.
@@ -245,12 +246,11 @@ class Problem:
 
     def by_ildl(self, A, symbolic=None):
         """With SQMR and L D L^T, on the host; ``symbolic`` is an analysis of A that was made for Cholesky."""
-        on_cpu(self.device, "SQMR with an incomplete factor runs")
+        on_cpu(self.device, ON_HOST["ildl"])
         return solve_indefinite(A, to_host(self.b), self.rtol, self.threads, symbolic)
 
     def by_ilu(self, cause=""):
         """With GMRES and incomplete LU, on the host; ``cause``: why there is no complete factor."""
-        on_cpu(self.device, "GMRES with an incomplete factor runs")
         return solve_general(self.A, to_host(self.b), self.rtol, self.threads, cause)
 
     def by_parac(self, M):
@@ -363,6 +363,8 @@ def prefers_parac(M, sym):
 
 
 def _solve(A, b, method, rtol, threads, device):
+    if method in ON_HOST:
+        on_cpu(device, ON_HOST[method])
     if is_complex(A):
         on_cpu(device, "systems of complex matrices are solved")
         device = "cpu"

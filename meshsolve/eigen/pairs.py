@@ -82,6 +82,10 @@ class Eigenpairs(NamedTuple):
     vectors: np.ndarray
     info: EigenInfo
 
+    def __repr__(self):
+        values = np.array2string(self.values, precision=6, threshold=10)
+        return f"Eigenpairs(values={values}, vectors of shape {self.vectors.shape}, info={self.info})"
+
 
 def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float, float] | None = None, *, sigma: Auto | float = "auto",
           tol: float = 1e-9, maxiter: int | None = None, count: bool = True, fixed: ArrayLike | None = None, pin: bool = False,

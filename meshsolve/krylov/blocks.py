@@ -139,15 +139,23 @@ def preconditioner(M, n):
     if is_operator(M):
         check_shape(M, n)
         return Operator(M, "M").apply
+    operator = as_operator(M, n)
+    if np.dtype(operator.dtype).kind == "c":
+        raise InvalidInputError("M is complex: A is real, so its approximate inverse must be as well")
+    return lambda R: np.ascontiguousarray(operator.matmat(R), np.float64)
+
+
+def as_operator(M, n):
+    """A preconditioner as an operator of scipy: a matrix, a LinearOperator, or a factor of scipy with ``solve``."""
+    if isinstance(M, spla.SuperLU):
+        M = spla.LinearOperator(M.shape, matvec=M.solve, matmat=M.solve, dtype=M.L.dtype)
     try:
         operator = spla.aslinearoperator(np.asarray(M) if isinstance(M, (list, tuple)) else M)
     except (TypeError, ValueError) as e:
         raise InvalidInputError(f"M must be a factor, a matrix or a LinearOperator, got {type(M).__name__}: for a function f of a "
                                 "vector pass scipy.sparse.linalg.LinearOperator(A.shape, matvec=f)") from e
     check_shape(operator, n)
-    if np.dtype(operator.dtype).kind == "c":
-        raise InvalidInputError("M is complex: A is real, so its approximate inverse must be as well")
-    return lambda R: np.ascontiguousarray(operator.matmat(R), np.float64)
+    return operator
 
 
 def check_shape(M, n):

@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse.linalg as spla
 
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.foreign import is_sparse
-from meshsolve.krylov.blocks import blocks_of, check_shape, checked_options, columns_out_of_range, preconditioner, unshifted
+from meshsolve.krylov.blocks import as_operator, blocks_of, checked_options, columns_out_of_range, preconditioner, unshifted
 from meshsolve.krylov.constrained import solve_constrained
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info, info_of, worst
 from meshsolve.krylov.operator import Operator, is_operator, residual
@@ -241,6 +240,5 @@ def _inverse(M, matrix):
     if matrix.dtype.kind != "c" or M is None:
         apply = preconditioner(M, matrix.n)
         return lambda v: apply(v[:, None])[:, 0]
-    check_shape(M, matrix.n)
-    operator = spla.aslinearoperator(M)
+    operator = as_operator(M, matrix.n)
     return lambda v: np.asarray(operator.matvec(v), matrix.dtype)

@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.sparse.linalg as spla
 from factor.lu.lu_matrices import mesh, random_matrix
 
 import meshsolve as ms
@@ -109,6 +110,15 @@ def test_singular_systems():
     with pytest.warns(ms.ConvergenceWarning, match="stagnated"):
         x, info = ms.gmres(A, np.ones(32))
     assert not info.converged and info.relative_residual == pytest.approx(np.sqrt(2 / 32), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_factors_of_scipy_are_preconditioners(kind):
+    A = sp.csc_array(mesh(12, 10).astype(kind) * (1j if kind is complex else 1))
+    x, info = ms.gmres(A, np.ones(120), M=spla.spilu(A))
+    assert info.converged and info.iterations < 10 and np.allclose(A @ x, 1, atol=1e-6)
+    with pytest.raises(ms.InvalidInputError, match="got builtin_function_or_method: for a function f"):
+        ms.gmres(A, np.ones(120), M=spla.spilu(A).solve)
 
 
 def test_a_zero_diagonal():

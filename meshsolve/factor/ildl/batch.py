@@ -161,8 +161,8 @@ class Batched:
         >>> import meshsolve as ms
         >>> A = sp.csr_array(np.array([[0.0, 1.0], [1.0, 1.0]]))
         >>> many = ms.ildl(A, fill_level=None).factor_batch(np.stack([A.data, 2 * A.data]))
-        >>> many.solve(np.ones((2, 2))).tolist()
-        [[0.0, 1.0], [0.0, 0.5]]
+        >>> bool(np.allclose(many.solve(np.ones((2, 2))), [[0, 1], [0, 0.5]]))
+        True
         """
         if not self.is_complete:
             raise InvalidInputError("batches need a complete factor. Make one with fill_level=None")
