@@ -20,6 +20,7 @@ from meshsolve.eigen.basis import WIDTH
 
 DEPENDENT = 1e-12       # a column whose norm falls to this fraction lies in the span of the columns before it, to rounding
 CANCELLED = 1e-3        # fraction of a norm below which orthogonality to the basis is lost and restored by another pass
+REMOVED = 0.1           # part of a column in the basis, relative to what is left of it, above which another pass follows
 ILL = 1e-6              # smallest pivot of a normalized Gram matrix that Cholesky QR, used twice, copes with
 
 
@@ -101,7 +102,7 @@ class Lanczos:
     def _orthonormal(self, Z, blocks):
         """(Z', R, H) with Z = Q H + Z' R, where Q are the first ``blocks`` and Z' is orthonormal and orthogonal to Q. Dependent columns
         of Z become random ones in Z' and zero rows of R."""
-        R, H = np.eye(WIDTH), np.zeros((blocks * WIDTH, WIDTH))
+        R, H, part = np.eye(WIDTH), np.zeros((blocks * WIDTH, WIDTH)), np.zeros((1, WIDTH))
         for turn in range(4):
             if blocks:
                 part = self.basis.project(self.weigh(Z), 0, blocks)
@@ -109,7 +110,7 @@ class Lanczos:
                 H += part @ R if turn else part
             Z, U, lost = self._normalized(Z)
             R = U @ R
-            if lost > CANCELLED:
+            if lost > CANCELLED and (np.linalg.norm(part, axis=0) <= REMOVED * lost * np.linalg.norm(U, axis=0)).all():
                 break
         Z, U, _ = self._normalized(Z)
         return Z, U @ R, H
@@ -159,6 +160,15 @@ class Lanczos:
         with np.errstate(divide="ignore", invalid="ignore"):
             residuals = np.linalg.norm(self.border @ Y[-WIDTH:], axis=0) / np.abs(theta)
         return Ritz(theta, Y, np.where(theta == 0, np.inf, residuals))
+
+    def vectors(self, ritz, wanted):
+        """(n, len(wanted)) Ritz vectors with these numbers after one more application of C, which the last block contains: Q becomes
+        C Q Y / theta."""
+        Y = np.zeros((self.dim + WIDTH, -(-len(wanted) // WIDTH) * WIDTH))
+        Y[:self.dim, :len(wanted)] = ritz.Y[:, wanted]
+        Y[self.dim:, :len(wanted)] = self.border @ ritz.Y[-WIDTH:, wanted] / ritz.theta[wanted]
+        self.basis.rotate(Y)
+        return self.basis.columns(Y.shape[1] // WIDTH, len(wanted))
 
     def restart(self, ritz, wanted):
         """Keep the Ritz vectors with these numbers, a multiple of 8; the next block stays."""

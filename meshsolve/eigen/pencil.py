@@ -59,9 +59,14 @@ class Pencil:
             A, weights = A[self.rows][:, self.rows], weights[self.rows][:, self.rows]
         self.n, self._definite, self._indefinite = A.shape[0], None, None
         self.constants = components(as_csr(A))[0] if pin else 0
-        self.A, self.M = _on_one_pattern(A, weights)
         is_diagonal = np.array_equal(weights.indices, np.repeat(np.arange(self.n), np.diff(weights.indptr)))
         self.masses = self._checked_masses(weights.diagonal()) if is_diagonal else None
+        self.A, self.M = _on_one_pattern(A, weights, self.masses)
+
+    @property
+    def has_masses(self):
+        """True if every row has mass, so that eigenvectors are orthonormal where those of :meth:`operator` are."""
+        return self.masses is None or self.masses.min() > 0
 
     def _checked_masses(self, masses):
         """The diagonal of M, which must not have a negative entry."""
@@ -127,8 +132,22 @@ class Pencil:
         if self.masses is None:
             M = self.product(self.M)
             return lambda block: F.solve(M(block))
-        roots = self.roots()
-        return lambda block: roots * F.solve(roots * block)
+        roots, solve = self.roots(), self.solve(F)
+
+        def apply(block):
+            x = solve(roots * block)
+            x *= roots
+            return x
+
+        return apply
+
+    def solve(self, F):
+        """Callable (n, 8) -> (n, 8) that applies the inverse of a factor without measuring residuals."""
+        return F.apply_columns if F is self._indefinite and self.place.name == "cpu" else F.solve
+
+    def weighed(self, block):
+        """M times a block."""
+        return self.product(self.M)(block) if self.masses is None else self.place.bring(self.masses[:, None]) * block
 
     def weigh(self):
         """Callable for the inner product of :meth:`operator`, or None where it is the plain one."""
@@ -141,15 +160,26 @@ class Pencil:
         return self.place.bring(np.sqrt(self.masses)[:, None])
 
     def vectors(self, F, Y, theta):
-        """(n, k) eigenvectors of the pencil from those of :meth:`operator`. One more solve removes rounding errors and gives the rows
-        without mass."""
-        right = self.roots() * Y if self.masses is not None else self.product(self.M)(Y)
-        return F.solve(self.place.xp.ascontiguousarray(right)) / self.place.bring(theta)
+        """(n, k) eigenvectors of the pencil from those of :meth:`operator`; rows without mass by one more solve."""
+        if self.masses is None:
+            return Y
+        if self.has_masses:
+            Y /= self.roots()
+            return Y
+        Y *= self.roots()
+        return F.solve(Y) / self.place.bring(theta)
 
     def product(self, matrix):
         """Callable (n, k) -> (n, k) where the factor lies: ``matrix``, A or M, times a block."""
+        return lambda X: -self._subtracted(matrix, X, self.place.xp.zeros(X.shape))
+
+    def residual(self, X, B):
+        """B - A X."""
+        return self._subtracted(self.A, X, B)
+
+    def _subtracted(self, matrix, X, B):
         parts = [self.place.bring(part) for part in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)]
-        return lambda X: -residual(*parts, X, self.place.xp.zeros(X.shape), threads=self.threads)
+        return residual(*parts, X, B, threads=self.threads)
 
 
 def _weights(M, n, threads):
@@ -159,8 +189,14 @@ def _weights(M, n, threads):
     return weights.to_scipy()
 
 
-def _on_one_pattern(A, M):
-    """Both matrices as csr_arrays with the same rows and columns stored."""
+def _on_one_pattern(A, M, masses):
+    """Both matrices as csr_arrays with the same rows and columns stored. ``masses``: the diagonal of M where M is diagonal, or None."""
+    if masses is not None:
+        diagonal = np.repeat(np.arange(len(masses)), np.diff(A.indptr)) == A.indices
+        if np.count_nonzero(diagonal) == len(masses):
+            data = np.zeros(A.nnz)
+            data[diagonal] = masses
+            return A, sp.csr_array((data, A.indices, A.indptr), shape=A.shape)
     A, M = A.tocoo(), M.tocoo()
     row, col = np.r_[A.row, M.row], np.r_[A.col, M.col]
     parts = [np.r_[A.data, np.zeros(M.nnz)], np.r_[np.zeros(A.nnz), M.data]]

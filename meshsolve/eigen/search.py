@@ -1,9 +1,11 @@
 """Shift-invert searches: the smallest pairs, and all pairs of an interval in slices.
 
-The inertia gives the number of eigenvalues below a shift, and so whether copies of multiple eigenvalues are missing. Then the
-iteration is deflated and goes on.
+Many pairs converge in three quarters of the blocks if the shift lies amid them, where the L D L^T factor replaces Cholesky's. The
+first blocks, with a shift below the spectrum, are a quadrature rule for the number of eigenvalues below any value. The inertia gives
+the exact number, and so whether copies of multiple eigenvalues are missing. Then the iteration is deflated and goes on.
 
-Sources: Ericsson, Ruhe 1980 (shift-invert); Grimes, Lewis, Simon 1994 (counts, slices of the spectrum).
+Sources: Ericsson, Ruhe 1980 (shift-invert); Grimes, Lewis, Simon 1994 (counts, slices of the spectrum); Ubaru, Chen, Saad 2017
+(stochastic Lanczos quadrature).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import numpy as np
 
 from meshsolve.eigen.basis import BASES, WIDTH
 from meshsolve.eigen.lanczos import Lanczos
+from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import is_auto
 from meshsolve.report import Report
@@ -21,7 +24,15 @@ CLUSTER = 1e-6          # relative gap between eigenvalues below which they coun
 NEAR_ZERO = 1e-6        # first shift, relative to the largest entry of A's diagonal over the mean of M's
 SHIFT_TO_FIRST = 0.1    # a better shift, relative to the first eigenvalue that is not 0
 FAR = 100               # a first shift that is this many times too large or too small is replaced
-WARM_UP = 6             # blocks after which the first shift is judged
+JUDGED = 3              # blocks after which the first shift is judged
+WARM_UP = 6             # blocks of the quadrature rule
+COLUMNS = 2.75          # of a basis for each wanted pair: most searches end without a restart
+SPARE = 10              # further blocks of a basis: few pairs, and clusters among them, need about as many
+AMID = 24               # pairs from which on a shift amid them is considered
+EFFORT = 5.0            # most operations of Cholesky's factorization for that, for each pair and nonzero of L: blocks then cost less
+MIDDLE = 0.55           # share of the wanted eigenvalues below such a shift
+GAP = 1e-2              # smallest gap that it may lie in, relative to the distance from the first shift
+AFTER = 4               # blocks after a deflation before convergence is tested
 
 
 class Search:
@@ -30,12 +41,12 @@ class Search:
     def __init__(self, pencil, tol, maxiter, seed):
         self.pencil, self.tol, self.maxiter, self.seed = pencil, tol, maxiter, seed
         self.report = Report(threads=pencil.threads)
-        self.iterations, self.shifts = 0, []
+        self.iterations, self.shifts, self.is_orthonormal = 0, [], False
 
     def lanczos(self, F, pairs):
         """An iteration with the factor F of A - sigma M and a basis for so many pairs."""
         pencil = self.pencil
-        capacity = min(-(-(2 * pairs + 2 * WIDTH) // WIDTH), pencil.n // WIDTH - 1)
+        capacity = min(int(COLUMNS * pairs) // WIDTH + SPARE, pencil.n // WIDTH - 1)
         ensure_memory((capacity + 1) * WIDTH * 8 * pencil.n, f"a basis of {capacity * WIDTH} vectors")
         basis = BASES[pencil.place.name](pencil.n, capacity + 1, pencil.threads)
         return Lanczos(pencil.operator(F), pencil.weigh(), basis, capacity, self.seed)
@@ -52,37 +63,69 @@ class Search:
         self.shifts.append(float(at))
         return count, at, F
 
-    def run(self, iteration, pairs, selected):
-        """Iterate until ``selected(ritz)`` are all converged: (Ritz pairs, their numbers, whether they are)."""
-        check = pairs + WIDTH
+    def extend(self, iteration, blocks):
+        """Take the first blocks of an iteration."""
         with self.report.phase("lanczos"):
-            while True:
+            while iteration.blocks < min(blocks, iteration.capacity):
                 iteration.step()
                 self.iterations += 1
-                if iteration.dim < check and not iteration.is_full and self.iterations < self.maxiter:
-                    continue
-                ritz = iteration.ritz()
-                numbers = selected(ritz)
-                done = len(numbers) >= pairs and bool((ritz.residuals[numbers] <= self.tol).all())
-                if done or self.iterations >= self.maxiter:
-                    return ritz, numbers, done
-                check = iteration.dim + max(WIDTH, iteration.dim // 8)
-                if iteration.is_full:
-                    keep = min((pairs + WIDTH + (iteration.dim - pairs) // 3) // WIDTH, iteration.blocks - 1) * WIDTH
-                    iteration.restart(ritz, np.arange(keep))
+
+    def run(self, iteration, pairs, selected):
+        """Iterate until ``selected(ritz)`` are all converged: (Ritz pairs, their numbers, whether they are)."""
+        check = max(pairs + max(WIDTH, pairs // 2), (iteration.kept + AFTER) * WIDTH if iteration.kept else 0)
+        with self.report.phase("lanczos"):
+            while True:
+                if iteration.dim >= check or iteration.is_full or self.iterations >= self.maxiter:
+                    ritz = iteration.ritz()
+                    numbers = selected(ritz)
+                    converged = int((ritz.residuals[numbers] <= self.tol).sum())
+                    done = converged == len(numbers) >= pairs
+                    if done or self.iterations >= self.maxiter:
+                        return ritz, numbers, done
+                    check = iteration.dim + max((pairs - converged) // WIDTH, 1) * WIDTH
+                    if iteration.is_full:
+                        keep = min((pairs + WIDTH + (iteration.dim - pairs) // 3) // WIDTH, iteration.blocks - 1) * WIDTH
+                        iteration.restart(ritz, _first(ritz, numbers)[:keep])
+                iteration.step()
+                self.iterations += 1
+
+    def deflate(self, iteration, ritz, wanted):
+        """Keep the converged pairs, the wanted ones first, and go on with a random block."""
+        order = _first(ritz, wanted)
+        iteration.deflate(ritz, order[ritz.residuals[order] <= self.tol][:iteration.dim - 2 * WIDTH])
+
+
+def _first(ritz, wanted):
+    """The numbers of all Ritz pairs, the wanted ones first."""
+    return np.r_[wanted, np.setdiff1d(np.arange(len(ritz.theta)), wanted)]
 
 
 def smallest(search, k, sigma, counted):
     """The k smallest pairs: (values, vectors, count, whether they are converged and complete)."""
-    F, sigma = _first_shift(search) if is_auto(sigma) else (search.factor(sigma), sigma)
-    iteration = search.lanczos(F, k)
+    F, sigma, iteration = _started(search, k, sigma)
+    floor = sigma                                           # A - sigma M is positive definite: no eigenvalue is smaller
+    if counted and k >= AMID and F.flops <= EFFORT * k * F.nnz:
+        F, sigma, iteration = _amid(search, k, F, sigma, iteration)
+
+    def lowest(ritz):
+        values = _values(ritz, sigma)
+        return np.argsort(np.where(values > floor, values, np.inf), kind="stable")[:min(k, np.count_nonzero(values > floor))]
+
     while True:
-        ritz, numbers, done = search.run(iteration, k, lambda ritz: np.arange(min(k, len(ritz.theta))))       # by descending theta
-        values = np.sort(sigma + 1 / ritz.theta[numbers])
+        ritz, numbers, done = search.run(iteration, k, lowest)
+        values = _values(ritz, sigma)[numbers]
         number, complete = _counted(search, values, sigma) if counted and done else (None, done)
+        if sigma > floor and not (complete and search.pencil.has_masses):
+            search.pencil.indefinite_factor(sigma)          # the count has replaced its values
         if complete or not done or search.iterations >= search.maxiter:
             return *_pairs(search, iteration, ritz, numbers, F, sigma), number, complete
-        iteration.deflate(ritz, np.flatnonzero(ritz.residuals <= search.tol)[:iteration.dim - 2 * WIDTH])
+        search.deflate(iteration, ritz, numbers)
+
+
+def _values(ritz, sigma):
+    """The eigenvalues of the pencil that belong to those of the operator; -inf where theta is 0."""
+    with np.errstate(divide="ignore"):
+        return np.where(ritz.theta == 0, -np.inf, sigma + 1 / ritz.theta)
 
 
 def _counted(search, values, sigma):
@@ -99,34 +142,58 @@ def _counted(search, values, sigma):
     return number, number == start
 
 
-def _first_shift(search):
-    """(factor, shift) for a positive semidefinite A. Too near to 0 the null space drowns the rest, too far the eigenvalues cluster."""
-    pencil = search.pencil
-    sigma = -NEAR_ZERO * pencil.scale()
+def _started(search, k, sigma):
+    """(factor, shift, iteration) for a shift below all eigenvalues, ``"auto"`` for a positive semidefinite A. Too near to 0 the null
+    space drowns the rest, too far the eigenvalues cluster."""
+    is_chosen = is_auto(sigma)
+    sigma = -NEAR_ZERO * search.pencil.scale() if is_chosen else sigma
     F = search.factor(sigma)
-    trial = search.lanczos(F, WARM_UP * WIDTH // 2)
-    with search.report.phase("lanczos"):
-        for _ in range(min(WARM_UP, trial.capacity)):
-            trial.step()
-            search.iterations += 1
-    values = sigma + 1 / trial.ritz().theta
+    iteration = search.lanczos(F, k)
+    if not is_chosen:
+        return F, sigma, iteration
+    search.extend(iteration, JUDGED)
+    values = _values(iteration.ritz(), sigma)
     better = -SHIFT_TO_FIRST * float(values[values > abs(sigma)].min(initial=np.inf))
     if not np.isfinite(better) or abs(sigma) / FAR <= abs(better) <= FAR * abs(sigma):
-        return F, sigma
-    return search.factor(better), better
+        return F, sigma, iteration
+    F = search.factor(better)
+    return F, better, search.lanczos(F, k)
+
+
+def _amid(search, k, F, sigma, iteration):
+    """The same with a shift amid the k smallest eigenvalues, unless none is found."""
+    search.extend(iteration, WARM_UP)
+    at = _gap(iteration.ritz(), search.pencil.n, MIDDLE * k, sigma)
+    if at is None:
+        return F, sigma, iteration
+    try:
+        number, at, G = search.below(at)
+    except InvalidInputError:                               # the number is not decided
+        return F, sigma, iteration
+    return (G, at, search.lanczos(G, k)) if k // 4 <= number <= k else (F, sigma, iteration)
+
+
+def _gap(ritz, n, count, sigma):
+    """The middle of a gap between Ritz values that about ``count`` eigenvalues lie below. Each Ritz pair of a random block stands for as
+    many eigenvalues as its weight in that block says. None without such a gap."""
+    order = np.argsort(-ritz.theta)                         # by ascending values
+    values, weights = _values(ritz, sigma)[order], (ritz.Y[:WIDTH, order]**2).sum(axis=0) * n / WIDTH
+    gaps, below = np.diff(values), np.cumsum(weights)[:-1]
+    wide = np.flatnonzero(gaps > GAP * (values[1:] - sigma))
+    if len(wide) == 0:
+        return None
+    chosen = wide[abs(np.log(np.maximum(below[wide], 1e-3) / count)).argmin()]
+    return float(values[chosen] + gaps[chosen] / 2)
 
 
 def _pairs(search, iteration, ritz, numbers, F, sigma):
     """(values ascending, vectors) of some Ritz pairs."""
-    order = numbers[np.argsort(sigma + 1 / ritz.theta[numbers], kind="stable")]
+    values = _values(ritz, sigma)
+    order = numbers[np.argsort(values[numbers], kind="stable")]
+    search.is_orthonormal = search.pencil.has_masses
     with search.report.phase("vectors"):
-        blocks = -(-len(order) // WIDTH)
-        Y = np.zeros((iteration.dim, blocks * WIDTH))
-        Y[:, :len(order)] = ritz.Y[:, order]
-        iteration.basis.rotate(Y)
-        theta = ritz.theta[order]
-        X = search.pencil.vectors(F, iteration.basis.columns(blocks, len(order)), theta)
-    return sigma + 1 / theta, X
+        X = search.pencil.vectors(F, iteration.vectors(ritz, order), ritz.theta[order])
+    return values[order], X
 
 
 def in_interval(search, lo, hi):
@@ -151,6 +218,7 @@ def in_interval(search, lo, hi):
         done &= complete
     if not values:
         return np.zeros(0), np.zeros((search.pencil.n, 0)), 0, True
+    search.is_orthonormal &= len(values) == 1
     order = np.argsort(np.concatenate(values), kind="stable")
     X = search.pencil.place.xp.concatenate(vectors, axis=1)
     return np.concatenate(values)[order], X[:, search.pencil.place.bring(order)], below_hi - below_lo, done
@@ -161,14 +229,14 @@ def _slice(search, F, sigma, lo, hi, number):
     iteration = search.lanczos(F, number + WIDTH)
 
     def inside(ritz):
-        values = sigma + 1 / np.where(ritz.theta == 0, np.inf, ritz.theta)
-        numbers = np.flatnonzero((ritz.theta != 0) & (values >= lo) & (values < hi))
+        values = _values(ritz, sigma)
+        numbers = np.flatnonzero((values >= lo) & (values < hi))
         return numbers[:number] if len(numbers) >= number else np.arange(min(number + WIDTH, len(ritz.theta)))
 
     while True:
         ritz, numbers, done = search.run(iteration, number, inside)
-        values = sigma + 1 / ritz.theta[numbers]
+        values = _values(ritz, sigma)[numbers]
         chosen = numbers[(values >= lo) & (values < hi)]
         if len(chosen) == number or search.iterations >= search.maxiter:
             return *_pairs(search, iteration, ritz, chosen, F, sigma), done and len(chosen) == number
-        iteration.deflate(ritz, np.flatnonzero(ritz.residuals <= search.tol)[:iteration.dim - 2 * WIDTH])
+        search.deflate(iteration, ritz, numbers)

@@ -195,8 +195,8 @@ def test_without_memory_for_a_factor(monkeypatch):
 def test_too_few_blocks_are_reported():
     A = ms.datasets.grid2d(60, 50)
     with pytest.warns(ms.ConvergenceWarning, match="raise maxiter"):
-        info = ms.eigsh(A, 40, maxiter=8).info
-    assert not info.converged and info.residuals.shape == (16,) and "residuals" in info.reason
+        w, X, info = ms.eigsh(A, 40, maxiter=8)
+    assert not info.converged and info.residuals.shape == w.shape == X.shape[1:] and 0 < len(w) <= 16 and "residuals" in info.reason
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -272,3 +272,52 @@ def test_nothing_is_warned_about_where_nothing_is_wrong():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ms.eigsh(ms.cotan_laplacian(SPHERE), 5, M=ms.mass_matrix(SPHERE))
+
+
+def test_a_shift_amid_the_wanted_eigenvalues():
+    """Of 40 pairs: fewer blocks than from a shift below all, the same values, the count still right, vectors orthonormal to rounding."""
+    A = ms.datasets.grid2d(60, 50)
+    right = grid_values(60, 50)[:40]
+    w, X, info = ms.eigsh(A, 40)
+    below = ms.eigsh(A, 40, count=False)
+    assert right[10] < info.shifts[1] < right[39] and info.iterations < below.info.iterations - 2 and len(below.info.shifts) == 1
+    assert info.converged and info.count == 40 and np.allclose(w, right, atol=1e-12) and np.allclose(below.values, right, atol=1e-12)
+    assert abs(X.T @ X - np.eye(40)).max() < 1e-13
+    two = ms.eigsh(A, 40, threads=2)
+    assert np.array_equal(ms.eigsh(A, 40, threads=1).vectors, two.vectors)
+
+
+def test_without_a_gap_the_shift_stays_below():
+    """All eigenvalues but one are equal: no shift lies amid the 30 smallest."""
+    A = sp.csr_array(sp.diags_array(np.append(np.full(499, 2.0), 3.0)))
+    w, X, info = ms.eigsh(A, 30)
+    assert info.converged and np.allclose(w, 2, atol=1e-12) and info.iterations < 20
+    check(A, sp.eye_array(500), w, X)
+
+
+def test_rows_without_mass_amid():
+    """Of 30 pairs; the rows without mass of the vectors come from one more solve."""
+    A, masses = ms.datasets.grid2d(21, 21), np.ones(441)
+    masses[[40, 200]] = 0
+    w, X, info = ms.eigsh(A, 30, M=sp.diags_array(masses))
+    S = ms.schur_complement(A, np.flatnonzero(masses)).matrix
+    assert 0 < info.shifts[2] < w[-1] and np.allclose(w, np.linalg.eigvalsh(S)[:30], atol=1e-10)
+    check(A, sp.diags_array(masses), w, X)
+
+
+def test_few_pairs_do_not_stall():
+    """The basis holds many more columns than there are wanted pairs, and the blocks that judge the shift count."""
+    for A in (ms.datasets.grid2d(40, 40), ms.datasets.delaunay(1500), ms.datasets.road_like(1500)):
+        for k in (1, 2, 3):
+            w, _, info = ms.eigsh(A, k)
+            assert info.converged and info.iterations <= 12 and np.allclose(w, ms.eigsh(A, 8).values[:k], atol=1e-10)
+
+
+def test_a_basis_stays_orthonormal_in_an_exhausted_space():
+    """The operator is the identity: each block is rounding noise once the first has been projected out."""
+    basis = HostBasis(400, 16, 1)
+    iteration = Lanczos(lambda block: 1.0 * block, None, basis, 15, 0)
+    for _ in range(15):
+        iteration.step()
+    Q = basis.columns(16, 16 * WIDTH)
+    assert abs(Q.T @ Q - np.eye(128)).max() < 1e-13 and abs(iteration.ritz().theta - 1).max() < 1e-13
