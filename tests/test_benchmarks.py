@@ -31,10 +31,13 @@ from benchmarks import (
     ildl_guide,
     iterative,
     measure,
+    meshes,
     ngspice,
     parac,
     plot,
     problems,
+    scaling,
+    scaling_worker,
     summary,
     tables,
     worker,
@@ -754,3 +757,21 @@ def test_bars_of_geometry_use_the_worst_mesh_and_limits():
     assert bars["distances, total: times faster than potpourri3d, igea"] == (None, None)
     wrong = geometry.verdicts([row("eigsh", "a", "meshsolve", 1, 1e-3), stopped("lscm", "a", "meshsolve")])
     assert wrong[0]["value"] == 2 and wrong[0]["passed"] is False
+
+
+@pytest.mark.slow
+def test_a_folder_of_meshes(tmp_path, monkeypatch):
+    monkeypatch.setattr(meshes, "originals", lambda: [ms.datasets.icosphere(3)])
+    meshes.main(["--count", "6", "--workers", "1", "--tasks", "geodesics", "--out", str(tmp_path / "run.json")])
+    row = json.loads((tmp_path / "run.json").read_text())["rows"][0]
+    assert row["meshes"] == 6 and row["failed"] == meshes.DAMAGED and min(row["batch"], row["loop"], row["loop_one_thread"]) > 0
+
+
+@pytest.mark.slow
+def test_phases_on_several_threads(tmp_path, capsys):
+    scaling.main(["--problems", "icosphere-4", "--threads", "1", "--repeat", "1", "--simulate", "4", "--out", str(tmp_path / "run.json")])
+    run = json.loads((tmp_path / "run.json").read_text())
+    (measured,), (simulated,) = run["rows"], run["simulated"]
+    assert set(scaling_worker.PHASES) <= measured["seconds"].keys() and set(scaling_worker.PHASES) <= simulated["seconds"].keys()
+    assert all(simulated["alone"][phase] <= simulated["seconds"][phase] <= 1.01 * simulated["one"][phase] + 1e-3 for phase in scaling_worker.PHASES)
+    assert "solve 64" in capsys.readouterr().out
