@@ -64,7 +64,9 @@ class HostBasis:
 
     def columns(self, blocks, count):
         """(n, count) the first columns, as an array of their own."""
-        return self.blocks[:blocks].transpose(1, 0, 2).reshape(self.n, -1)[:, :count].copy()
+        X = np.empty((self.n, blocks, WIDTH))
+        X[:] = self.blocks[:blocks].transpose(1, 0, 2)
+        return np.ascontiguousarray(X.reshape(self.n, -1)[:, :count])
 
     def random(self, rng):
         """A block of standard normal numbers."""
