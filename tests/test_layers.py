@@ -12,7 +12,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LAYERS = [                                  # from the top; a package may import packages of lower lines
     ["__init__", "__main__"],
     ["cli"],
-    ["batch"],
+    ["batch", "petsc"],
     ["apps", "torch"],
     ["autograd", "eigen"],
     ["api"],
@@ -39,7 +39,7 @@ LAYERS = [                                  # from the top; a package may import
     ["errors", "types", "version", "native", "startup", "_core"],
 ]
 LEVEL = {package: len(LAYERS) - k for k, packages in enumerate(LAYERS) for package in packages}
-OPTIONAL = {"cloudpickle", "cupy", "cupyx", "dask", "distributed", "polyscope", "nvmath", "shtab", "torch"}
+OPTIONAL = {"cloudpickle", "cupy", "cupyx", "dask", "distributed", "mpi4py", "petsc4py", "polyscope", "nvmath", "shtab", "torch"}
 
 
 def package(module):
