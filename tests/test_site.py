@@ -94,7 +94,7 @@ def test_every_public_name_is_in_the_reference():
     import meshsolve as ms
 
     text = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
-    packages = {"operators": ms.operators, "order": ms.order, "apps": ms.apps, "batch": ms.batch, "datasets": ms.datasets, "apps.circuit": ms.apps.circuit}
+    packages = {"operators": ms.operators, "order": ms.order, "apps": ms.apps, "batch": ms.batch, "petsc": ms.petsc, "datasets": ms.datasets, "apps.circuit": ms.apps.circuit}
     elsewhere = {"__version__", "Ordering", "order.resolve", *packages}       # Ordering is documented as order.Ordering
     names = {n for n in ms.__all__ if not n.endswith(("Error", "Warning"))}
     names |= {f"{package}.{n}" for package, module in packages.items() if package != "datasets" for n in module.__all__ if n not in ms.__all__}

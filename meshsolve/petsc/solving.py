@@ -46,9 +46,9 @@ class SchwarzInfo(Info):
     subdomains : int
         Subdomains of all ranks.
     coarse_size : int
-        Vectors of the coarse space; 0 if there is none.
+        Vectors of the coarse space; 0 without one.
     condition : float
-        Condition number of the preconditioned matrix, estimated from the coefficients of the iteration; NaN if there is no estimate.
+        Condition number of the preconditioned matrix, estimated from the coefficients of the iteration; NaN without an estimate.
     left_out : float
         As :attr:`Schwarz.left_out`.
     """
