@@ -76,8 +76,8 @@ __all__ = [
     "OutOfMemoryError", "ParacFactor", "PatchMesh", "PatternMismatchError", "PolygonMesh", "Quadratic", "QuadraticInfo", "Report",
     "SchurComplement", "SingularMatrixError", "Symbolic", "TetMesh", "__version__", "analyze", "apps", "batch", "cg", "cholesky",
     "cotan_laplacian", "datasets", "eigsh", "factorized", "gmres", "graph_laplacian", "ildl", "ilu", "load_mesh", "lu",
-    "mass_matrix", "normalized_laplacian", "operators", "order", "parac", "petsc", "schur_complement", "scipy_solver", "show_config",
-    "showing_progress", "solve", "spsolve", "sqmr", "torch",
+    "mass_matrix", "normalized_laplacian", "operators", "order", "parac", "petsc", "schur_complement", "scipy_solver",
+    "show_config", "showing_progress", "solve", "spsolve", "sqmr", "torch",
 ]
 
 def __dir__() -> list[str]:
