@@ -100,15 +100,6 @@ class Deformation:
         self.report.merge(self.factor.report)
         self._shape, self.energy, self.iterations = self._mesh.vertices.copy(), 0.0, 0
 
-    def _held(self):
-        """The rows that are held, ascending: handles, and vertices without faces."""
-        free = np.zeros(len(self._mesh.vertices), bool)
-        free[self._mesh.faces] = True
-        free[self._handles] = False
-        if not free.any():
-            raise InvalidInputError("handles must leave a vertex of a face free, got all of them")
-        return np.flatnonzero(~free)
-
     def move(self, positions: ArrayLike, *, rotations: ArrayLike | None = None, iterations: int = 30, tol: float = 1e-5) -> Mesh:
         """The mesh with its handles at new positions.
 
@@ -145,6 +136,15 @@ class Deformation:
         else:
             self._alternate(at, held, iterations, tol)
         return self._mesh.with_vertices(self._shape)
+
+    def _held(self):
+        """The rows that are held, ascending: handles, and vertices without faces."""
+        free = np.zeros(len(self._mesh.vertices), bool)
+        free[self._mesh.faces] = True
+        free[self._handles] = False
+        if not free.any():
+            raise InvalidInputError("handles must leave a vertex of a face free, got all of them")
+        return np.flatnonzero(~free)
 
     def _checked_rotations(self, rotations):
         """(n, 3) rotation vectors, which are those of the handles in their rows."""

@@ -118,16 +118,6 @@ def _denoised(mesh, method, sigma, passes, vertex_passes, held, callback, report
     return x
 
 
-def _near_faces(mesh):
-    """(m, m) csr_array of ones for faces that share a vertex, each face with itself; columns ascending."""
-    m = len(mesh.faces)
-    incidence = sp.csr_array((np.ones(3 * m), mesh.faces.ravel(), np.arange(0, 3 * m + 1, 3)), shape=(m, len(mesh.vertices)))
-    near = sp.csr_array(incidence @ incidence.T)
-    near.data[:] = 1
-    near.sort_indices()
-    return near
-
-
 def _filtered(mesh, sigma, passes):
     """(m, 3) unit normals after some passes of the bilateral filter."""
     vectors = area_vectors(mesh.vertices, mesh.faces)
@@ -137,6 +127,16 @@ def _filtered(mesh, sigma, passes):
     for _ in range(passes):
         normals = _averaged(normals, normals, near, area, f, g, sigma)
     return normals
+
+
+def _near_faces(mesh):
+    """(m, m) csr_array of ones for faces that share a vertex, each face with itself; columns ascending."""
+    m = len(mesh.faces)
+    incidence = sp.csr_array((np.ones(3 * m), mesh.faces.ravel(), np.arange(0, 3 * m + 1, 3)), shape=(m, len(mesh.vertices)))
+    near = sp.csr_array(incidence @ incidence.T)
+    near.data[:] = 1
+    near.sort_indices()
+    return near
 
 
 def _pairs(near):

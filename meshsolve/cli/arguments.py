@@ -22,20 +22,6 @@ EXIT_CODES = ("Exit codes: 0 success; 2 wrong usage; 130 interrupted; 1 any othe
               "An error prints one line on standard error that begins with 'meshsolve: error:'.")
 
 
-class _Paragraphs(argparse.HelpFormatter):
-    """Keeps empty lines between paragraphs of a description."""
-
-    def _fill_text(self, text, width, indent):
-        return "\n\n".join(argparse.HelpFormatter._fill_text(self, part, width, indent) for part in text.split("\n\n"))
-
-
-class _Parser(argparse.ArgumentParser):
-    """Reports wrong usage in one line, followed by the command for help."""
-
-    def error(self, message):
-        self.exit(2, f"meshsolve: error: {message}\ntry: {self.prog} --help\n")
-
-
 def parser():
     """Make the parser of the command line; ``args.run`` is the command's function."""
     from meshsolve.version import __version__
@@ -78,20 +64,18 @@ def parser():
     return parser
 
 
-def _mesh_arguments(parser):
-    _output(parser, "OUT", f"output mesh ({', '.join(WRITABLE)}); may be the same file as MESH")
-    _mesh(parser)
-    _picture(parser, "the mesh before and after")
+class _Paragraphs(argparse.HelpFormatter):
+    """Keeps empty lines between paragraphs of a description."""
+
+    def _fill_text(self, text, width, indent):
+        return "\n\n".join(argparse.HelpFormatter._fill_text(self, part, width, indent) for part in text.split("\n\n"))
 
 
-def _mesh(parser, several=True):
-    """One mesh, or ``several``: then ``args.mesh`` is a list, and cli/many.py runs the command on each."""
-    what = f"({', '.join(READABLE)}; also compressed: .ply.gz)"
-    if several:
-        parser.add_argument("mesh", nargs="+", metavar="MESH",
-                            help=f"input mesh {what}; several meshes, or a quoted pattern such as 'scans/*.ply', if OUT is a folder (OUT/)")
-    else:
-        parser.add_argument("mesh", metavar="MESH", help=f"input mesh {what}")
+class _Parser(argparse.ArgumentParser):
+    """Reports wrong usage in one line, followed by the command for help."""
+
+    def error(self, message):
+        self.exit(2, f"meshsolve: error: {message}\ntry: {self.prog} --help\n")
 
 
 def _mcf_arguments(parser):
@@ -106,6 +90,22 @@ def _mcf_arguments(parser):
                              "a closed surface of genus 0 becomes a round sphere")
     _kept_arguments(parser, None, "fixed; with --conformal every vertex moves")
     _factor_arguments(parser)
+
+
+def _mesh_arguments(parser):
+    _output(parser, "OUT", f"output mesh ({', '.join(WRITABLE)}); may be the same file as MESH")
+    _mesh(parser)
+    _picture(parser, "the mesh before and after")
+
+
+def _mesh(parser, several=True):
+    """One mesh, or ``several``: then ``args.mesh`` is a list, and cli/many.py runs the command on each."""
+    what = f"({', '.join(READABLE)}; also compressed: .ply.gz)"
+    if several:
+        parser.add_argument("mesh", nargs="+", metavar="MESH",
+                            help=f"input mesh {what}; several meshes, or a quoted pattern such as 'scans/*.ply', if OUT is a folder (OUT/)")
+    else:
+        parser.add_argument("mesh", metavar="MESH", help=f"input mesh {what}")
 
 
 def _smooth_arguments(parser):

@@ -105,16 +105,6 @@ def run_order(args):
         print(table)
 
 
-def _block_table(args):
-    """Format the numbers of nonzero blocks and level sets of incomplete factors with tiles of ``--blocks`` rows."""
-    from meshsolve.factor.ildl import blocks
-
-    rows = blocks(load_matrix(args.input), args.blocks, args.threads)
-    head = f"{'blocking':<9} {'ordering':<12} {'fill level':>10} {'tiles':>12} {'blocks':>14} {'level sets':>10}"
-    lines = (f"{b:<9} {o:<12} {level:>10} {tiles:>12,} {count:>14,} {sets:>10,}" for b, o, level, tiles, count, sets in rows)
-    return "\n".join([head, *lines])
-
-
 def run_circuit(args):
     """Simulate a circuit of linear elements and diodes, given as a SPICE netlist, and print or write the results as a table.
 
@@ -138,16 +128,6 @@ def run_circuit(args):
         files.write_report(report_part, result.report)
     if args.output:
         show(args, str(result.report))
-
-
-def _print_table(result, names):
-    """Write a result to standard output in the format of to_csv."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "table.csv"
-        result.to_csv(path, names)
-        with open(path, encoding="utf-8") as table:
-            for line in table:
-                print(line, end="")
 
 
 def run_view(args):
@@ -191,11 +171,6 @@ def run_info(args):
         print("\n".join(f"{row.name:<{width}}  {row.text}" for row in rows))
 
 
-def _described(path, threads):
-    with files.naming(path, call="the matrix"):
-        return describe(path, threads)
-
-
 def run_completion(args):
     """Print the completion script of a shell.
 
@@ -208,3 +183,28 @@ def run_completion(args):
     except ImportError as e:
         raise MeshsolveError("completion scripts are made by shtab, which is not installed: pip install shtab") from e
     print(shtab.complete(parser(), args.shell))
+
+
+def _block_table(args):
+    """Format the numbers of nonzero blocks and level sets of incomplete factors with tiles of ``--blocks`` rows."""
+    from meshsolve.factor.ildl import blocks
+
+    rows = blocks(load_matrix(args.input), args.blocks, args.threads)
+    head = f"{'blocking':<9} {'ordering':<12} {'fill level':>10} {'tiles':>12} {'blocks':>14} {'level sets':>10}"
+    lines = (f"{b:<9} {o:<12} {level:>10} {tiles:>12,} {count:>14,} {sets:>10,}" for b, o, level, tiles, count, sets in rows)
+    return "\n".join([head, *lines])
+
+
+def _print_table(result, names):
+    """Write a result to standard output in the format of to_csv."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "table.csv"
+        result.to_csv(path, names)
+        with open(path, encoding="utf-8") as table:
+            for line in table:
+                print(line, end="")
+
+
+def _described(path, threads):
+    with files.naming(path, call="the matrix"):
+        return describe(path, threads)

@@ -187,6 +187,27 @@ def read_vector(path):
     return b[:, 0] if b.ndim == 2 and b.shape[1] == 1 else b
 
 
+def read_vertices(given):
+    """Vertices given as numbers, or by the name of one file of numbers (.txt, .npy); None stays None."""
+    if given is None or all(text.isdecimal() for text in given):
+        return None if given is None else np.array(given, np.int64)
+    if len(given) > 1:
+        raise InvalidInputError(f"vertices must be numbers from 0, or one file of them, got {' '.join(given)}")
+    numbers = np.asarray(read_vector(given[0]))
+    if numbers.ndim != 1 or not np.array_equal(numbers, numbers.astype(np.int64)):
+        raise InvalidInputError(f"{given[0]}: vertices must be whole numbers, one a line")
+    return numbers.astype(np.int64)
+
+
+def read_pattern(path):
+    """Read a matrix, or the graph Laplacian of a mesh, depending on the suffix."""
+    from meshsolve.mesh import load_mesh
+    from meshsolve.operators import graph_laplacian
+
+    check_input_format(path)
+    return load_matrix(path) if is_matrix(path) else graph_laplacian(load_mesh(path))
+
+
 def _read_numpy(path):
     """Read the array of a .npy file, or of an .npz file with one array; scipy's sparse .npz files are accepted too."""
     check_beginning(path)
@@ -211,24 +232,3 @@ def _read_text(path):
         return np.loadtxt(lines, delimiter=delimiter, ndmin=1)
     except ValueError:
         return np.loadtxt(lines, np.complex128, delimiter=delimiter, ndmin=1)
-
-
-def read_vertices(given):
-    """Vertices given as numbers, or by the name of one file of numbers (.txt, .npy); None stays None."""
-    if given is None or all(text.isdecimal() for text in given):
-        return None if given is None else np.array(given, np.int64)
-    if len(given) > 1:
-        raise InvalidInputError(f"vertices must be numbers from 0, or one file of them, got {' '.join(given)}")
-    numbers = np.asarray(read_vector(given[0]))
-    if numbers.ndim != 1 or not np.array_equal(numbers, numbers.astype(np.int64)):
-        raise InvalidInputError(f"{given[0]}: vertices must be whole numbers, one a line")
-    return numbers.astype(np.int64)
-
-
-def read_pattern(path):
-    """Read a matrix, or the graph Laplacian of a mesh, depending on the suffix."""
-    from meshsolve.mesh import load_mesh
-    from meshsolve.operators import graph_laplacian
-
-    check_input_format(path)
-    return load_matrix(path) if is_matrix(path) else graph_laplacian(load_mesh(path))

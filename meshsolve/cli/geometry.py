@@ -91,23 +91,6 @@ def run_geodesics(args):
     finish(args, G.report, write, draw)
 
 
-def _geodesic_fields(args, G):
-    """The results by name, each (n,) or (n, columns)."""
-    if args.curve:
-        return {"signed_distance": G.signed_distance([files.read_vertices(curve) for curve in args.curve])}
-    G.report.facts.update(sources=len(args.source))
-    if args.transport:
-        return {"transport": G.transport(args.source, [args.transport] * len(args.source))}
-    if args.log_map:
-        return {"log_map": G.log_map(args.source, args.log_map)}
-    if not args.each:
-        return {"distance": G.distance(args.source)}
-    names = [f"distance_{k}" for k in args.source]
-    if len(set(names)) < len(names):
-        raise MeshsolveError(f"--source has a vertex twice: {' '.join(map(str, args.source))}; with --each each source must be given once")
-    return dict(zip(names, G.each(args.source).T, strict=True))
-
-
 def run_param(args):
     """Map a surface to the plane, and write it with texture coordinates.
 
@@ -141,3 +124,20 @@ def run_denoise(args):
         out, report = apps.denoise(mesh, args.method, sigma=args.sigma, iterations=args.iterations, vertex_iterations=args.iterations,
                                    boundary=args.boundary)
     finish_pair(args, mesh, out, report, f"{args.method} denoising, sigma {args.sigma:g}")
+
+
+def _geodesic_fields(args, G):
+    """The results by name, each (n,) or (n, columns)."""
+    if args.curve:
+        return {"signed_distance": G.signed_distance([files.read_vertices(curve) for curve in args.curve])}
+    G.report.facts.update(sources=len(args.source))
+    if args.transport:
+        return {"transport": G.transport(args.source, [args.transport] * len(args.source))}
+    if args.log_map:
+        return {"log_map": G.log_map(args.source, args.log_map)}
+    if not args.each:
+        return {"distance": G.distance(args.source)}
+    names = [f"distance_{k}" for k in args.source]
+    if len(set(names)) < len(names):
+        raise MeshsolveError(f"--source has a vertex twice: {' '.join(map(str, args.source))}; with --each each source must be given once")
+    return dict(zip(names, G.each(args.source).T, strict=True))

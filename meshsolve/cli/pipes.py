@@ -79,32 +79,6 @@ def piped(args):
                 _copy_out(path)
 
 
-def _named(args):
-    """Names of the input arguments and of the output arguments that are ``-``."""
-    return ([name for name in INPUTS if "-" in _listed(getattr(args, name, None))],
-            [name for name in OUTPUTS if getattr(args, name, None) == "-"])
-
-
-def _listed(value):
-    return value if isinstance(value, list) else [value]
-
-
-def _read(args, name, folder):
-    """Write standard input to a file and return its path."""
-    if sys.stdin is None:
-        raise InvalidInputError("standard input is closed")
-    data = sys.stdin.buffer.read()
-    if not data:
-        raise InvalidInputError("standard input is empty")
-    kind = args.input_format or format_of(data, "sp" if name == "deck" else "txt" if name == "rhs" else "")
-    if not kind:
-        raise InvalidInputError(f"the format of standard input is not recognized: give it by --input-format, one of "
-                                f"{', '.join(suffix.removeprefix('.') for suffix in READABLE)}, mtx, npz, npy")
-    path = folder / f"standard input.{kind.removeprefix('.')}"
-    path.write_bytes(data)
-    return str(path)
-
-
 def format_of(data, other=""):
     """Recognize the format of a file by its first bytes.
 
@@ -134,6 +108,32 @@ def format_of(data, other=""):
     if any(words and words[0].lower() in (b".end", b".tran", b".op", b".ac", b".dc", b".model", b".print") for words in lines):
         return "sp"
     return other
+
+
+def _named(args):
+    """Names of the input arguments and of the output arguments that are ``-``."""
+    return ([name for name in INPUTS if "-" in _listed(getattr(args, name, None))],
+            [name for name in OUTPUTS if getattr(args, name, None) == "-"])
+
+
+def _listed(value):
+    return value if isinstance(value, list) else [value]
+
+
+def _read(args, name, folder):
+    """Write standard input to a file and return its path."""
+    if sys.stdin is None:
+        raise InvalidInputError("standard input is closed")
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise InvalidInputError("standard input is empty")
+    kind = args.input_format or format_of(data, "sp" if name == "deck" else "txt" if name == "rhs" else "")
+    if not kind:
+        raise InvalidInputError(f"the format of standard input is not recognized: give it by --input-format, one of "
+                                f"{', '.join(suffix.removeprefix('.') for suffix in READABLE)}, mtx, npz, npy")
+    path = folder / f"standard input.{kind.removeprefix('.')}"
+    path.write_bytes(data)
+    return str(path)
 
 
 def _output_format(args, name):

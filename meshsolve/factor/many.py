@@ -83,9 +83,6 @@ class FactorBatch:
     def failed(self) -> np.ndarray:
         return np.array([i for i in np.flatnonzero(self._core.state() != FACTORED) if self._has_failed(int(i))], np.int64)
 
-    def _has_failed(self, system):
-        return True
-
     def reason(self, system: int) -> str:
         """Say why a system has no factor; "" if it has one."""
         if not -self.shape[0] <= system < self.shape[0]:
@@ -138,6 +135,15 @@ class FactorBatch:
         x.real, x.imag = self._solve_scalars(given.real), self._solve_scalars(given.imag)
         return as_narrow(x, given.dtype, None)
 
+    def __len__(self):
+        return self.shape[0]
+
+    def __repr__(self):
+        return f"{type(self).__name__}({counted(self.shape[0], 'system')}, n={self.shape[1]}, failed={len(self.failed)})"
+
+    def _has_failed(self, system):
+        return True
+
     def _solve_scalars(self, given):
         columns = np.ascontiguousarray(given, self._scalar)
         if (at := _core.first_not_finite(columns.reshape(-1).view(np.float64))) >= 0:
@@ -168,12 +174,6 @@ class FactorBatch:
         system, *entry = _core.first_asymmetry(P.indptr, P.indices, data.reshape(-1), len(data), SYMMETRY_TOLERANCE, self.threads)
         if system >= 0:
             raise not_symmetric(f"system {system}", *entry)
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __repr__(self):
-        return f"{type(self).__name__}({counted(self.shape[0], 'system')}, n={self.shape[1]}, failed={len(self.failed)})"
 
 
 class SingleFactors(FactorBatch):

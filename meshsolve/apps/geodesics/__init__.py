@@ -108,16 +108,6 @@ class Geodesics:
         """(n, 2, 3) float64: two orthonormal tangents at each vertex, axes of :meth:`log_map`; 0 at vertices without faces."""
         return self._vectors.planes.frames
 
-    @functools.cached_property
-    def _vectors(self):
-        with self.report.phase("operators"):
-            return VectorHeat(self._mesh, self._time, self._options, self.report)
-
-    @functools.cached_property
-    def _signed(self):
-        with self.report.phase("operators"):
-            return SignedHeat(self._mesh, self._time, self._options, self.report, LEVELS)
-
     def distance(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Array:
         """Distances to the nearest of a set of sources.
 
@@ -329,6 +319,16 @@ class Geodesics:
         out = self._vectors.log_map(points, np.where(np.isinf(distance), 0, distance), self.level)
         out[np.isinf(distance)] = np.nan
         return out
+
+    @functools.cached_property
+    def _vectors(self):
+        with self.report.phase("operators"):
+            return VectorHeat(self._mesh, self._time, self._options, self.report)
+
+    @functools.cached_property
+    def _signed(self):
+        with self.report.phase("operators"):
+            return SignedHeat(self._mesh, self._time, self._options, self.report, LEVELS)
 
     def _shares(self, points, values):
         """(n, k) mean values (s, k) of the sources, weighted by the heat that comes from each; NaN where none comes."""

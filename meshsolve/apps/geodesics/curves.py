@@ -71,6 +71,19 @@ def segments_of(mesh, curve):
     return found
 
 
+def _along_edges(mesh, points, name):
+    """(faces, ends) of a path of vertices."""
+    a, b = points.vertices[:-1, 0], points.vertices[1:, 0]
+    a, b = a[a != b], b[a != b]
+    edge = _edge_between(mesh, a, b)
+    if (edge < 0).any():
+        k = int((edge < 0).argmax())
+        raise InvalidInputError(f"{name} goes from vertex {a[k]} to vertex {b[k]}, which no edge joins; add the vertices "
+                                "between, or give points in faces (faces, barycentric)")
+    faces = _sides_of_edges(mesh)[edge, 0] // 3
+    return faces, np.stack([(mesh.faces[faces] == v[:, None]).astype(float) for v in (a, b)], axis=1)
+
+
 def _edge_between(mesh, a, b):
     """(q,) the edge that joins vertices a and b (q,); -1 for vertices without a common edge."""
     keys, wanted = (np.minimum(p, q).astype(np.int64) * len(mesh.vertices) + np.maximum(p, q) for p, q in (mesh.edges.T, (a, b)))
@@ -85,19 +98,6 @@ def _sides_of_edges(mesh):
     out[sides[::-1], 0] = numbers[::-1]                             # the last assignment stays
     out[sides, 1] = numbers
     return out
-
-
-def _along_edges(mesh, points, name):
-    """(faces, ends) of a path of vertices."""
-    a, b = points.vertices[:-1, 0], points.vertices[1:, 0]
-    a, b = a[a != b], b[a != b]
-    edge = _edge_between(mesh, a, b)
-    if (edge < 0).any():
-        k = int((edge < 0).argmax())
-        raise InvalidInputError(f"{name} goes from vertex {a[k]} to vertex {b[k]}, which no edge joins; add the vertices "
-                                "between, or give points in faces (faces, barycentric)")
-    faces = _sides_of_edges(mesh)[edge, 0] // 3
-    return faces, np.stack([(mesh.faces[faces] == v[:, None]).astype(float) for v in (a, b)], axis=1)
 
 
 def _through_faces(mesh, points, name):

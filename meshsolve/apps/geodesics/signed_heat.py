@@ -180,12 +180,12 @@ class SignedHeat:
         return merge @ factor.solve(merge.T @ b)
 
 
-def _selection(columns, count):
-    """(len(columns), count) csr_array with a 1 in the given column of each row."""
-    return sp.csr_array((np.ones(len(columns)), columns, np.arange(len(columns) + 1)), shape=(len(columns), count))
-
-
 def unit_scaled(vectors):
     """Scale each row of complex numbers to a largest part of 1, so that no square underflows; zeros stay."""
     largest = np.maximum(np.abs(vectors.real), np.abs(vectors.imag)).max(axis=1, keepdims=True)
     return vectors / np.maximum(largest, np.finfo(float).tiny)
+
+
+def _selection(columns, count):
+    """(len(columns), count) csr_array with a 1 in the given column of each row."""
+    return sp.csr_array((np.ones(len(columns)), columns, np.arange(len(columns) + 1)), shape=(len(columns), count))

@@ -34,9 +34,6 @@ class Slopes:
         self._gradient = self._parts(gradient, gradient.indices)
         self._divergence = self._parts(divergence, position[divergence.indices])
 
-    def _parts(self, A, indices):
-        return tuple(map(self.place.bring, (A.indptr.astype(np.int64), indices.astype(np.int32), A.data)))
-
     def workspace(self, width):
         """Memory for ``width`` columns, for calls one after the other: fresh pages take as long as the arithmetic."""
         return np.empty((len(self._gradient[0]) - 1) * width)
@@ -47,6 +44,9 @@ class Slopes:
         out = (self.workspace(k) if work is None else work)[:rows * k].reshape(rows, k)
         _core.unit_gradients(*self._gradient, np.ascontiguousarray(u), out, self.threads)
         return residual(*self._divergence, out, np.zeros(u.shape), threads=self.threads)
+
+    def _parts(self, A, indices):
+        return tuple(map(self.place.bring, (A.indptr.astype(np.int64), indices.astype(np.int32), A.data)))
 
 
 class CudaSlopes(Slopes):

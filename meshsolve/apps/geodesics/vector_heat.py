@@ -62,15 +62,6 @@ class VectorHeat:
         """(n,) or (n, k) unit vectors after 4^level times the time, 0 where no heat comes; ``load`` has the heat at the start."""
         return unit(self._flow(load, level))
 
-    def _flow(self, load, level):
-        """(n,) or (n, k) vectors after 4^level times the time."""
-        columns = load.reshape(len(load), -1)
-        parts = np.stack([columns.real, columns.imag], axis=1).reshape(2 * len(load), -1)
-        factor = self._factor(level)
-        with self._report.phase("solve"):
-            parts = factor.solve(np.ascontiguousarray(parts)).reshape(len(load), 2, -1)
-        return (parts[:, 0] + 1j * parts[:, 1]).reshape(load.shape)
-
     def log_map(self, points, distance, level):
         """(n, 2) coordinates in the tangent plane of the only point, at finite distances (n,) from it.
 
@@ -103,6 +94,15 @@ class VectorHeat:
         out = -moment / np.where(reached, heat, 1) * unit(axis).conj()
         out[points.vertices[points.weights == 1]] = 0
         return np.stack([out.real, out.imag], axis=1)
+
+    def _flow(self, load, level):
+        """(n,) or (n, k) vectors after 4^level times the time."""
+        columns = load.reshape(len(load), -1)
+        parts = np.stack([columns.real, columns.imag], axis=1).reshape(2 * len(load), -1)
+        factor = self._factor(level)
+        with self._report.phase("solve"):
+            parts = factor.solve(np.ascontiguousarray(parts)).reshape(len(load), 2, -1)
+        return (parts[:, 0] + 1j * parts[:, 1]).reshape(load.shape)
 
     def _turns(self, points):
         """(s, c) complex numbers that take vectors in the frame of each point to those of its vertices."""

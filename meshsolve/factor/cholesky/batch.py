@@ -44,6 +44,11 @@ class CholeskyBatch(FactorBatch):
         self.symbolic, self.precision = symbolic, precision
         super().__init__(symbolic.matrix_pattern, values, np.float64, threads, nnz_L=symbolic.nnz, flops=symbolic.flops)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all factors."""
+        return self._core.nbytes
+
     def _prepare(self, data):
         tree = assembly_tree(self.symbolic, self.threads)
         self._core = CORES[self.precision](tree, len(data))
@@ -61,11 +66,6 @@ class CholeskyBatch(FactorBatch):
         if len(doubtful):
             warn(f"{counted(len(doubtful), 'system')} may be singular to working precision, the first is {doubtful[0]}: a pivot is below "
                  "1e-9 of its diagonal entry. meshsolve.cholesky of that matrix estimates the error", MeshsolveWarning)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all factors."""
-        return self._core.nbytes
 
     def _reason_of(self, system, state):
         return f"the matrix is not positive definite: the pivot of column {self.symbolic.perm[state]} is not positive"

@@ -55,6 +55,22 @@ class IldlBatch(SingleFactors):
         self._factor_of, self._is_strict = factor, factor._core.native.is_strict
         super().__init__(factor._pattern, values, np.float64, threads, nnz_L=factor.nnz)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all factors and scaled values, without factors of single systems."""
+        return self._core.nbytes
+
+    @property
+    def inertia(self) -> np.ndarray:
+        counts = self._core.inertia().reshape(-1, 3)
+        for i, factor in self._alone.items():
+            counts[i] = factor.inertia
+        doubtful = np.flatnonzero(self._core.undecided())
+        if len(doubtful):
+            warn(f"inertia: the sign of an eigenvalue of {counted(len(doubtful), 'system')} is not decided, the first is system "
+                 f"{doubtful[0]}: a pivot is within a few rounding errors of zero", MeshsolveWarning)
+        return counts
+
     def _prepare(self, data):
         plan, count, n = self._factor_of._core.plan, len(data), self._pattern.n
         tree = plan.tree(self.threads)
@@ -85,22 +101,6 @@ class IldlBatch(SingleFactors):
         if state >= 0:
             return str(overflow(int(self._factor_of._core.plan.symbolic.perm[state])))
         return super()._reason_of(system, state)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all factors and scaled values, without factors of single systems."""
-        return self._core.nbytes
-
-    @property
-    def inertia(self) -> np.ndarray:
-        counts = self._core.inertia().reshape(-1, 3)
-        for i, factor in self._alone.items():
-            counts[i] = factor.inertia
-        doubtful = np.flatnonzero(self._core.undecided())
-        if len(doubtful):
-            warn(f"inertia: the sign of an eigenvalue of {counted(len(doubtful), 'system')} is not decided, the first is system "
-                 f"{doubtful[0]}: a pivot is within a few rounding errors of zero", MeshsolveWarning)
-        return counts
 
     def _solved(self, columns):
         x, P, count = np.empty_like(columns), self._pattern, self.shape[0]

@@ -89,9 +89,6 @@ class LUFactor(MeasuredSolves):
             data = self._backend.copied(M.data)
             self._factorize(data, self._backend.empty_like(data), pivots)
 
-    def _backend_of(self, pattern, scalar):
-        return BACKENDS[self._place](pattern, scalar, self.precision, self.threads)
-
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     @changes
@@ -196,6 +193,114 @@ class LUFactor(MeasuredSolves):
         """
         return np.array(device.to_host(self._backend.values_of(A)))
 
+    @reads_in_turn
+    def __getstate__(self):
+        """Pattern, values and pivots, from which the factor is made again with the same bits."""
+        now, backend = self._numeric, self._backend
+        kept = replace(now, data=device.to_host(now.data), spare=None, pivots=replace(now.pivots, plan=None), native=None)
+        return super().__getstate__() | {"_numeric": kept, "_backend": (backend.pattern, backend.scalar)}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        kept = self._numeric
+        with self._errors("the LU factorization"):
+            self._backend = self._backend_of(*self._backend)
+            plan = front_end.plan_of(self.engine, self._matrix_of(kept), kept.pivots.analysis)
+            data = self._backend.copied(kept.data)
+            now, _ = self._factored(data, self._backend.empty_like(data), replace(kept.pivots, plan=plan), unit=kept.unit)
+            self._numeric = replace(now, observed=kept.observed)
+
+    # ---- properties of the factor ---------------------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> str:
+        return self._numeric.pivots.engine
+
+    @property
+    def row_scale(self) -> np.ndarray:
+        return read_only(self._numeric.pivots.analysis.row_scale)
+
+    @property
+    def col_scale(self) -> np.ndarray:
+        return read_only(self._numeric.pivots.analysis.col_scale)
+
+    @property
+    def col_perm(self) -> np.ndarray:
+        return read_only(self._numeric.pivots.analysis.columns)
+
+    @property
+    @reads_in_turn
+    def row_perm(self) -> np.ndarray:
+        return read_only(self._triangles().row_perm(self._numeric.pivots.analysis))
+
+    @property
+    def nnz(self) -> int:
+        return self._numeric.pivots.nnz
+
+    @property
+    @reads_in_turn
+    def L(self) -> Sparse:
+        """L, unit lower triangular, as a csc_array with sorted rows. Made at each call, O(nnz(L))."""
+        return self._triangles().lower()
+
+    @property
+    @reads_in_turn
+    def U(self) -> Sparse:
+        """U, upper triangular, as a csr_array with sorted columns. Made at each call.
+
+        Above its diagonal blocks U is the product of L^-1 with entries of A, which the solves do not need.
+        """
+        return self._upper(self._triangles())
+
+    @property
+    def levels(self) -> np.ndarray:
+        """(n,) int32: longest-path levels of the right-looking elimination for the patterns of L and U.
+
+        Columns of one level may be eliminated at the same time. Column k comes after column t < k if U[t, k] != 0 and column t of
+        L reaches row k. It also does if L[k, t] != 0 and row t of U reaches column k. The rule of the GLU paper (He et al. 2015,
+        Algorithm 4) leaves out the second half; :func:`levels_by` has it for comparison.
+        """
+        return levels_by(self, "exact")
+
+    @reads_in_turn
+    def slogdet(self) -> tuple[float | complex, float]:
+        """(sign, logabsdet) of A, as :func:`numpy.linalg.slogdet` returns them. O(nnz(L) + nnz(U)) at each call.
+
+        The determinant is that of the factors: if ``report`` counts perturbed pivots, that of a nearby matrix.
+        """
+        triangles, analysis = self._triangles(), self._numeric.pivots.analysis
+        return slogdet(triangles.diagonal_blocks().diagonal(), (analysis.row_scale, analysis.col_scale),
+                       (triangles.row_perm(analysis), analysis.columns))
+
+    def trial(self) -> tuple[float, float]:
+        """(error, residual) of the solutions of four systems with known solutions.
+
+        ``error`` is the largest error relative to :attr:`col_scale`, for three solutions of about that size: around 1 if A is singular
+        in rounding. ``residual`` is that of a solution with entries about 1, relative to its right-hand side.
+        """
+        A, scale = self._matrix_of(self._numeric).to_scipy(), self.col_scale[:, None]
+        trial = try_known_solutions(lambda x: A @ x, self.solve, np.hstack([scale, scale, scale, np.ones_like(scale)]))
+        with np.errstate(all="ignore"):
+            residual = np.max(np.abs(A @ trial.found[:, 3] - trial.b[:, 3])) / np.max(np.abs(trial.b[:, 3]))
+        return trial.error(scale, columns=3), float(residual)
+
+    @reads_in_turn
+    def rcond(self) -> float:
+        """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
+        now = self._numeric
+        norm = abs(self._matrix_of(now).to_scipy()).sum(axis=0).max()
+
+        def apply(B, transposed):
+            return device.to_host(self._apply(self._bring(B), transposed, now))
+
+        return reciprocal_condition(norm, lambda B: apply(B, False), lambda B: apply(B.conj(), True).conj(), self.shape[0],
+                                    self._backend.scalar)
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    def _backend_of(self, pattern, scalar):
+        return BACKENDS[self._place](pattern, scalar, self.precision, self.threads)
+
     def _of_values(self, data, pivots, unit):
         """Return another factor, of the values ``data``: what :meth:`refactor` makes of a Numeric with these pivots and this unit."""
         other = object.__new__(type(self))
@@ -261,54 +366,10 @@ class LUFactor(MeasuredSolves):
             now, _ = self._factored(before.data, before.spare, before.pivots, before.native, before.unit, undisturbed=True)
             self._numeric = replace(before, native=now.native)
 
-    @reads_in_turn
-    def __getstate__(self):
-        """Pattern, values and pivots, from which the factor is made again with the same bits."""
-        now, backend = self._numeric, self._backend
-        kept = replace(now, data=device.to_host(now.data), spare=None, pivots=replace(now.pivots, plan=None), native=None)
-        return super().__getstate__() | {"_numeric": kept, "_backend": (backend.pattern, backend.scalar)}
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        kept = self._numeric
-        with self._errors("the LU factorization"):
-            self._backend = self._backend_of(*self._backend)
-            plan = front_end.plan_of(self.engine, self._matrix_of(kept), kept.pivots.analysis)
-            data = self._backend.copied(kept.data)
-            now, _ = self._factored(data, self._backend.empty_like(data), replace(kept.pivots, plan=plan), unit=kept.unit)
-            self._numeric = replace(now, observed=kept.observed)
-
     def _matrix_of(self, now):
         """The matrix of a Numeric, on the host."""
         P = self._backend.pattern
         return Csr(P.n, P.indptr, P.indices, device.to_host(now.data))
-
-    # ---- properties of the factor ---------------------------------------------------------------------------------------
-
-    @property
-    def engine(self) -> str:
-        return self._numeric.pivots.engine
-
-    @property
-    def row_scale(self) -> np.ndarray:
-        return read_only(self._numeric.pivots.analysis.row_scale)
-
-    @property
-    def col_scale(self) -> np.ndarray:
-        return read_only(self._numeric.pivots.analysis.col_scale)
-
-    @property
-    def col_perm(self) -> np.ndarray:
-        return read_only(self._numeric.pivots.analysis.columns)
-
-    @property
-    @reads_in_turn
-    def row_perm(self) -> np.ndarray:
-        return read_only(self._triangles().row_perm(self._numeric.pivots.analysis))
-
-    @property
-    def nnz(self) -> int:
-        return self._numeric.pivots.nnz
 
     def _triangles(self):
         return Triangles(*self._numeric.native.triangles())
@@ -316,65 +377,6 @@ class LUFactor(MeasuredSolves):
     def _upper(self, triangles):
         now = self._numeric
         return triangles.upper(now.pivots, device.to_host(now.data))
-
-    @property
-    @reads_in_turn
-    def L(self) -> Sparse:
-        """L, unit lower triangular, as a csc_array with sorted rows. Made at each call, O(nnz(L))."""
-        return self._triangles().lower()
-
-    @property
-    @reads_in_turn
-    def U(self) -> Sparse:
-        """U, upper triangular, as a csr_array with sorted columns. Made at each call.
-
-        Above its diagonal blocks U is the product of L^-1 with entries of A, which the solves do not need.
-        """
-        return self._upper(self._triangles())
-
-    @property
-    def levels(self) -> np.ndarray:
-        """(n,) int32: longest-path levels of the right-looking elimination for the patterns of L and U.
-
-        Columns of one level may be eliminated at the same time. Column k comes after column t < k if U[t, k] != 0 and column t of
-        L reaches row k. It also does if L[k, t] != 0 and row t of U reaches column k. The rule of the GLU paper (He et al. 2015,
-        Algorithm 4) leaves out the second half; :func:`levels_by` has it for comparison.
-        """
-        return levels_by(self, "exact")
-
-    @reads_in_turn
-    def slogdet(self) -> tuple[float | complex, float]:
-        """(sign, logabsdet) of A, as :func:`numpy.linalg.slogdet` returns them. O(nnz(L) + nnz(U)) at each call.
-
-        The determinant is that of the factors: if ``report`` counts perturbed pivots, that of a nearby matrix.
-        """
-        triangles, analysis = self._triangles(), self._numeric.pivots.analysis
-        return slogdet(triangles.diagonal_blocks().diagonal(), (analysis.row_scale, analysis.col_scale),
-                       (triangles.row_perm(analysis), analysis.columns))
-
-    def trial(self) -> tuple[float, float]:
-        """(error, residual) of the solutions of four systems with known solutions.
-
-        ``error`` is the largest error relative to :attr:`col_scale`, for three solutions of about that size: around 1 if A is singular
-        in rounding. ``residual`` is that of a solution with entries about 1, relative to its right-hand side.
-        """
-        A, scale = self._matrix_of(self._numeric).to_scipy(), self.col_scale[:, None]
-        trial = try_known_solutions(lambda x: A @ x, self.solve, np.hstack([scale, scale, scale, np.ones_like(scale)]))
-        with np.errstate(all="ignore"):
-            residual = np.max(np.abs(A @ trial.found[:, 3] - trial.b[:, 3])) / np.max(np.abs(trial.b[:, 3]))
-        return trial.error(scale, columns=3), float(residual)
-
-    @reads_in_turn
-    def rcond(self) -> float:
-        """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
-        now = self._numeric
-        norm = abs(self._matrix_of(now).to_scipy()).sum(axis=0).max()
-
-        def apply(B, transposed):
-            return device.to_host(self._apply(self._bring(B), transposed, now))
-
-        return reciprocal_condition(norm, lambda B: apply(B, False), lambda B: apply(B.conj(), True).conj(), self.shape[0],
-                                    self._backend.scalar)
 
 
 @reads_in_turn

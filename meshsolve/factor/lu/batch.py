@@ -49,6 +49,18 @@ class LUBatch(SingleFactors):
         pattern, scalar = factor._backend.pattern, factor._backend.scalar
         super().__init__(pattern, values, scalar, threads, nnz_L=self._pivots.nnz, engine=self._pivots.engine)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values and factors, without factors of single systems."""
+        return self._nbytes
+
+    @property
+    def backward_error(self) -> np.ndarray:
+        error = self._core.error()
+        for i, factor in self._alone.items():
+            error[i] = factor.report.facts.get("backward_error", np.nan)
+        return error
+
     def _prepare(self, data):
         plan = self._pivots.plan
         self._nbytes = self._scalar.itemsize * len(data) * (self._pattern.nnz + plan.scalars + len(plan.off_diagonal()[1]))
@@ -66,18 +78,6 @@ class LUBatch(SingleFactors):
 
     def _factor_alone(self, system):
         return self._factor_of._of_values(self._data[system].copy(), self._pivots, self._unit)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all values and factors, without factors of single systems."""
-        return self._nbytes
-
-    @property
-    def backward_error(self) -> np.ndarray:
-        error = self._core.error()
-        for i, factor in self._alone.items():
-            error[i] = factor.report.facts.get("backward_error", np.nan)
-        return error
 
     def _solved(self, columns):
         if self._core.is_measured and not self._alone:

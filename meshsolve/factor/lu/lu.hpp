@@ -49,8 +49,8 @@ struct Outside {
 };
 
 template <class Size>
-struct OutcomeOf {                        // of one factorization
-  std::conditional_t<std::is_same_v<Size, double>, int64_t, Size> perturbed = 0;       // perturbed pivots: too small, and replaced
+struct OutcomeOf {                        // counts of one factorization
+  std::conditional_t<std::is_same_v<Size, double>, int64_t, Size> perturbed = 0;       // pivots that were too small and were replaced
   Size largest_entry = 0, largest_pivot_row = 0;        // max |B|, max |U|
 };
 using Outcome = OutcomeOf<double>;
@@ -108,7 +108,7 @@ class FrontFactor {
   void solve_in(Space& space, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k) const;
 
   Triangles<T> triangles() const;         // of the diagonal blocks
-  void load(const T* fronts, const T* off_diagonal, const int32_t* exchange);      // a factor made on a GPU, in the same layout
+  void load(const T* fronts, const T* off_diagonal, const int32_t* exchange);      // copies a factor from the GPU, in the same layout
   int64_t nbytes() const;
   const FrontPlan& plan() const { return *plan_; }
 
@@ -119,7 +119,7 @@ class FrontFactor {
   Buffer<T> fronts_;                      // plan.base
   Buffer<T> off_diagonal_;                     // plan.off_diagonal
   std::vector<int32_t> exchange_;         // (n) local row that was exchanged with pivot k of its front
-  mutable Memory blocks_;                 // update matrices; the first solve works in their memory
+  mutable Memory blocks_;                 // update matrices; also workspace of a solve
   mutable Workspace<Space> space_;
 };
 
@@ -158,7 +158,7 @@ std::vector<int32_t> upper_forest(const symbolic::Unsymmetric& pattern);       /
 // A solve of the largest diagonal block in three stages: subtrees, the columns above them, subtrees. In their forest the rows of a
 // column of L are its ancestors, those of a column of U its descendants.
 struct SolveTasks {
-  int32_t block = -1;                     // -1: everything is too small for several threads
+  int32_t block = -1;                     // -1 if all blocks are too small for several threads
   std::vector<int32_t> bin;               // (bins + 1) first subtree of each task
   std::vector<int32_t> begin, column;     // (subtrees + 1) columns of each subtree, ascending, its root the last
   std::vector<int32_t> top;               // the columns above, ascending
@@ -174,7 +174,7 @@ class ColumnFactor {
  public:
   using Number = T;
   using Plan = ColumnPlan;
-  using Memory = std::vector<Buffer<T>>;       // a column of each worker, zeros between uses
+  using Memory = std::vector<Buffer<T>>;       // one dense column per worker, zeros between uses
   using Space = std::vector<Buffer<T>>;        // of each worker: n x up to 8 values
 
   explicit ColumnFactor(std::shared_ptr<const ColumnPlan> plan) : plan_(std::move(plan)) {}
@@ -184,7 +184,7 @@ class ColumnFactor {
   Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads, Memory& dense);
   void solve_in(Space& space, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k) const;
   Triangles<T> triangles() const;
-  void load(const T* columns, const T* off_diagonal);      // a factor made on a GPU: U, pivot and L of each column
+  void load(const T* columns, const T* off_diagonal);      // copies a factor from the GPU: U, pivot and L of each column
   int64_t nbytes() const;
   const ColumnPlan& plan() const { return *plan_; }
 
@@ -205,7 +205,7 @@ class ColumnFactor {
   mutable Workspace<Space> space_;
 };
 
-// ---- the GPU's steps -------------------------------------------------------------------------------------------------
+// ---- steps of a solve on the GPU -------------------------------------------------------------------------------------------------
 
 // A solve by columns as 2 n rows sorted by level: row position[k] is unknown k after the first triangle, row position[n + k] the
 // solution. Row r of Y becomes scale Y[r] - sum of its entries times Y[column]. An entry is element `source` of the stored numbers:

@@ -1,4 +1,4 @@
-// Size and direction of a pivot, for real and complex numbers alike. The size of a complex number is the sum of its parts'.
+// Size and direction of a pivot, for real and complex numbers alike. The size of a complex number is |re| + |im|.
 #pragma once
 #include <cmath>
 #include <cstdint>

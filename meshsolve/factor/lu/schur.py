@@ -59,27 +59,6 @@ class GeneralSchurComplement(Condensed):
         self._blocks = blocks | {"S": self._complement(blocks)}
         self.report.facts["nnz_L"] = self.nnz
 
-    def _index_maps(self):
-        """The pattern of each block as a csr_array whose values are 1 + the positions of its entries in A."""
-        P = self._pattern
-        whole = sp.csr_array((np.arange(1, P.nnz + 1), P.indices, P.indptr), shape=(P.n, P.n))
-        index = {"I": self._free, "K": self.rows}
-        return {a + b: whole[index[a]][:, index[b]] for a in "IK" for b in "IK"}
-
-    def _blocks_of(self, data):
-        """The four blocks of A with these values."""
-        return {name: sp.csr_array((data[at.data - 1], at.indices, at.indptr), shape=at.shape) for name, at in self._maps.items()}
-
-    def _complement(self, blocks):
-        k, m = len(self.rows), len(self._free)
-        ensure_memory(2 * self.dtype.itemsize * k * k, f"the dense Schur complement of {counted(k, 'row')}")
-        with self.report.phase("numeric"):
-            S, right = blocks["KK"].toarray(), blocks["IK"].tocsc()
-            width = max(1, BLOCK_BYTES // (self.dtype.itemsize * m))
-            for first in range(0, k, width):
-                S[:, first:first + width] -= blocks["KI"] @ self.factor.solve(right[:, first:first + width].toarray())
-        return S
-
     @changes
     def refactor(self, A: Matrix) -> GeneralSchurComplement:
         """Compute the Schur complement of another matrix inside the analyzed pattern.
@@ -122,6 +101,34 @@ class GeneralSchurComplement(Condensed):
         self._blocks = blocks
         return self
 
+    @property
+    def nnz(self) -> int:
+        return self.factor.nnz + self._maps["IK"].nnz + self._maps["KI"].nnz + len(self.rows) ** 2
+
+    def __repr__(self):
+        return f"GeneralSchurComplement(n={self.n}, rows={len(self.rows)}, nnz={self.nnz}, dtype={self.dtype})"
+
+    def _index_maps(self):
+        """The pattern of each block as a csr_array whose values are 1 + the positions of its entries in A."""
+        P = self._pattern
+        whole = sp.csr_array((np.arange(1, P.nnz + 1), P.indices, P.indptr), shape=(P.n, P.n))
+        index = {"I": self._free, "K": self.rows}
+        return {a + b: whole[index[a]][:, index[b]] for a in "IK" for b in "IK"}
+
+    def _blocks_of(self, data):
+        """The four blocks of A with these values."""
+        return {name: sp.csr_array((data[at.data - 1], at.indices, at.indptr), shape=at.shape) for name, at in self._maps.items()}
+
+    def _complement(self, blocks):
+        k, m = len(self.rows), len(self._free)
+        ensure_memory(2 * self.dtype.itemsize * k * k, f"the dense Schur complement of {counted(k, 'row')}")
+        with self.report.phase("numeric"):
+            S, right = blocks["KK"].toarray(), blocks["IK"].tocsc()
+            width = max(1, BLOCK_BYTES // (self.dtype.itemsize * m))
+            for first in range(0, k, width):
+                S[:, first:first + width] -= blocks["KI"] @ self.factor.solve(right[:, first:first + width].toarray())
+        return S
+
     def _singular(self, e):
         index = int(self._free[e.index]) if e.index >= 0 else -1
         where = f", found in row or column {index} of A. Add it to rows" if index >= 0 else ""
@@ -138,10 +145,3 @@ class GeneralSchurComplement(Condensed):
         x[self._free] = self.factor.solve(columns[self._free] - self._blocks["IK"] @ x_K)
         x[self.rows] = x_K
         return x
-
-    @property
-    def nnz(self) -> int:
-        return self.factor.nnz + self._maps["IK"].nnz + self._maps["KI"].nnz + len(self.rows) ** 2
-
-    def __repr__(self):
-        return f"GeneralSchurComplement(n={self.n}, rows={len(self.rows)}, nnz={self.nnz}, dtype={self.dtype})"

@@ -1,7 +1,7 @@
 // The columns engine: left-looking LU on the exact static pattern, column by column, independent subtrees in parallel.
 // Source: Gilbert and Peierls 1988; Davis and Natarajan 2010 ("KLU", refactorization). Time O(flops); workspace of one dense column per
-// thread. A column needs the columns of L for the entries of its column of U. They lie below it in a forest, so that one task
-// takes a whole subtree, and every sum has a fixed order on any number of threads.
+// thread. A column needs the columns of L for the entries of its column of U. They are its descendants in a forest, so one task
+// has a whole subtree. Every sum has a fixed order on any number of threads.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -14,8 +14,8 @@
 namespace ms::lu {
 namespace {
 
-constexpr double parallel_work = 400'000;        // below which one thread is faster
-constexpr int32_t looks = 64;                    // columns between two looks for Ctrl-C: the last ones may take ms each
+constexpr double parallel_work = 400'000;        // operations below which one thread is faster
+constexpr int32_t looks = 64;                    // columns between two polls for Ctrl-C: the last columns may take milliseconds each
 
 // Entries of A by columns of B: inside the diagonal blocks, and above them.
 void distribute(ColumnPlan& p, const Pattern& A) {
@@ -85,7 +85,7 @@ ColumnPlan column_plan(const Pattern& A, BlockTriangularForm form) {
   return p;
 }
 
-// Column k of L and U; x is a dense column of zeros, before and after. What was seen stays in registers until the end: the
+// Column k of L and U; x is a dense column of zeros, before and after. The counts stay in registers until the end: the
 // outcomes of two workers share a cache line.
 template <class T>
 void ColumnFactor<T>::column(int32_t k, const Scalar<T>* Ax, const Pivoting& rule, T* x, Outcome& seen) {
@@ -165,7 +165,7 @@ OutcomeOf<Size<T>> ColumnFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& 
   try {
     return run(Ax, rule, threads, dense);
   } catch (...) {
-    dense.clear();                       // they are zeros only after a whole run
+    dense.clear();                       // they are zeros only after a complete run
     throw;
   }
 }
@@ -190,7 +190,7 @@ void ColumnFactor<T>::allocate() {
   l_ = Buffer<T>(plan_->pattern.l_row.size());
   u_ = Buffer<T>(plan_->pattern.u_row.size());
   off_diagonal_ = Buffer<T>(plan_->off_diagonal.row.size());
-  pivot_ = Buffer<T>(plan_->form.n());                // last: not empty once all are allocated
+  pivot_ = Buffer<T>(plan_->form.n());                // allocated last: if it is not empty, all buffers are allocated
 }
 
 template <class T>

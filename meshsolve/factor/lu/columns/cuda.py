@@ -52,9 +52,6 @@ class ColumnsCuda(EngineCuda):
         self._fresh = set()                 # sides of the solves that hold the values of this factor
         self._lanes = _lanes(len(store.rows) / n)
 
-    def _held(self):
-        return (self._values, self._inverse, *self._pattern, *self._tasks), (self._scatter, *self._solves.values())
-
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     def factor(self, data, threshold, tiny, perturbed_size, threads=1, undisturbed=False):
@@ -73,14 +70,6 @@ class ColumnsCuda(EngineCuda):
                       self._counts.array))
         return self._counts.read()
 
-    def _update(self, shape, arguments):
-        if shape.lanes == 0:
-            self._launch(K, "k_update_wide", (shape.tasks, shape.pieces), WIDE_BLOCK, 0, (np.int32(shape.first), *arguments))
-            return
-        grid = 1 if shape.end - shape.first > 1 else device.grid_for(shape.tasks * shape.lanes, NARROW_BLOCK)
-        self._launch(K, "k_update_narrow", grid, NARROW_BLOCK, 0,
-                     (np.int32(shape.first), np.int32(shape.end), np.int32(shape.lanes), *arguments))
-
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
     def solve(self, transposed, B, X, threads=1):
@@ -97,6 +86,25 @@ class ColumnsCuda(EngineCuda):
             self._launch(K, "k_leave", grid, 256, 0, (*sizes, permutation[leave], permutation[leave + "_scale"], Y, X,
                                                       np.int64(begin) * strides(X)[1], *strides(X)))
 
+    def triangles(self):
+        """The triangles as ``_core.ColumnLuDouble.triangles`` returns them, on the host."""
+        host = self._host()
+        _core.load_columns(host, device.to_host(self._values), device.to_host(self._outside))
+        return host.triangles()
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    def _held(self):
+        return (self._values, self._inverse, *self._pattern, *self._tasks), (self._scatter, *self._solves.values())
+
+    def _update(self, shape, arguments):
+        if shape.lanes == 0:
+            self._launch(K, "k_update_wide", (shape.tasks, shape.pieces), WIDE_BLOCK, 0, (np.int32(shape.first), *arguments))
+            return
+        grid = 1 if shape.end - shape.first > 1 else device.grid_for(shape.tasks * shape.lanes, NARROW_BLOCK)
+        self._launch(K, "k_update_narrow", grid, NARROW_BLOCK, 0,
+                     (np.int32(shape.first), np.int32(shape.end), np.int32(shape.lanes), *arguments))
+
     def _steps(self, transposed):
         """The solve by rows with the values of this factor."""
         if transposed not in self._solves:
@@ -110,12 +118,6 @@ class ColumnsCuda(EngineCuda):
             steps.set_scales(self._inverse)
             self._fresh.add(transposed)
         return steps
-
-    def triangles(self):
-        """The triangles as ``_core.ColumnLuDouble.triangles`` returns them, on the host."""
-        host = self._host()
-        _core.load_columns(host, device.to_host(self._values), device.to_host(self._outside))
-        return host.triangles()
 
 
 class Storage:
@@ -147,6 +149,28 @@ class Tasks(NamedTuple):
     ptr: np.ndarray             # (tasks + 1,) int64
     step: np.ndarray            # (pairs,) int32, ascending in each task
     at: np.ndarray              # (pairs,) int64
+
+
+class Steps:
+    """A solve by rows on the GPU."""
+
+    def __init__(self, steps, n, transposed, dtype):
+        level_ptr, ptr, column, source, pivot, position = steps
+        xp = device.xp()
+        self.rows = Rows(level_ptr, ptr, column)
+        self.source, self.pivot, self.position = map(device.to_device, (source, pivot, position))
+        self.values, self._n = xp.empty(len(source), dtype), n
+        self.scales = xp.ones(2 * n if transposed else 0)   # factor of a row before the sum; empty: ones
+
+    @property
+    def nbytes(self):
+        arrays = (self.source, self.pivot, self.position, self.values)
+        return self.rows.nbytes + sum(array.nbytes for array in arrays)
+
+    def set_scales(self, inverse):
+        """Divide the rows of the first triangle by their pivots in a transposed solve."""
+        if len(self.scales):
+            self.scales[self.position[:self._n]] = inverse
 
 
 def _tasks(parts, store):
@@ -190,25 +214,3 @@ def _lanes(entries):
     """Threads for this number of entries: a power of two up to a warp."""
     lanes = 1 << np.clip(np.ceil(np.log2(np.maximum(entries, 1) / 2)), 0, 5).astype(int)
     return lanes if np.ndim(entries) else int(lanes)
-
-
-class Steps:
-    """A solve by rows on the GPU."""
-
-    def __init__(self, steps, n, transposed, dtype):
-        level_ptr, ptr, column, source, pivot, position = steps
-        xp = device.xp()
-        self.rows = Rows(level_ptr, ptr, column)
-        self.source, self.pivot, self.position = map(device.to_device, (source, pivot, position))
-        self.values, self._n = xp.empty(len(source), dtype), n
-        self.scales = xp.ones(2 * n if transposed else 0)   # factor of a row before the sum; empty: ones
-
-    @property
-    def nbytes(self):
-        arrays = (self.source, self.pivot, self.position, self.values)
-        return self.rows.nbytes + sum(array.nbytes for array in arrays)
-
-    def set_scales(self, inverse):
-        """Divide the rows of the first triangle by their pivots in a transposed solve."""
-        if len(self.scales):
-            self.scales[self.position[:self._n]] = inverse

@@ -11,7 +11,7 @@
 namespace ms::lu {
 namespace {
 
-constexpr int64_t grain = 1 << 14;                                      // rows that a thread brings into place at a time
+constexpr int64_t grain = 1 << 14;                                      // rows of a task that permutes and scales
 constexpr int32_t everywhere = std::numeric_limits<int32_t>::max();     // no row is above it
 
 // One group of K right-hand sides. Column and row here are positions.
@@ -25,7 +25,7 @@ class ColumnSolve {
         before_((transposed ? plan.form.col_factor : plan.form.row_factor).data()),
         after_((transposed ? plan.form.row_factor : plan.form.col_factor).data()) {}
 
-  // Not a part of its caller: among other numbers of right-hand sides its loops take a fifth more time.
+  // A separate function: inlined next to those for other numbers of right-hand sides, its loops take a fifth more time.
   __attribute__((noinline)) void run(const T* l, const T* u, const T* pivot, const T* off_diagonal, const SolveTasks& tasks, int most) {
     const int threads = several ? 1 : most;
     l_ = l, u_ = u, pivot_ = pivot, off_diagonal_ = off_diagonal;
@@ -50,7 +50,7 @@ class ColumnSolve {
 
   // ---- a block --------------------------------------------------------------------------------------------------------
 
-  // A column that is a block has neither rows of L nor of U.
+  // A block of one column has no rows of L or U.
   void single(int32_t k) const {
     if (transposed()) {
       from_above(k);
@@ -128,7 +128,7 @@ class ColumnSolve {
     for (int64_t c = 0; c < K; ++c) Y_[k * K + c] *= pivot_[k];
   }
 
-  // Column k of L leaves its rows up to `root`.
+  // Subtracts column k of L from its rows up to `root`.
   void lower(int32_t k, int32_t root) const {
     const int32_t* const row = f_.l_row.data();
     for (int64_t q = f_.l_ptr[k], end = f_.l_ptr[k + 1]; q < end && row[q] <= root; ++q) subtract(row[q], l_[q], k);
@@ -167,7 +167,7 @@ class ColumnSolve {
   const bool transposed_;
   const Strided<const Scalar<T>> b_;
   const Strided<Scalar<T>> x_;
-  T* const Y_;                            // K values a position
+  T* const Y_;                            // K values per position
   const int32_t *const from_, *const to_;
   const double *const before_, *const after_;
   const T *l_ = nullptr, *u_ = nullptr, *pivot_ = nullptr, *off_diagonal_ = nullptr;
@@ -185,7 +185,7 @@ const SolveTasks& ColumnFactor<T>::tasks_of_solve() const {
 template <class T>
 void ColumnFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const {
   static const SolveTasks none;
-  const bool apart = (k + 7) / 8 >= threads;        // a thread for each piece, else all threads at one piece
+  const bool apart = (k + 7) / 8 >= threads;        // one thread per piece; else all threads share each piece
   auto lease = space_.lease();
   solve_pieces(*lease, transposed, B, X, k, apart ? none : tasks_of_solve(), threads);
 }

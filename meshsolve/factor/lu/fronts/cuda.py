@@ -48,10 +48,6 @@ class FrontsCuda(EngineCuda):
         self._panels, self._updates = xp.zeros(int(parts["base"][-1]), self.dtype), xp.empty(updates, self.dtype)
         self._exchange, self._order, self._position = (xp.zeros(self._n, np.int32) for _ in range(3))
 
-    def _held(self):
-        return (self._panels, self._updates, self._exchange, self._order, self._position, self._table, self._rows, *self._tree,
-                *self._entries), ()
-
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     def factor(self, data, threshold, tiny, perturbed_size, threads=1, undisturbed=False):
@@ -63,6 +59,34 @@ class FrontsCuda(EngineCuda):
         self._launch(K, "k_positions", len(self._size), 64, 0, (self._table, self._order, self._position))
         self._scatter_outside(data, self._outside)
         return self._counts.read()
+
+    # ---- solves ---------------------------------------------------------------------------------------------------------
+
+    def solve(self, transposed, B, X, threads=1):
+        """X := A^-1 B, or A^-T B, for (n, k) float64 arrays on the GPU, in C or F order."""
+        xp, plan, k = device.xp(), self._solve_plan(transposed), B.shape[1]
+        before, after = (None, self._position) if transposed else (self._position, None)
+        enter, leave = sides(transposed)
+        width = next(width for width in WIDTHS if width >= min(k, WIDTHS[-1]))
+        Y, vectors = xp.empty(self._n * width, self.dtype), xp.empty(self._vectors * width, self.dtype)
+        for begin in range(0, k, width):
+            count = min(k - begin, width)
+            fronts.to_columns(B, begin, count, width, Y, self._permutation[enter], before, self._permutation[enter + "_scale"])
+            for launch in plan.launches:
+                self._solve_batch(launch, plan, transposed, width, Y, vectors)
+            fronts.from_columns(Y, X, begin, count, self._permutation[leave], after, self._permutation[leave + "_scale"])
+
+    def triangles(self):
+        """The triangles as ``_core.FrontLuDouble.triangles`` returns them, on the host."""
+        host = self._host()
+        _core.load_fronts(host, *map(device.to_host, (self._panels, self._outside, self._exchange)))
+        return host.triangles()
+
+    # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    def _held(self):
+        return (self._panels, self._updates, self._exchange, self._order, self._position, self._table, self._rows, *self._tree,
+                *self._entries), ()
 
     def _factor_level(self, level, data, rule):
         size, counts = self.dtype.itemsize, self._counts.array
@@ -110,22 +134,6 @@ class FrontsCuda(EngineCuda):
         device.dense("gemm", self._updates[front.update:front.update + u * u].reshape(u, u).T, below, right, trans_a="N",
                      trans_b="T")
 
-    # ---- solves ---------------------------------------------------------------------------------------------------------
-
-    def solve(self, transposed, B, X, threads=1):
-        """X := A^-1 B, or A^-T B, for (n, k) float64 arrays on the GPU, in C or F order."""
-        xp, plan, k = device.xp(), self._solve_plan(transposed), B.shape[1]
-        before, after = (None, self._position) if transposed else (self._position, None)
-        enter, leave = sides(transposed)
-        width = next(width for width in WIDTHS if width >= min(k, WIDTHS[-1]))
-        Y, vectors = xp.empty(self._n * width, self.dtype), xp.empty(self._vectors * width, self.dtype)
-        for begin in range(0, k, width):
-            count = min(k - begin, width)
-            fronts.to_columns(B, begin, count, width, Y, self._permutation[enter], before, self._permutation[enter + "_scale"])
-            for launch in plan.launches:
-                self._solve_batch(launch, plan, transposed, width, Y, vectors)
-            fronts.from_columns(Y, X, begin, count, self._permutation[leave], after, self._permutation[leave + "_scale"])
-
     def _solve_batch(self, launch, plan, transposed, width, Y, vectors):
         batch = launch.batch
         groups = batch.threads // 32 if batch.per_warp else 1
@@ -139,12 +147,6 @@ class FrontsCuda(EngineCuda):
             launches = _launches(*self._plan.steps(transposed), self._size)
             self._solves[transposed] = SolvePlan(launches, tuple(map(device.to_device, _above(*self._above, transposed))))
         return self._solves[transposed]
-
-    def triangles(self):
-        """The triangles as ``_core.FrontLuDouble.triangles`` returns them, on the host."""
-        host = self._host()
-        _core.load_fronts(host, *map(device.to_host, (self._panels, self._outside, self._exchange)))
-        return host.triangles()
 
 
 class SolvePlan(NamedTuple):
