@@ -19,7 +19,7 @@ import numpy as np
 from meshsolve.eigen.basis import WIDTH
 
 DEPENDENT = 1e-12       # a column whose norm falls to this fraction lies in the span of the columns before it, to rounding
-CANCELLED = 1e-3        # fraction of a norm below which orthogonality to the basis is lost and restored by another pass
+CANCELED = 1e-3        # fraction of a norm below which orthogonality to the basis is lost and restored by another pass
 REMOVED = 0.1           # part of a column in the basis, relative to what is left of it, above which another pass follows
 ILL = 1e-6              # smallest pivot of a normalized Gram matrix that Cholesky QR, used twice, copes with
 
@@ -76,10 +76,6 @@ class Lanczos:
     def is_full(self):
         return self.blocks == self.capacity
 
-    def _begin(self, blocks):
-        """A random block behind ``blocks`` others, to which T does not couple it."""
-        self.basis[blocks] = self._orthonormal(self.basis.random(self.rng), blocks)[0]
-
     def step(self):
         """Extend T by one block."""
         b, basis = self.blocks, self.basis
@@ -99,6 +95,46 @@ class Lanczos:
             following = slice(last.stop, last.stop + WIDTH)
             self.T[following, last], self.T[last, following] = R, R.T
 
+    def ritz(self):
+        """The :class:`Ritz` pairs of T."""
+        theta, Y = np.linalg.eigh(self.T[:self.dim, :self.dim])
+        order = np.argsort(-np.abs(theta), kind="stable")
+        theta, Y = theta[order], Y[:, order]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            residuals = np.linalg.norm(self.border @ Y[-WIDTH:], axis=0) / np.abs(theta)
+        return Ritz(theta, Y, np.where(theta == 0, np.inf, residuals))
+
+    def vectors(self, ritz, wanted):
+        """(n, len(wanted)) Ritz vectors with these numbers after one more application of C, which the last block contains: Q becomes
+        C Q Y / theta."""
+        Y = np.zeros((self.dim + WIDTH, -(-len(wanted) // WIDTH) * WIDTH))
+        Y[:self.dim, :len(wanted)] = ritz.Y[:, wanted]
+        Y[self.dim:, :len(wanted)] = self.border @ ritz.Y[-WIDTH:, wanted] / ritz.theta[wanted]
+        self.basis.rotate(Y)
+        return self.basis.columns(Y.shape[1] // WIDTH, len(wanted))
+
+    def restart(self, ritz, wanted):
+        """Keep the Ritz vectors with these numbers, a multiple of 8; the next block stays."""
+        following = self.basis[self.blocks]                  # behind the blocks that are rotated
+        self._keep(ritz.theta[wanted], ritz.Y[:, wanted])
+        B = self.border @ ritz.Y[-WIDTH:, wanted]
+        r = self.dim
+        self.T[r:r + WIDTH, :r], self.T[:r, r:r + WIDTH] = B, B.T
+        self.basis[self.blocks] = following
+        self.restarts += 1
+
+    def deflate(self, ritz, converged):
+        """Keep converged Ritz vectors alone and go on with a random block: finds further copies of multiple eigenvalues."""
+        missing = -len(converged) % WIDTH                    # zero columns fill the last block
+        theta = np.r_[ritz.theta[converged], np.zeros(missing)]
+        self._keep(theta, np.c_[ritz.Y[:, converged], np.zeros((self.dim, missing))])
+        self._begin(self.blocks)
+        self.restarts += 1
+
+    def _begin(self, blocks):
+        """A random block behind ``blocks`` others, to which T does not couple it."""
+        self.basis[blocks] = self._orthonormal(self.basis.random(self.rng), blocks)[0]
+
     def _orthonormal(self, Z, blocks):
         """(Z', R, H) with Z = Q H + Z' R, where Q are the first ``blocks`` and Z' is orthonormal and orthogonal to Q. Dependent columns
         of Z become random ones in Z' and zero rows of R."""
@@ -110,7 +146,7 @@ class Lanczos:
                 H += part @ R if turn else part
             Z, U, lost = self._normalized(Z)
             R = U @ R
-            if lost > CANCELLED and (np.linalg.norm(part, axis=0) <= REMOVED * lost * np.linalg.norm(U, axis=0)).all():
+            if lost > CANCELED and (np.linalg.norm(part, axis=0) <= REMOVED * lost * np.linalg.norm(U, axis=0)).all():
                 break
         Z, U, _ = self._normalized(Z)
         return Z, U @ R, H
@@ -151,42 +187,6 @@ class Lanczos:
         block = self.basis.xp.zeros_like(Z)
         block[:, :1] = column
         return self.basis.gram(Z, self.weigh(block))[:count, 0]
-
-    def ritz(self):
-        """The :class:`Ritz` pairs of T."""
-        theta, Y = np.linalg.eigh(self.T[:self.dim, :self.dim])
-        order = np.argsort(-np.abs(theta), kind="stable")
-        theta, Y = theta[order], Y[:, order]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            residuals = np.linalg.norm(self.border @ Y[-WIDTH:], axis=0) / np.abs(theta)
-        return Ritz(theta, Y, np.where(theta == 0, np.inf, residuals))
-
-    def vectors(self, ritz, wanted):
-        """(n, len(wanted)) Ritz vectors with these numbers after one more application of C, which the last block contains: Q becomes
-        C Q Y / theta."""
-        Y = np.zeros((self.dim + WIDTH, -(-len(wanted) // WIDTH) * WIDTH))
-        Y[:self.dim, :len(wanted)] = ritz.Y[:, wanted]
-        Y[self.dim:, :len(wanted)] = self.border @ ritz.Y[-WIDTH:, wanted] / ritz.theta[wanted]
-        self.basis.rotate(Y)
-        return self.basis.columns(Y.shape[1] // WIDTH, len(wanted))
-
-    def restart(self, ritz, wanted):
-        """Keep the Ritz vectors with these numbers, a multiple of 8; the next block stays."""
-        following = self.basis[self.blocks]                  # behind the blocks that are rotated
-        self._keep(ritz.theta[wanted], ritz.Y[:, wanted])
-        B = self.border @ ritz.Y[-WIDTH:, wanted]
-        r = self.dim
-        self.T[r:r + WIDTH, :r], self.T[:r, r:r + WIDTH] = B, B.T
-        self.basis[self.blocks] = following
-        self.restarts += 1
-
-    def deflate(self, ritz, converged):
-        """Keep converged Ritz vectors alone and go on with a random block: finds further copies of multiple eigenvalues."""
-        missing = -len(converged) % WIDTH                    # zero columns fill the last block
-        theta = np.r_[ritz.theta[converged], np.zeros(missing)]
-        self._keep(theta, np.c_[ritz.Y[:, converged], np.zeros((self.dim, missing))])
-        self._begin(self.blocks)
-        self.restarts += 1
 
     def _keep(self, theta, Y):
         self.basis.rotate(Y)

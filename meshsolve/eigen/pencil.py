@@ -68,14 +68,6 @@ class Pencil:
         """True if every row has mass, so that eigenvectors are orthonormal where those of :meth:`operator` are."""
         return self.masses is None or self.masses.min() > 0
 
-    def _checked_masses(self, masses):
-        """The diagonal of M, which must not have a negative entry."""
-        if masses.min() < 0:
-            k = int(masses.argmin())
-            raise NotPositiveDefiniteError(f"M must be positive definite: its diagonal entry in row {self.row(k)} is {masses[k]:.3g}",
-                                           column=self.row(k))
-        return masses
-
     def row(self, k):
         """The caller's number of row k."""
         return int(k if self.rows is None else self.rows[k])
@@ -176,6 +168,14 @@ class Pencil:
     def residual(self, X, B):
         """B - A X."""
         return self._subtracted(self.A, X, B)
+
+    def _checked_masses(self, masses):
+        """The diagonal of M, which must not have a negative entry."""
+        if masses.min() < 0:
+            k = int(masses.argmin())
+            raise NotPositiveDefiniteError(f"M must be positive definite: its diagonal entry in row {self.row(k)} is {masses[k]:.3g}",
+                                           column=self.row(k))
+        return masses
 
     def _subtracted(self, matrix, X, B):
         parts = [self.place.bring(part) for part in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)]

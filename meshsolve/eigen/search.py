@@ -95,11 +95,6 @@ class Search:
         iteration.deflate(ritz, order[ritz.residuals[order] <= self.tol][:iteration.dim - 2 * WIDTH])
 
 
-def _first(ritz, wanted):
-    """The numbers of all Ritz pairs, the wanted ones first."""
-    return np.r_[wanted, np.setdiff1d(np.arange(len(ritz.theta)), wanted)]
-
-
 def smallest(search, k, sigma, counted):
     """The k smallest pairs: (values, vectors, count, whether they are converged and complete)."""
     F, sigma, iteration = _started(search, k, sigma)
@@ -120,6 +115,39 @@ def smallest(search, k, sigma, counted):
         if complete or not done or search.iterations >= search.maxiter:
             return *_pairs(search, iteration, ritz, numbers, F, sigma), number, complete
         search.deflate(iteration, ritz, numbers)
+
+
+def in_interval(search, lo, hi):
+    """All pairs with lo <= lambda < hi: (values, vectors, count, whether all were found)."""
+    below_lo, lo, _ = search.below(lo)
+    below_hi, hi, _ = search.below(hi)
+    slices, values, vectors, done = [(lo, below_lo, hi, below_hi)], [], [], True
+    while slices:
+        a, below_a, b, below_b = slices.pop()
+        if below_a == below_b:
+            continue
+        middle = (a + b) / 2
+        number, at, F = search.below(middle)
+        if below_b - below_a > SLICE and a < at < b and number not in (below_a, below_b):
+            slices += [(at, number, b, below_b), (a, below_a, at, number)]
+            continue
+        if below_b - below_a > SLICE and a < at < b and b - a > CLUSTER * max(abs(a), abs(b)):
+            slices.append((at, number, b, below_b) if number == below_a else (a, below_a, at, number))
+            continue
+        w, X, complete = _slice(search, F, at, a, b, below_b - below_a)
+        values.append(w), vectors.append(X)
+        done &= complete
+    if not values:
+        return np.zeros(0), np.zeros((search.pencil.n, 0)), 0, True
+    search.is_orthonormal &= len(values) == 1
+    order = np.argsort(np.concatenate(values), kind="stable")
+    X = search.pencil.place.xp.concatenate(vectors, axis=1)
+    return np.concatenate(values)[order], X[:, search.pencil.place.bring(order)], below_hi - below_lo, done
+
+
+def _first(ritz, wanted):
+    """The numbers of all Ritz pairs, the wanted ones first."""
+    return np.r_[wanted, np.setdiff1d(np.arange(len(ritz.theta)), wanted)]
 
 
 def _values(ritz, sigma):
@@ -194,34 +222,6 @@ def _pairs(search, iteration, ritz, numbers, F, sigma):
     with search.report.phase("vectors"):
         X = search.pencil.vectors(F, iteration.vectors(ritz, order), ritz.theta[order])
     return values[order], X
-
-
-def in_interval(search, lo, hi):
-    """All pairs with lo <= lambda < hi: (values, vectors, count, whether all were found)."""
-    below_lo, lo, _ = search.below(lo)
-    below_hi, hi, _ = search.below(hi)
-    slices, values, vectors, done = [(lo, below_lo, hi, below_hi)], [], [], True
-    while slices:
-        a, below_a, b, below_b = slices.pop()
-        if below_a == below_b:
-            continue
-        middle = (a + b) / 2
-        number, at, F = search.below(middle)
-        if below_b - below_a > SLICE and a < at < b and number not in (below_a, below_b):
-            slices += [(at, number, b, below_b), (a, below_a, at, number)]
-            continue
-        if below_b - below_a > SLICE and a < at < b and b - a > CLUSTER * max(abs(a), abs(b)):
-            slices.append((at, number, b, below_b) if number == below_a else (a, below_a, at, number))
-            continue
-        w, X, complete = _slice(search, F, at, a, b, below_b - below_a)
-        values.append(w), vectors.append(X)
-        done &= complete
-    if not values:
-        return np.zeros(0), np.zeros((search.pencil.n, 0)), 0, True
-    search.is_orthonormal &= len(values) == 1
-    order = np.argsort(np.concatenate(values), kind="stable")
-    X = search.pencil.place.xp.concatenate(vectors, axis=1)
-    return np.concatenate(values)[order], X[:, search.pencil.place.bring(order)], below_hi - below_lo, done
 
 
 def _slice(search, F, sigma, lo, hi, number):

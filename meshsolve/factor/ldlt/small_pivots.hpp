@@ -4,9 +4,9 @@
 // Elimination computes L D L^T = A + E with |E| at most a few units of rounding times |L| |D| |L^T|. The pivot d_j is the
 // quadratic form z_j^T (A + E) z_j of the vector z_j that solves L^T z_j = e_j. With the magnitude g_i = sum_k L_ik^2 |D_kk| of
 // row i, its error is about s_j = eps * sum_i z_ji^2 g_i. A pivot of at most zero_units * s_j is set to zero and counts as zero
-// in the inertia: a matrix within the rounding errors of A is singular in this direction. A larger pivot is not changed. A pivot
-// between certain_units * s_j and undecided_units * s_j, zero or not, is counted as undecided. All sums are estimated at once by
-// one forward solve: for random xi of variance 1, (L^-1 diag(sqrt g) xi)_j has the variance sum_i z_ji^2 g_i.
+// in the inertia. A matrix within the rounding errors of A is then singular in this direction. A larger pivot is not changed. A
+// pivot between certain_units * s_j and undecided_units * s_j, zero or not, is counted as undecided. All sums are estimated at once
+// by one forward solve: for random xi of variance 1, (L^-1 diag(sqrt g) xi)_j has the variance sum_i z_ji^2 g_i.
 //
 // Sources: Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 11.1 (backward error of L D L^T); Hutchinson
 // 1990 (random estimates of a trace).
