@@ -60,18 +60,6 @@ def matrix(A: Matrix, comm: Any = None, part: ArrayLike | None = None) -> tuple[
     return P, order[mine]
 
 
-def _as_part(part, n):
-    """Return checked parts as (n,) int64, or None."""
-    if part is None:
-        return None
-    given = as_array(part, "part")
-    if given.shape != (n,) or given.dtype.kind not in "iu":
-        raise InvalidInputError(f"part must hold {n} integers, got {given.dtype} of shape {given.shape}")
-    if (row := first_true(given < 0)) >= 0:
-        raise InvalidInputError(f"part must not be negative, but row {row} holds {given[row]}")
-    return given.astype(np.int64)
-
-
 def parts_of(M, parts):
     """Return the part of each row of a Csr, at most ``parts`` and at most one for each row."""
     return divide(symmetric_pattern(M.to_scipy()).graph(), min(parts, M.n), np.ones(M.n), 0).astype(np.int64)
@@ -122,3 +110,13 @@ def gathered(comm, order, local):
     return whole
 
 
+def _as_part(part, n):
+    """Return checked parts as (n,) int64, or None."""
+    if part is None:
+        return None
+    given = as_array(part, "part")
+    if given.shape != (n,) or given.dtype.kind not in "iu":
+        raise InvalidInputError(f"part must hold {n} integers, got {given.dtype} of shape {given.shape}")
+    if (row := first_true(given < 0)) >= 0:
+        raise InvalidInputError(f"part must not be negative, but row {row} holds {given[row]}")
+    return given.astype(np.int64)

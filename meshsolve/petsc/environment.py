@@ -81,16 +81,6 @@ def agreed(comm):
         raise raised from error
 
 
-def _packed(error, rank):
-    """Return (class, message, attributes) of an error, for other ranks. Classes that they may not have become MeshsolveError."""
-    message = f"rank {rank}: {error}"
-    if isinstance(error, MeshsolveError):
-        return type(error), message, {name: value for name, value in vars(error).items() if isinstance(value, int)}
-    if isinstance(error, MemoryError):
-        return MemoryError, message, {}
-    return MeshsolveError, f"rank {rank}: {type(error).__name__}: {error}", {}
-
-
 def require_same(comm, **inputs):
     """Raise InvalidInputError on all ranks if an input differs between ranks. Arrays are compared by checksums."""
     digests = comm.allgather({name: _digest(value) for name, value in inputs.items()})
@@ -99,6 +89,16 @@ def require_same(comm, **inputs):
             if other[name] != digests[0][name]:
                 raise InvalidInputError(f"{name} differs between ranks 0 and {rank}: pass the whole matrix and the same options on every "
                                         "rank, or a distributed PETSc.Mat")
+
+
+def _packed(error, rank):
+    """Return (class, message, attributes) of an error, for other ranks. Classes that they may not have become MeshsolveError."""
+    message = f"rank {rank}: {error}"
+    if isinstance(error, MeshsolveError):
+        return type(error), message, {name: value for name, value in vars(error).items() if isinstance(value, int)}
+    if isinstance(error, MemoryError):
+        return MemoryError, message, {}
+    return MeshsolveError, f"rank {rank}: {type(error).__name__}: {error}", {}
 
 
 def _digest(value):

@@ -127,6 +127,17 @@ class Schwarz:
                 self._coarse.update(self.P, self.threads)
         self._state = self.P.handle, self.P.stateGet()
 
+    def apply(self, r: Any, y: Any) -> None:
+        """y = B^-1 r for distributed vectors; NaN if r has NaN or the last set-up failed."""
+        if self.error is not None:
+            y.set(np.nan)
+        elif self._coarse is None:
+            self._one_level(r, y)
+        else:
+            q = self._coarse.apply(r)
+            self._one_level(r - self.P * q, y)
+            y.axpy(1, q - self._coarse.apply(self.P * y))
+
     def _domains(self, PETSc, part, overlap, number, most):
         """Make the index sets of the subdomains with overlap, and the scatter of a vector to all of them, one after the other."""
         first = self.P.getOwnershipRange()[0]
@@ -180,17 +191,6 @@ class Schwarz:
         local *= self._after
         y.set(0)
         self._scatter.scatter(self._local, y, addv=True, mode="reverse")
-
-    def apply(self, r: Any, y: Any) -> None:
-        """y = B^-1 r for distributed vectors; NaN if r has NaN or the last set-up failed."""
-        if self.error is not None:
-            y.set(np.nan)
-        elif self._coarse is None:
-            self._one_level(r, y)
-        else:
-            q = self._coarse.apply(r)
-            self._one_level(r - self.P * q, y)
-            y.axpy(1, q - self._coarse.apply(self.P * y))
 
 
 class _Context:
