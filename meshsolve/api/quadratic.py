@@ -5,7 +5,8 @@ min 1/2 x^T A x - b^T x   subject to   E x = e,   lower <= x <= upper,   some x 
 A step solves with A + D, where D is a nonnegative diagonal: the pattern never changes, so the analysis is made once. At the end active
 bounds are made exact by a primal-dual active set method on the same factor.
 
-Sources: Mehrotra 1992 (predictor-corrector); Nocedal, Wright 2006 (chapter 16.6); Hintermueller, Ito, Kunisch 2002 (active sets).
+Sources: Mehrotra 1992 (predictor-corrector); Gondzio 1996 (centrality corrections); Nocedal, Wright 2006 (chapter 16.6);
+Hintermueller, Ito, Kunisch 2002 (active sets).
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ from meshsolve.types import Array, ArrayLike, Device, Matrix
 
 STEPS = 100             # of the interior point method; 10 to 40 are usual
 ACTIVE_SETS = 30        # changes of the active set at the end
+IDLE_SETS = 4           # changes in a row that do not lower a residual below tol, after which the set changes no more
+IDLE_STEPS = 2          # interior point steps in a row that do not halve the residual: rounding errors are reached
+SETTLED = 0.1           # residual relative to tol at which no further step is made
+CORRECTIONS = 2         # centrality corrections of a step; each costs a solve, about a fifth of a refactorization
+LONGER = 0.08           # by which a correction tries to lengthen a step
+CENTRAL = 10.0          # largest ratio of a product of slack and multiplier to their target, and of the target to it, that is not corrected
 TO_BOUNDARY = 0.995     # share of the way to the nearest bound that a step may go
+ROUNDING = 1e-15        # gradient relative to |A| |x| that is rounding error
 OPENED = 1e-9           # width of equal bounds for the interior point method, relative to their value
 DEPENDENT = 1e-10       # distance of a row of Aeq from the span of those before it, relative to its length: below is rounding error
 
@@ -119,6 +127,10 @@ class Quadratic:
         self._diagonal = np.flatnonzero(self._rows == self._block.indices)
         self._constraints = sp.csr_array(self._E[:, self._free])
         self._factor = None
+
+    @functools.cached_property
+    def _magnitudes(self):
+        return abs(self._block)
 
     def minimize(self, b: ArrayLike, fixed_values: ArrayLike | None = None, beq: ArrayLike | None = None, lower: ArrayLike | None = None,
                  upper: ArrayLike | None = None, *, tol: float = 1e-9) -> tuple[Array, QuadraticInfo]:
@@ -208,7 +220,9 @@ class Quadratic:
     def _definite(self, H):
         """The Cholesky factor of H. Errors have the numbering of A."""
         try:
-            return cholesky(H, device=self._device, threads=self._threads) if self._factor is None else self._factor.refactor(H)
+            if self._factor is None:
+                return cholesky(H, device=self._device, threads=self._threads)
+            return self._factor._refactor_values(H.data)
         except NotPositiveDefiniteError as e:
             row = int(self._free[e.column])
             raise NotPositiveDefiniteError(f"A must be positive definite on the free rows, the pivot of row {row} is not positive: "
@@ -259,7 +273,7 @@ class _Problem:
         with self.report.phase("interior point"):
             y, zl, zu = self._interior_point(tol)
         with self.report.phase("active set"):
-            return self._active_set(y, zl, zu)
+            return self._active_set(y, zl, zu, tol)
 
     def gradient(self):
         return self.q._block @ self.x - self.b
@@ -286,12 +300,12 @@ class _Problem:
         return self.q._solver(added, active)
 
     def _start(self):
-        """(x, zl, zu): the middle of two bounds, a unit inside of one, and multipliers of the size of the gradient."""
+        """(x, zl, zu): the middle of two bounds, a unit inside of one, and multipliers of the mean size of the gradient."""
         lo, hi = np.where(self.has_lo, self.lo, 0), np.where(self.has_hi, self.hi, 0)
         both = self.has_lo & self.has_hi
         unit = (hi - lo)[both].max() / 2 if both.any() else max(1.0, abs(lo).max(), abs(hi).max())
         x = np.where(both, (lo + hi) / 2, np.where(self.has_lo, lo + unit, np.where(self.has_hi, hi - unit, 0.0)))
-        size = max(abs(self.q._block @ x - self.b).max(), np.finfo(float).tiny)
+        size = max(abs(self.q._block @ x - self.b).mean(), np.finfo(float).tiny)
         return x, np.where(self.has_lo, size, 0.0), np.where(self.has_hi, size, 0.0)
 
     def _interior_point(self, tol):
@@ -299,13 +313,18 @@ class _Problem:
         equal = self.has_lo & (self.lo == self.hi)
         gap = np.where(equal, OPENED * np.maximum(abs(np.where(equal, self.lo, 0)), 1), 0)
         self.x, zl, zu = self._start()
-        y = np.zeros(len(self.e))
+        y, best, idle = np.zeros(len(self.e)), (np.inf, self.x, None, None, None), 0
         for _ in range(STEPS):
             sl, su = np.where(self.has_lo, self.x - self.lo + gap, 1.0), np.where(self.has_hi, self.hi - self.x + gap, 1.0)
             dual, primal = self.gradient() - self.q._constraints.T @ y - zl + zu, self.q._constraints @ self.x - self.e
             mu = self._mean_product(sl, su, zl, zu)
             if self._is_small(dual, primal, mu, tol):
-                break
+                self.y = y
+                left = self.residual(self._held(zl, zu))
+                idle = 0 if left < 0.5 * best[0] else idle + 1
+                best = (left, self.x, y, zl, zu) if left < best[0] else best
+                if left <= SETTLED * tol or idle == IDLE_STEPS:
+                    break
             with np.errstate(divide="ignore", over="ignore"):
                 added = zl / sl + zu / su
             if not np.isfinite(added).all():                # no point inside: multipliers grow without bound
@@ -315,20 +334,43 @@ class _Problem:
             a, d = self._lengths(sl, su, zl, zu, dx, dzl, dzu, 1.0)
             after = self._mean_product(sl + a * dx, su - a * dx, zl + d * dzl, zu + d * dzu)
             target = mu * (after / mu) ** 3
-            dx, dy, dzl, dzu = newton(target - dx * dzl, target + dx * dzu)
+            dx, dy, dzl, dzu = self._centered(newton, sl, su, zl, zu, target, target - dx * dzl, target + dx * dzu)
             a, d = self._lengths(sl, su, zl, zu, dx, dzl, dzu, TO_BOUNDARY)
             self.x, y, zl, zu = self.x + a * dx, y + d * dy, zl + d * dzl, zu + d * dzu
+        if best[0] < np.inf:
+            _, self.x, y, zl, zu = best
         return y, zl, zu
+
+    def _centered(self, newton, sl, su, zl, zu, target, cl, cu):
+        """The step (dx, dy, dzl, dzu) for products ``cl`` and ``cu``, corrected while that makes it longer (Gondzio 1996, section 3).
+
+        Products of slack and multiplier that would be far from ``target`` after a longer step shorten the following steps.
+        """
+        step = newton(cl, cu)
+        for _ in range(CORRECTIONS):
+            a, d = self._lengths(sl, su, zl, zu, step[0], *step[2:], 1.0)
+            if a + d > 2 - LONGER:
+                break
+            longer, dual = min(1.0, a + LONGER), min(1.0, d + LONGER)
+            products = (sl + longer * step[0]) * (zl + dual * step[2]), (su - longer * step[0]) * (zu + dual * step[3])
+            more = [np.maximum(np.clip(after, target / CENTRAL, target * CENTRAL) - after, -CENTRAL * target) for after in products]
+            trial = newton(cl + more[0], cu + more[1])
+            if sum(self._lengths(sl, su, zl, zu, trial[0], *trial[2:], 1.0)) < a + d + LONGER / 8:
+                break
+            step, cl, cu = trial, cl + more[0], cu + more[1]
+        return step
 
     def _mean_product(self, sl, su, zl, zu):
         """Mean product of slacks and multipliers."""
         return ((sl * zl)[self.has_lo].sum() + (su * zu)[self.has_hi].sum()) / (self.has_lo.sum() + self.has_hi.sum())
 
     def _is_small(self, dual, primal, mu, tol):
-        """True if the optimality conditions hold well enough for the active set to be read off."""
+        """True if the optimality conditions hold well enough for the active set to be read off, or up to rounding errors."""
         least = 0.1 * tol * self.scale()
-        gaps = abs(dual).max() <= least and mu <= least * max(abs(self.x).max(), np.finfo(float).tiny)
-        return gaps and abs(primal).max(initial=0) <= tol * max(abs(self.e).max(initial=0), 1)
+        gap, largest = least * max(abs(self.x).max(), np.finfo(float).tiny), abs(dual).max()
+        if mu > gap or abs(primal).max(initial=0) > tol * max(abs(self.e).max(initial=0), 1):
+            return False
+        return largest <= least or largest <= ROUNDING * (self.q._magnitudes @ abs(self.x)).max()
 
     def _newton(self, solve, dual, primal, sl, su, zl, zu, cl, cu):
         """(dx, dy, dzl, dzu): the step whose products of slack and multiplier become ``cl`` and ``cu``."""
@@ -345,20 +387,20 @@ class _Problem:
         d = min(longest(zl, dzl, self.has_lo), longest(zu, dzu, self.has_hi))
         return (min(a, d),) * 2 if len(self.e) else (a, d)
 
-    def _active_set(self, y, zl, zu):
-        """(y, active). Bounds that the multipliers hold are met exactly, then the set changes until all signs are right. The interior point
-        stays if that does not lower the residual."""
-        at_lower = self.has_lo & ((zl > self._slack(self.x - self.lo)) | (self.lo == self.hi))
-        at_upper = self.has_hi & (zu > self._slack(self.hi - self.x)) & ~at_lower
-        active, self.y = (at_upper.astype(np.int8) - at_lower), y
-        best = self.residual(active), self.x, y, active
+    def _active_set(self, y, zl, zu, tol):
+        """(y, active). Bounds that the multipliers hold are met exactly. The set changes until all signs are right, or the residual is far
+        below ``tol``. The interior point stays if that does not lower the residual."""
+        active, self.y = self._held(zl, zu), y
+        best, idle = (self.residual(active), self.x, y, active), 0
         for _ in range(ACTIVE_SETS):
             try:
                 self._solve_active(active)
             except (SingularMatrixError, NotPositiveDefiniteError):        # on the rows between their bounds: not unique
                 break
             now = self.residual(active)
-            best = (now, self.x, self.y, active) if now < best[0] else best
+            best, idle = ((now, self.x, self.y, active), 0) if now < best[0] else (best, idle + 1)
+            if best[0] <= SETTLED * tol or idle >= IDLE_SETS and best[0] <= tol:
+                break
             g = self.gradient() - self.q._constraints.T @ self.y
             lower = (self.has_lo & (self.x < self.lo)) | ((active < 0) & ((g > 0) | (self.lo == self.hi)))
             upper = (self.has_hi & (self.x > self.hi)) | ((active > 0) & (g < 0))
@@ -367,6 +409,12 @@ class _Problem:
                 break
         _, self.x, self.y, active = best
         return self.y, active
+
+    def _held(self, zl, zu):
+        """(n,) int8: bounds whose multipliers are larger than the distances to them."""
+        at_lower = self.has_lo & ((zl > self._slack(self.x - self.lo)) | (self.lo == self.hi))
+        at_upper = self.has_hi & (zu > self._slack(self.hi - self.x)) & ~at_lower
+        return at_upper.astype(np.int8) - at_lower
 
     def _solve_active(self, active):
         """x and y with the active rows at their bounds."""

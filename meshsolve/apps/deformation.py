@@ -176,11 +176,12 @@ class Deformation:
     def _alternate(self, at, held, iterations, tol):
         """Local and global steps in turn, from the start of least energy."""
         starts = self._smooth([_rigid(self._mesh.vertices, self._handles, at), self._shape], held)
-        start = min(starts, key=self._rotations.fit)
+        of_rigid, of_last = map(self._rotations.fit, starts)
+        start, energy = (starts[1], of_last) if of_last < of_rigid else (starts[0], None)
         size = float((np.ptp(self._mesh.vertices, axis=0) ** 2).sum())
         with self.report.phase("alternate"):
             self._shape, self.energy, self.iterations = alternate(self._rotations, lambda b: self._solve(b, held), start, iterations, tol,
-                                                                  ZERO * size)
+                                                                  ZERO * size, energy)
 
 
 def checked_handles(mesh, handles):

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError
@@ -251,9 +249,8 @@ class Mesh:
     @functools.cached_property
     def components(self) -> np.ndarray:
         """(n,) int32: the connected component of each vertex, numbered from 0. An unreferenced vertex is a component."""
-        n = len(self.vertices)
-        graph = sp.coo_array((np.ones(len(self.edges), np.int8), self.edges.T), shape=(n, n))
-        return connected_components(graph, directed=False)[1].astype(np.int32, copy=False)
+        indptr, indices, _ = _core.mesh_adjacency(len(self.vertices), self.edges.reshape(-1), False, thread_count())
+        return _core.components(indptr, indices, np.ones(len(indices)))[1]
 
     @functools.cached_property
     def boundary_edges(self) -> np.ndarray:
@@ -313,7 +310,7 @@ class Mesh:
         -----
         O(faces), and a sort of the edges at the boundary.
         """
-        return boundary.loops_of(self.faces, self.side_edges, self._boundary_sides)
+        return boundary.loops_of(self.faces, self.side_edges, self._boundary_sides, self.is_manifold)
 
     def __repr__(self):
         return f"Mesh({counted(len(self.vertices), 'vertex')}, {counted(len(self.faces), 'face')})"

@@ -22,10 +22,11 @@ def sides_of_one_face(side_edges, edges):
     return np.flatnonzero(np.bincount(of_side, minlength=edges)[of_side] == 1)
 
 
-def loops_of(faces, side_edges, sides):
+def loops_of(faces, side_edges, sides, is_manifold=False):
     """Return the boundary ``sides`` as loops: a list of (k,) int32 arrays of vertices.
 
-    Each loop begins with its lowest side, in the direction of that side's face. O(faces), and a sort of the boundary sides.
+    Each loop begins with its lowest side, in the direction of that side's face. O(faces), and a sort of the boundary sides. With
+    ``is_manifold`` each vertex has one fan.
 
     Raises
     ------
@@ -35,7 +36,7 @@ def loops_of(faces, side_edges, sides):
     if len(sides) == 0:
         return []
     vertex = faces.reshape(-1)
-    fan = fans(vertex, side_edges.reshape(-1), sides)
+    fan = vertex if is_manifold else fans(vertex, side_edges.reshape(-1), sides)
     corner = np.stack([sides, _next_corner(sides)], axis=1).reshape(-1)      # start of arc 2 i along side i, of arc 2 i + 1 back
     tail = fan[corner]
     order = np.argsort(tail, kind="stable")

@@ -65,9 +65,14 @@ auto side_directions(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t 
                          out.bad_vertex);
 }
 
-void unit_gradients(In<int64_t> indptr, In<int32_t> indices, In<double> data, Block<const double> u, Block<double> out, int threads) {
+auto flat_triangles(int64_t n, In<int32_t> corners, In<double> lengths) {
+  auto out = released([&] { return operators::flat_triangles(n, corners.data(), lengths.data(), extent(corners) / 3); });
+  return std::make_tuple(to_numpy(std::move(out.corner)), to_numpy(std::move(out.flat)));
+}
+
+void divergence_of_directions(In<int32_t> corners, In<double> flat, InOut<double> b, In<double> u, int64_t n, int threads) {
   Released free;
-  operators::unit_gradients(pattern(indptr, indices), data.data(), u.data(), extent(u, 1), out.data(), threads);
+  operators::divergence_of_directions(corners.data(), flat.data(), extent(corners) / 3, n, u.data(), n ? extent(u) / n : 0, b.data(), threads);
 }
 
 auto assemble(In<int64_t> ptr, In<int32_t> source, int64_t width, In<double> values, int threads) {
@@ -93,42 +98,67 @@ auto weigh_normal(In<int64_t> indptr, In<int32_t> indices, In<int64_t> column_pt
   return to_numpy(std::move(data));
 }
 
-operators::RestShape rest_shape(const In<int32_t>& faces, const In<double>& weight, const In<int64_t>& ptr, const In<int32_t>& corner,
-                                bool rims) {
-  return {faces.data(), extent(faces) / 3, weight.data(), ptr.data(), corner.data(), extent(ptr) - 1, rims};
+operators::RestRings rest_rings(const In<int64_t>& ptr, const In<int32_t>& other, const In<double>& out, const In<double>& in,
+                                const In<double>& own) {
+  return {ptr.data(), other.data(), out.data(), in.data(), own.data(), extent(ptr) - 1};
 }
 
-// Binds a fit and a pull as they are declared in rigid.hpp.
-template <auto fit, auto pull>
-void bind_rigid(nb::module_& m, const char* fit_name, const char* pull_name, int dimension) {
-  using namespace nb::literals;
-  m.def(fit_name, [](In<int32_t> faces, In<double> weight, In<int64_t> ptr, In<int32_t> corner, bool rims, In<double> rest,
-                     Block<const double> x, InOut<double> turn, InOut<double> energy, int threads) {
-    Released free;
-    fit(rest_shape(faces, weight, ptr, corner, rims), rest.data(), strided(x), turn.data(), energy.data(), threads);
-  }, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rims"_a, "rest"_a, "x"_a, "turn"_a, "energy"_a, "threads"_a);
-  m.def(pull_name, [dimension](In<int32_t> faces, In<double> weight, In<int64_t> ptr, In<int32_t> corner, bool rims, In<double> rest,
-                               In<double> turn, int threads) {
-    RawVector<double> b(dimension * (extent(ptr) - 1));
-    {
-      Released free;
-      pull(rest_shape(faces, weight, ptr, corner, rims), rest.data(), turn.data(), b.data(), threads);
-    }
-    return to_numpy(std::move(b));
-  }, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rims"_a, "rest"_a, "turn"_a, "threads"_a);
-}
-
-void shift_distances(In<double> x, In<int32_t> part, Block<const double> shift, In<double> points, Block<double> phi, int threads) {
+void fit_vertices(In<int64_t> ptr, In<int32_t> other, In<double> out, In<double> in, In<double> own, Block<const double> x,
+                  InOut<double> quaternion, InOut<double> matrix, InOut<double> trace, InOut<double> stretch, int threads) {
   Released free;
-  operators::shift_distances(x.data(), extent(part), part.data(), shift.data(), points.data(), extent(phi, 1), phi.data(), threads);
+  operators::fit_vertices(rest_rings(ptr, other, out, in, own), strided(x), quaternion.data(), matrix.data(), trace.data(), stretch.data(),
+                          threads);
+}
+
+void pull_vertices(In<int64_t> ptr, In<int32_t> other, In<double> out, In<double> in, In<double> own, In<double> matrix, InOut<double> b,
+                   int threads) {
+  Released free;
+  operators::pull_vertices(rest_rings(ptr, other, out, in, own), matrix.data(), b.data(), threads);
+}
+
+void energy_of_vertices(In<int32_t> faces, In<double> weight, bool rims, In<double> rest, Block<const double> x, In<double> matrix,
+                        InOut<double> energy, int threads) {
+  Released free;
+  operators::energy_of_vertices(faces.data(), extent(faces) / 3, weight.data(), rims, rest.data(), strided(x), matrix.data(), energy.data(),
+                                threads);
+}
+
+operators::RestShape rest_shape(const In<int32_t>& faces, const In<double>& weight, const In<int64_t>& ptr, const In<int32_t>& corner) {
+  return {faces.data(), extent(faces) / 3, weight.data(), ptr.data(), corner.data(), extent(ptr) - 1};
+}
+
+void fit_faces(In<int32_t> faces, In<double> weight, In<int64_t> ptr, In<int32_t> corner, In<double> rest, Block<const double> uv,
+               InOut<double> turn, InOut<double> energy, int threads) {
+  Released free;
+  operators::fit_faces(rest_shape(faces, weight, ptr, corner), rest.data(), strided(uv), turn.data(), energy.data(), threads);
+}
+
+auto pull_faces(In<int32_t> faces, In<double> weight, In<int64_t> ptr, In<int32_t> corner, In<double> rest, In<double> turn, int threads) {
+  RawVector<double> b(2 * (extent(ptr) - 1));
+  {
+    Released free;
+    operators::pull_faces(rest_shape(faces, weight, ptr, corner), rest.data(), turn.data(), b.data(), threads);
+  }
+  return to_numpy(std::move(b));
+}
+
+void shift_distances(In<double> x, In<int32_t> part, Block<const double> shift, In<double> points, Block<const double> phi,
+                     Block<double> out, int threads) {
+  Released free;
+  operators::shift_distances(x.data(), extent(part), part.data(), shift.data(), points.data(), extent(phi, 1), phi.data(), out.data(),
+                             out.stride(0), threads);
 }
 
 }  // namespace
 
 void bind_operators(nb::module_& m) {
   using namespace nb::literals;
-  bind_rigid<operators::fit_vertices, operators::pull_vertices>(m, "fit_vertices", "pull_vertices", 3);
-  bind_rigid<operators::fit_faces, operators::pull_faces>(m, "fit_faces", "pull_faces", 2);
+  m.def("fit_vertices", fit_vertices, "ptr"_a, "other"_a, "out"_a, "in"_a, "own"_a, "x"_a, "quaternion"_a, "matrix"_a, "trace"_a,
+        "stretch"_a, "threads"_a);
+  m.def("pull_vertices", pull_vertices, "ptr"_a, "other"_a, "out"_a, "in"_a, "own"_a, "matrix"_a, "b"_a, "threads"_a);
+  m.def("energy_of_vertices", energy_of_vertices, "faces"_a, "weight"_a, "rims"_a, "rest"_a, "x"_a, "matrix"_a, "energy"_a, "threads"_a);
+  m.def("fit_faces", fit_faces, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rest"_a, "uv"_a, "turn"_a, "energy"_a, "threads"_a);
+  m.def("pull_faces", pull_faces, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rest"_a, "turn"_a, "threads"_a);
   m.def("cotan_weights", cotan_weights, "vertices"_a, "faces"_a, "of_side"_a,
         "edges"_a, "flattest"_a, "threads"_a);
   m.def("vertex_areas", vertex_areas, "faces"_a, "area"_a, "n"_a, "threads"_a,
@@ -140,10 +170,11 @@ void bind_operators(nb::module_& m) {
         "flattest"_a, "limit"_a, "(corners, weights, lengths, edge of each side, angles, flips, finished).");
   m.def("side_directions", side_directions, "n"_a, "faces"_a, "of_side"_a, "edges"_a, "corner_angles"_a,
         "(angles, their totals, first sides, an edge that is not manifold and oriented or -1, a vertex with several fans or -1).");
-  m.def("unit_gradients", unit_gradients, "indptr"_a, "indices"_a, "data"_a, "u"_a, "out"_a, "threads"_a,
-        "out := minus the unit vectors of (G u) in the plane of each triangle.");
-  m.def("shift_distances", shift_distances, "x"_a, "part"_a, "shift"_a, "points"_a, "phi"_a, "threads"_a,
-        "phi := max(phi - shift of its component, distance to the column's point in a straight line), in place.");
+  m.def("flat_triangles", flat_triangles, "n"_a, "corners"_a, "lengths"_a, "(corners, flat) of the triangles, one for those that agree.");
+  m.def("divergence_of_directions", divergence_of_directions, "corners"_a, "flat"_a, "b"_a, "u"_a, "n"_a, "threads"_a,
+        "b := -D X for the unit vectors X against the gradients of u, (n, k) in C order.");
+  m.def("shift_distances", shift_distances, "x"_a, "part"_a, "shift"_a, "points"_a, "phi"_a, "out"_a, "threads"_a,
+        "out := max(phi - shift of its component, distance to the column's point in a straight line).");
   m.def("assemble", assemble, "ptr"_a, "source"_a, "width"_a, "values"_a, "threads"_a,
         "Sum contributions of `width` numbers into a fixed pattern.");
   m.def("weigh_normal", weigh_normal, "indptr"_a, "indices"_a, "column_ptr"_a, "row"_a,

@@ -2,26 +2,46 @@
 #include "directions.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
+#include "native/lanes/lanes.hpp"
 #include "native/threads/parallel.hpp"
-#include "sparse/sweep.hpp"
 
 namespace ms::operators {
 namespace {
 
-constexpr double kLeast = 1e-300;         // smallest divisor: 0 / 0 becomes 0
-constexpr int64_t kTriangles = 1 << 10;   // triangles or vertices per task
+constexpr double kSame = 1e-12;           // difference of two copies of a triangle that is rounding, relative to the longest side
+constexpr int64_t kVertices = 1 << 10;    // per task
 
-// (x, y) := -(x, y) / |(x, y)| for k vectors.
-void normalize(double* __restrict x, double* __restrict y, int64_t k) {
-  for (int64_t c = 0; c < k; ++c) {
-    const double largest = std::max(std::max(std::abs(x[c]), std::abs(y[c])), kLeast), a = x[c] / largest, b = y[c] / largest;
-    const double length = -std::max(std::sqrt(a * a + b * b), kLeast);
-    x[c] = a / length;
-    y[c] = b / length;
+struct Flat {
+  int32_t corner[3];
+  double base, along, height;
+
+  int32_t lowest() const { return std::min(corner[0], corner[2]); }
+  auto key() const { return std::tie(corner[0], corner[1], corner[2], along); }
+  bool agrees(const Flat& other) const {
+    const double most = kSame * base;
+    return std::equal(corner, corner + 3, other.corner) && std::abs(base - other.base) <= most && std::abs(along - other.along) <= most &&
+           std::abs(height - other.height) <= most;
   }
+};
+
+// The triangle in its plane, mirrored if that puts the lower end of side 0 first. Area by Kahan's formula, which needs descending
+// sides.
+Flat flattened(const int32_t* corner, const double* length) {
+  Flat t{{corner[0], corner[1], corner[2]}, length[0], 0, 0};
+  double b = length[1], c = length[2];
+  if (t.corner[0] > t.corner[1]) {
+    std::swap(t.corner[0], t.corner[1]);
+    std::swap(b, c);
+  }
+  const double a = t.base, middle = std::max(b, c), least = std::min(b, c), divisor = a > 0 ? a : 1;
+  const double product = (a + (middle + least)) * (least - (a - middle)) * (least + (a - middle)) * (a + (middle - least));
+  t.along = 0.5 * (a + (c - b) * ((c + b) / divisor));
+  t.height = 0.5 * std::sqrt(std::max(product, 0.0)) / divisor;
+  return t;
 }
 
 int32_t last(int32_t side) { return side % 3 == 0 ? side + 2 : side - 1; }
@@ -77,31 +97,49 @@ SideDirections side_directions(int32_t n, const int32_t* faces, int64_t m, const
   return out;
 }
 
-void unit_gradients(const Pattern& G, const double* values, const double* u, int64_t k, double* out, int threads) {
-  for_range(threads, G.n / 2, kTriangles, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) {
-      sparse::over_columns(k, [&](auto K, auto stride, int64_t first) {
-        for (int64_t row = 2 * i; row < 2 * i + 2; ++row) {
-          std::array<double, K> sum{};
-          for (int64_t p = G.ptr[row]; p < G.ptr[row + 1]; ++p) {
-            const double* const from = u + int64_t{G.idx[p]} * stride + first;
-            for (int64_t c = 0; c < K; ++c) sum[c] += values[p] * from[c];
-          }
-          std::copy(sum.begin(), sum.end(), out + row * stride + first);
-        }
-      });
-      normalize(out + 2 * i * k, out + (2 * i + 1) * k, k);
+FlatTriangles flat_triangles(int64_t n, const int32_t* corner, const double* length, int64_t m) {
+  std::vector<int64_t> begin(n + 1, 0);
+  for (int64_t t = 0; t < m; ++t) ++begin[*std::min_element(corner + 3 * t, corner + 3 * t + 3) + 1];
+  for (int64_t v = 0; v < n; ++v) begin[v + 1] += begin[v];
+  std::vector<Flat> sorted(m);
+  std::vector<int64_t> at(begin.begin(), begin.end() - 1);
+  for (int64_t t = 0; t < m; ++t) {
+    const Flat flat = flattened(corner + 3 * t, length + 3 * t);
+    sorted[at[flat.lowest()]++] = flat;
+  }
+  FlatTriangles out;
+  out.corner.reserve(3 * m);
+  out.flat.reserve(3 * m);
+  for (int64_t v = 0; v < n; ++v) {
+    std::stable_sort(sorted.begin() + begin[v], sorted.begin() + begin[v + 1], [](const Flat& a, const Flat& b) { return a.key() < b.key(); });
+    for (int64_t t = begin[v]; t < begin[v + 1]; ++t) {
+      const bool twice = t + 1 < begin[v + 1] && sorted[t].agrees(sorted[t + 1]);
+      const Flat& flat = sorted[twice ? t++ : t];
+      const double scale = twice ? 0.5 : 0.25;
+      out.corner.insert(out.corner.end(), flat.corner, flat.corner + 3);
+      out.flat.insert(out.flat.end(), {scale * flat.base, scale * flat.along, scale * flat.height});
     }
+  }
+  return out;
+}
+
+void divergence_of_directions(const int32_t* corner, const double* flat, int64_t m, int64_t n, const double* u, int64_t k, double* b,
+                              int threads) {
+  const LaneKernels& kernels = lane_kernels();
+  for_parts_of_all(threads, n, m, [&](int64_t begin, int64_t end, int64_t) {
+    std::fill(b + begin * k, b + end * k, 0.0);
+    const bool all = begin == 0 && end == n;
+    kernels.add_fluxes(m, corner, flat, k, u, b, static_cast<int>(begin), all ? -1 : static_cast<int>(end));
   });
 }
 
 void shift_distances(const double* x, int64_t n, const int32_t* part, const double* shift, const double* points, int64_t k,
-                     double* phi, int threads) {
-  for_range(threads, n, kTriangles, [&](int64_t begin, int64_t end, int) {
+                     const double* phi, double* out, int64_t stride, int threads) {
+  for_range(threads, n, kVertices, [&](int64_t begin, int64_t end, int) {
     for (int64_t v = begin; v < end; ++v)
       for (int64_t c = 0; c < k; ++c) {
         const double a = x[3 * v] - points[3 * c], b = x[3 * v + 1] - points[3 * c + 1], z = x[3 * v + 2] - points[3 * c + 2];
-        phi[v * k + c] = std::max(phi[v * k + c] - shift[part[v] * k + c], std::sqrt(a * a + b * b + z * z));
+        out[v * stride + c] = std::max(phi[v * k + c] - shift[part[v] * k + c], std::sqrt(a * a + b * b + z * z));
       }
   });
 }

@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "sparse/csr.hpp"
-
 namespace ms::operators {
 
 struct SideDirections {
@@ -19,14 +17,26 @@ struct SideDirections {
 SideDirections side_directions(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t edges,
                                const double* corner);
 
-// out := -g / |g| with g = G u, or 0 where g = 0. Rows 2 i and 2 i + 1 of G have the two components on triangle i; u has
-// k columns. Both arrays are in C order. Only directions count: g is first divided by its largest component, so that no square
-// underflows.
-void unit_gradients(const Pattern& G, const double* values, const double* u, int64_t k, double* out, int threads);
+// Triangles in their own planes, one for those that agree: the front and the back of a face, unless a flip has changed one of
+// them. Triangle t has the corners corner[3 t...] at (0, 0), (base, 0) and (along, height), and flat[3 t...] = s (base, along,
+// height). It counts with 2 s of its area. Sorted by the lowest corner, so that neighbors in the array are neighbors on the
+// surface.
+struct FlatTriangles {
+  std::vector<int32_t> corner;
+  std::vector<double> flat;
+};
+// `corner` and `length` (3 m): side c joins corners c and c + 1, side 0 is the longest. Each triangle counts with half its area.
+FlatTriangles flat_triangles(int64_t n, const int32_t* corner, const double* length, int64_t m);
 
-// phi := max(phi - shift, distance to the point in a straight line), an (n, k) block in C order with one point (k, 3) a column.
-// `shift` (parts, k) has a row for each component: `part` (n) has the component of each vertex. x has the vertices (n, 3).
+// b := -D X for X = -g / |g|, or 0 where the gradient g of u is 0. u and b have k columns in C order. Only directions count: each
+// gradient is scaled first, so that no square underflows. Source: Crane, Weischedel, Wardetzky 2013, algorithm 1.
+void divergence_of_directions(const int32_t* corner, const double* flat, int64_t m, int64_t n, const double* u, int64_t k, double* b,
+                              int threads);
+
+// out := max(phi - shift, distance to the point in a straight line), an (n, k) block in C order. Each column has a point (k, 3).
+// Rows of `out` are `stride` apart. `shift` (parts, k) has a row for each component: `part` (n) has the component of each vertex.
+// x has the vertices (n, 3).
 void shift_distances(const double* x, int64_t n, const int32_t* part, const double* shift, const double* points, int64_t k,
-                     double* phi, int threads);
+                     const double* phi, double* out, int64_t stride, int threads);
 
 }  // namespace ms::operators

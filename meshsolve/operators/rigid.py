@@ -13,6 +13,8 @@ from meshsolve.mesh.measures import flattened_faces
 from meshsolve.operators.intrinsic import FLATTEST
 from meshsolve.options import thread_count
 
+CANCELED = 1e-8         # energy relative to the squared lengths that it is a difference of: 8 digits are left
+
 
 def side_weights(mesh, threads=None):
     """Return (m, 3) half the cotangent of the angle opposite side c of each face, which joins corners c and c + 1."""
@@ -39,48 +41,91 @@ class VertexRotations:
         Unit quaternions (w, x, y, z), the rotations of the last fit.
     """
 
-    _kernels = _core.fit_vertices, _core.pull_vertices
-
     def __init__(self, mesh, threads=None, rims=True):
+        self._threads, self._share, n = thread_count(threads), 3 if rims else 2, len(mesh.vertices)
+        w, corner = side_weights(mesh, threads), [mesh.vertices.take(c, axis=0) for c in mesh.faces.T]
+        sides = [corner[(c + 1) % 3] - corner[c] for c in range(3)]
+        self._rings = _rings(mesh, w, sides, rims)
+        self._faces = mesh.faces.reshape(-1), w.reshape(-1), rims, np.hstack(sides[:2]).reshape(-1)
+        self._matrix, self._values = np.zeros(12 * n), (np.empty(n), np.empty(n))
+        self.turns = np.tile([1.0, 0, 0, 0], (n, 1))
+        self._rest = 0.0
+        self.fit(mesh.vertices)
+        self._rest = float(self._values[1].sum())
+
+    def fit(self, x):
+        """Fit the rotations to positions x (n, 3); return the energy, a float."""
+        x = np.asarray(x, np.float64)
+        trace, stretch = self._values
+        _core.fit_vertices(*self._rings, x, self.turns.reshape(-1), self._matrix, trace, stretch, self._threads)
+        total = float(stretch.sum()) + self._rest
+        energy = total - float(trace.sum()) * 2 / self._share
+        if energy > CANCELED * total:
+            return energy
+        of_face = np.empty(len(self._faces[0]) // 3)
+        _core.energy_of_vertices(*self._faces, x, self._matrix, of_face, self._threads)
+        return float(of_face.sum())
+
+    def pull(self):
+        """Return the right-hand side (n, 3) of the solve for the positions."""
+        b = np.empty((len(self.turns), 3))
+        _core.pull_vertices(*self._rings, self._matrix, b.reshape(-1), self._threads)
+        return b
+
+
+def _rings(mesh, w, sides, rims):
+    """Return the arrays of ``RestRings`` in ``rigid.hpp``, from the weights (m, 3) and the vectors, 3 of (m, 3), of the sides of faces."""
+    n, edges, side = len(mesh.vertices), len(mesh.edges), mesh.side_edges
+    pull = [w[:, c - 1, None] * sides[c - 1] - w[:, c, None] * sides[c] for c in range(3)]      # at corner c of each face
+    at_low, at_high = np.zeros((2, 3, edges))                           # sums over the faces of each edge, at its ends
+    for c in range(3):
+        ascends = mesh.faces[:, c] < mesh.faces[:, (c + 1) % 3]
+        for k in range(3):
+            along = w[:, c] * sides[c][:, k]
+            begin, end = (pull[c][:, k], pull[(c + 1) % 3][:, k]) if rims else (-along, along)
+            at_low[k] += np.bincount(side[:, c], np.where(ascends, begin, end), edges)
+            at_high[k] += np.bincount(side[:, c], np.where(ascends, end, begin), edges)
+    weight = np.bincount(side.reshape(-1), w.reshape(-1), edges)
+    indptr, other, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, thread_count())
+    row, share = np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr)), 3 if rims else 2
+    out, back, own = np.empty((len(other), 4)), np.zeros((len(other), 4)), np.empty((n, 3))
+    for k in range(3):
+        low, high = at_low[k].take(edge), at_high[k].take(edge)
+        out[:, k], back[:, k] = np.where(row < other, high, low), np.where(row < other, low, high) / share
+        own[:, k] = np.bincount(row, out[:, k], n) / -share
+    out[:, 3] = weight.take(edge)
+    return indptr, other, out.reshape(-1), back.reshape(-1), own.reshape(-1)
+
+
+class FaceRotations:
+    """A rotation for each face of a map to the plane, with the methods of :class:`VertexRotations`.
+
+    Attributes
+    ----------
+    turns : (m, 2) float64
+        Cosines and sines.
+    """
+
+    def __init__(self, mesh, threads=None):
         self._threads, n = thread_count(threads), len(mesh.vertices)
         corner = mesh.faces.reshape(-1)
         ptr = np.append(0, np.cumsum(np.bincount(corner, minlength=n)))
         self._shape = (corner, side_weights(mesh, threads).reshape(-1), ptr, np.argsort(corner, kind="stable").astype(np.int32),
-                       rims, self._rest(mesh).reshape(-1))
-        self.turns = self._unturned(mesh)
+                       flattened_faces(mesh.vertices, mesh.faces).reshape(-1))
+        self.turns = np.tile([1.0, 0], (len(mesh.faces), 1))
 
     def fit(self, x):
-        """Fit the rotations to positions x (n, d); return the energy, a float."""
+        """Fit the rotations to positions x (n, 2); return the energy, a float."""
         energy = np.empty(len(self.turns))
-        self._kernels[0](*self._shape, np.asarray(x, np.float64), self.turns.reshape(-1), energy, self._threads)
+        _core.fit_faces(*self._shape, np.asarray(x, np.float64), self.turns.reshape(-1), energy, self._threads)
         return float(energy.sum())
 
     def pull(self):
-        """Return the right-hand side (n, d) of the solve for the positions."""
-        b = self._kernels[1](*self._shape, self.turns.reshape(-1), self._threads)
-        return b.reshape(-1, len(self._shape[2]) - 1).T
-
-    def _rest(self, mesh):
-        a, b, c = (mesh.vertices.take(corner, axis=0) for corner in mesh.faces.T)
-        return np.stack([b - a, c - b], axis=1)
-
-    def _unturned(self, mesh):
-        return np.tile([1.0, 0, 0, 0], (len(mesh.vertices), 1))
+        """Return the right-hand side (n, 2) of the solve for the positions."""
+        return _core.pull_faces(*self._shape, self.turns.reshape(-1), self._threads).reshape(2, -1).T
 
 
-class FaceRotations(VertexRotations):
-    """A rotation for each face of a map to the plane; ``turns`` (m, 2) has cosines and sines."""
-
-    _kernels = _core.fit_faces, _core.pull_faces
-
-    def _rest(self, mesh):
-        return flattened_faces(mesh.vertices, mesh.faces)
-
-    def _unturned(self, mesh):
-        return np.tile([1.0, 0], (len(mesh.faces), 1))
-
-
-def alternate(rotations, solve, x, iterations, tol, least):
+def alternate(rotations, solve, x, iterations, tol, least, energy=None):
     """Alternate rotations and solves. The energy never rises.
 
     Parameters
@@ -96,12 +141,14 @@ def alternate(rotations, solve, x, iterations, tol, least):
         Smallest decrease of the energy, relative to it, that goes on.
     least : float
         Energy that is 0 to rounding.
+    energy : float, optional
+        That of the start, if the last fit was to it.
 
     Returns
     -------
     (x, energy, number of solves)
     """
-    energy, count = rotations.fit(x), 0
+    energy, count = rotations.fit(x) if energy is None else energy, 0
     while count < iterations and energy > least:
         x = solve(rotations.pull())
         before, energy, count = energy, rotations.fit(x), count + 1

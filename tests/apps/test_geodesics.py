@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import meshsolve as ms
+from meshsolve.apps.geodesics.slopes import Slopes
 
 SPHERE = ms.datasets.icosphere(4)
 
@@ -122,6 +123,23 @@ def test_a_time_of_ones_own():
 def test_the_same_bits_on_any_number_of_threads():
     one, two = (ms.apps.Geodesics(SPHERE, threads=t).each([0, 9]) for t in (1, 2))
     assert np.array_equal(one, two)
+
+
+def test_directions_and_their_divergence():
+    """Against the matrices of the triangles, for heat that is nearly 0 in some columns; each face has one triangle on a closed surface."""
+    bumpy = SPHERE.with_vertices(SPHERE.vertices * (1 + 0.1 * np.sin(5 * SPHERE.vertices[:, ::-1])))
+    fan = ms.Mesh([[0, 0, 0], [1, 0, 0], [0.5, 1, 0.1], [0.5, -1, 0], [0.5, 0, 1.2]], [[0, 1, 2], [0, 1, 3], [0, 1, 4]])
+    for mesh in (bumpy, strip(9, 6), fan):
+        triangles = ms.operators.intrinsic_delaunay(mesh)
+        u = np.random.default_rng(0).random((len(mesh.vertices), 13)) * 10.0 ** -np.arange(0, 260, 20)
+        g = (triangles.gradient() @ u).reshape(2, -1, 13)
+        g /= abs(g).max(axis=0)
+        right = triangles.divergence() @ (g / np.sqrt((g * g).sum(axis=0))).reshape(-1, 13)
+        slopes = Slopes(triangles, 1)
+        assert abs(slopes(u) - right).max() < 1e-12 * max(1, abs(right).max())
+        assert np.array_equal(slopes(u), Slopes(triangles, 3)(u))
+        if mesh is bumpy:
+            assert len(slopes._triangles[0]) == mesh.faces.size
 
 
 @pytest.mark.parametrize(("sources", "message"), [

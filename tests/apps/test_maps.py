@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from mesh.small_meshes import torus
 
 import meshsolve as ms
+import meshsolve.apps.maps as maps_package
 from meshsolve.mesh.measures import corner_angles
 
 METHODS = ("lscm", "conformal", "arap")
@@ -192,6 +193,18 @@ def test_prescribed_images():
     sphere = ms.datasets.icosphere(1)
     uv, report = ms.apps.parameterize(sphere, cut=True, fixed=[0, 3], fixed_uv=[[0, 0], [2, 1]])
     assert uv[0].tolist() == [0, 0] and uv[3].tolist() == [2, 1] and len(uv) > 42
+
+
+@pytest.mark.parametrize("fixed", [None, [3, 40]], ids=["far apart", "inside"])
+def test_a_long_boundary_has_the_same_lscm_map(fixed, monkeypatch):
+    """u and v solved for together, and L condensed to the boundary of a hill and to the fixed vertices."""
+    mesh = grid(shape=hill)
+    options = {} if fixed is None else {"fixed": fixed, "fixed_uv": [[0, 0], [2, 1]]}
+    maps = []
+    for most in (maps_package.LONG_BOUNDARY, 0):
+        monkeypatch.setattr(maps_package, "LONG_BOUNDARY", most)
+        maps.append(ms.apps.parameterize(mesh, "lscm", **options))
+    assert abs(maps[0][0] - maps[1][0]).max() < 1e-9 and abs(maps[0][1].energy - maps[1][1].energy) < 1e-12
 
 
 @pytest.mark.parametrize(("options", "message"), [

@@ -53,8 +53,9 @@ def distances(threads):
     slopes, u = Slopes(ms.operators.intrinsic_delaunay(sphere), threads), columns(sphere.vertices, 4)
     yield False, ()
     yield True, (slopes(u),)
-    _core.shift_distances(sphere.vertices.reshape(-1), sphere.components, np.zeros((1, 4)), np.zeros(12), u, threads)
-    yield True, (u,)
+    out = np.empty_like(u)
+    _core.shift_distances(sphere.vertices.reshape(-1), sphere.components, np.zeros((1, 4)), np.zeros(12), u, out, threads)
+    yield True, (out,)
 
 
 def patches(threads):

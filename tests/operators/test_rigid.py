@@ -46,8 +46,9 @@ def by_svd(mesh, x, rims=True):
 
 
 @pytest.mark.parametrize("x", [MESH.vertices + 0.1 * NOISE, NOISE, MESH.vertices @ TURN.T + 0.01 * NOISE, MESH.vertices * [1, 1, -1],
-                               MESH.vertices * [-1, -1, 1], MESH.vertices * [1, 1, 0], 1e-9 * NOISE, 1e9 * MESH.vertices],
-                         ids=["noise", "wild", "turned", "mirrored", "half turn", "flattened", "tiny", "huge"])
+                               MESH.vertices * [-1, -1, 1], MESH.vertices * [1, 1, 0], 1e-9 * NOISE, 1e9 * MESH.vertices,
+                               MESH.vertices @ TURN.T + 1e-6 * NOISE],
+                         ids=["noise", "wild", "turned", "mirrored", "half turn", "flattened", "tiny", "huge", "almost rigid"])
 @pytest.mark.parametrize("rims", [True, False])
 def test_rotations_are_those_of_the_svd(x, rims):
     R = VertexRotations(MESH, rims=rims)

@@ -16,6 +16,7 @@ import functools
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.api import cholesky
@@ -92,7 +93,7 @@ class Geodesics:
             self._heat = ScalarHeat(laplacian, triangles.mass().diagonal() / self._time, self._options, self.report)
         self._components, self._count = mesh.components, int(mesh.components.max()) + 1
         with self.report.phase("factor"):
-            self._poisson = cholesky(laplacian, pin=True, **self._options)
+            self._poisson = cholesky(laplacian + _pins(laplacian, self._components), **self._options)
 
     @property
     def level(self) -> int:
@@ -127,8 +128,9 @@ class Geodesics:
             No source, a source outside the mesh, coordinates that are negative or do not sum to 1.
         """
         points = points_of(self._mesh, sources)
-        load = points.load(len(self._time))[:, None]
-        return self._distances(load, points, np.zeros(len(points), int))[:, 0]
+        out = np.empty((len(self._time), 1))
+        self._distances(points, np.zeros(len(points), np.int32), out)
+        return out[:, 0]
 
     def each(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike] | list[Any]) -> Array:
         """Distances to each source alone, or to each of several sets: (n, s), a column for each.
@@ -139,11 +141,10 @@ class Geodesics:
         """
         points, columns = columns_of(self._mesh, sources)
         count = int(columns[-1]) + 1
-        out, work = np.empty((len(self._time), count)), self._slopes.workspace(min(WIDTH, count))
+        out = np.empty((len(self._time), count))
         for begin in range(0, count, WIDTH):
             chosen = slice(*np.searchsorted(columns, [begin, begin + WIDTH]))
-            part, column = points[chosen], columns[chosen] - begin
-            out[:, begin:begin + WIDTH] = self._distances(part.loads(len(self._time), column), part, column, work)
+            self._distances(points[chosen], columns[chosen] - begin, out[:, begin:begin + WIDTH])
         return out
 
     def signed_distance(self, curve: Any, level_set: Literal["zero", "each"] | None = "zero") -> Array:
@@ -333,7 +334,7 @@ class Geodesics:
     def _shares(self, points, values):
         """(n, k) mean values (s, k) of the sources, weighted by the heat that comes from each; NaN where none comes."""
         reached, n = self._reached(points, np.zeros(len(points), int)), len(self._time)
-        factor, heat = self._heat.flow(points.load(n)[:, None], reached)
+        factor, heat = self._heat.flow(*points.entries(), reached)
         if len(points) == 1:
             return np.where(reached, values, np.nan)
         with self.report.phase("solve"):
@@ -341,31 +342,30 @@ class Geodesics:
         heat = np.where(reached, to_host(heat), np.nan)
         return np.clip(warm / heat, values.min(axis=0), values.max(axis=0))
 
-    def _distances(self, load, points, columns, work=None):
-        """(n, k) distances for k columns of sources; ``columns`` (s,) has the column of each point."""
-        reached = self._reached(points, columns)
-        _, heat = self._heat.flow(load, reached)
+    def _distances(self, points, columns, out):
+        """Write distances for k columns of sources to ``out`` (n, k); ``columns`` (s,) has the column of each point."""
+        _, heat = self._heat.flow(*points.entries(columns), self._reached(points, columns))
+        b = self._slopes(heat)
         with self.report.phase("solve"):
-            phi = to_host(self._poisson.solve(self._slopes(heat, work)))
+            phi = to_host(self._poisson.solve(b))
         shift = self._at_sources(phi, points, columns)
         at = points.positions(self._mesh.vertices)
         if len(points) == phi.shape[1]:
             x = self._mesh.vertices.reshape(-1)
-            _core.shift_distances(x, self._components, shift, at.reshape(-1), phi, self._slopes.threads)
+            _core.shift_distances(x, self._components, shift, at.reshape(-1), phi, out, self._slopes.threads)
         else:
             from scipy.spatial import cKDTree  # takes long to import
 
             straight = [cKDTree(at[columns == k]).query(self._mesh.vertices)[0] for k in range(phi.shape[1])]
-            phi = np.maximum(phi - shift[self._components], np.stack(straight, axis=1))
+            out[:] = np.maximum(phi - shift[self._components], np.stack(straight, axis=1))
         source, corner = np.nonzero(points.weights == 1)
-        phi[points.vertices[source, corner], columns[source]] = 0
-        return phi
+        out[points.vertices[source, corner], columns[source]] = 0
 
     def _reached(self, points, columns):
         """(n, k) True where a component has a source of the column."""
         has = np.zeros((self._count, max(columns) + 1), bool)
         has[self._components[points.vertices[:, 0]], columns] = True
-        return has[self._components]
+        return np.broadcast_to(True, (len(self._time), has.shape[1])) if has.all() else has[self._components]
 
     def _at_sources(self, phi, points, columns):
         """(parts, k) for each component, the mean potential of its sources, less their way to the corners; -infinity on
@@ -388,6 +388,13 @@ def _require_finite(given, name):
     if bad.any():
         k = int(bad.argmax())
         raise InvalidInputError(f"{name}[{k}] must be finite, got {given[k].tolist()}")
+
+
+def _pins(L, components):
+    """A diagonal matrix with an entry for the first vertex of each component. Its sum with L is definite."""
+    first = np.unique(components, return_index=True)[1]
+    size = L.diagonal()[first]
+    return sp.coo_array((np.where(size > 0, size, 1.0), (first, first)), shape=L.shape)
 
 
 def _squared_mean_edges(mesh):

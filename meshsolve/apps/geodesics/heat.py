@@ -44,13 +44,13 @@ class ScalarHeat:
         self.level = 0
         self._factors: list[Any] = []
 
-    def flow(self, load, reached):
+    def flow(self, rows, columns, values, reached):
         """Let heat flow until it is positive wherever ``reached`` is True.
 
         Parameters
         ----------
-        load : (n, k) float64
-            Heat at the start.
+        rows, columns, values : (s,) int32, int32 and float64
+            Heat at the start: ``values`` are added at (rows, columns).
         reached : (n, k) bool
 
         Returns
@@ -65,14 +65,14 @@ class ScalarHeat:
             Heat does not reach every vertex.
         """
         place = PLACES[self._options["device"]]
-        load, elsewhere = place.bring(load), None if reached.all() else place.bring(~reached)
+        elsewhere = None if reached.all() else place.bring(~reached)
         for self.level in range(LEVELS):
             if self.level == len(self._factors):
                 with self._report.phase("factor"):
                     A = self._laplacian + sp.diags_array(self._rate / 4**self.level)
                     self._factors.append(cholesky(with_units(A), **self._options))
             with self._report.phase("solve"):
-                heat = self._factors[self.level].solve(load)
+                heat = self._factors[self.level]._solve_entries(rows, columns, values, reached.shape[1])
             if (heat if elsewhere is None else place.xp.where(elsewhere, 1.0, heat)).min() > LEAST_HEAT:
                 return self._factors[self.level], heat
         raise MeshsolveError(f"heat does not reach every vertex in {4**self.level} squared mean edge lengths of time: the mesh "

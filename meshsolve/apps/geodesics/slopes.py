@@ -24,6 +24,22 @@ class Slopes:
     place = PLACES["cpu"]
 
     def __init__(self, triangles, threads):
+        self.threads, self._n = threads, triangles.num_vertices
+        self._triangles = _core.flat_triangles(self._n, triangles.faces.reshape(-1), triangles.lengths.reshape(-1))
+
+    def __call__(self, u):
+        """(n, k) b for heat u (n, k)."""
+        b = np.empty(u.shape)
+        _core.divergence_of_directions(*self._triangles, b.reshape(-1), np.ascontiguousarray(u).reshape(-1), self._n, self.threads)
+        return b
+
+
+class CudaSlopes(Slopes):
+    """The same on the GPU."""
+
+    place = PLACES["cuda"]
+
+    def __init__(self, triangles, threads):
         self.threads = threads
         gradient, divergence = triangles.gradient(), triangles.divergence()
         m = len(triangles.faces)
@@ -34,36 +50,16 @@ class Slopes:
         self._gradient = self._parts(gradient, gradient.indices)
         self._divergence = self._parts(divergence, position[divergence.indices])
 
-    def workspace(self, width):
-        """Memory for ``width`` columns, for calls one after the other: fresh pages take as long as the arithmetic."""
-        return np.empty((len(self._gradient[0]) - 1) * width)
-
-    def __call__(self, u, work=None):
-        """(n, k) b for heat u (n, k)."""
-        rows, k = len(self._gradient[0]) - 1, u.shape[1]
-        out = (self.workspace(k) if work is None else work)[:rows * k].reshape(rows, k)
-        _core.unit_gradients(*self._gradient, np.ascontiguousarray(u), out, self.threads)
-        return residual(*self._divergence, out, np.zeros(u.shape), threads=self.threads)
-
-    def _parts(self, A, indices):
-        return tuple(map(self.place.bring, (A.indptr.astype(np.int64), indices.astype(np.int32), A.data)))
-
-
-class CudaSlopes(Slopes):
-    """The same on the GPU."""
-
-    place = PLACES["cuda"]
-
-    def workspace(self, width):
-        """None: CuPy keeps the memory of freed arrays."""
-
-    def __call__(self, u, work=None):
+    def __call__(self, u):
         xp, rows = self.place.xp, len(self._gradient[0]) - 1
         slope = residual(*self._gradient, u, xp.zeros((rows, u.shape[1])))         # minus the gradient
         slope = slope.reshape(rows // 2, 2, u.shape[1])
         slope = slope / xp.maximum(abs(slope).max(axis=1)[:, None], 1e-300)         # tiny far away; only directions matter
         slope = slope / xp.maximum(xp.sqrt((slope * slope).sum(axis=1)[:, None]), 1e-300)
         return residual(*self._divergence, slope.reshape(rows, u.shape[1]), xp.zeros(u.shape))
+
+    def _parts(self, A, indices):
+        return tuple(map(self.place.bring, (A.indptr.astype(np.int64), indices.astype(np.int32), A.data)))
 
 
 SLOPES: dict[str, type[Slopes]] = {"cpu": Slopes, "cuda": CudaSlopes}

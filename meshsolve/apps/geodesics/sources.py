@@ -47,11 +47,14 @@ class Points:
         sums = [np.bincount(self.vertices.ravel(), part, minlength=n) for part in parts]
         return sums[0] if len(sums) == 1 else sums[0] + 1j * sums[1]
 
-    def loads(self, n, columns):
-        """(n, k) sums of weights, from the column (s,) of each point."""
-        load = np.zeros((n, int(columns.max()) + 1))
-        np.add.at(load, (self.vertices, columns[:, None]), self.weights)
-        return load
+    def entries(self, columns=None):
+        """(rows, columns, weights) of the loads, as of a sparse matrix: int32 and float64.
+
+        ``columns`` (s,) has the column of each point; by default all have column 0.
+        """
+        count, each = self.vertices.shape
+        columns = np.zeros(count, np.int32) if columns is None else columns.astype(np.int32)
+        return self.vertices.ravel().astype(np.int32), np.repeat(columns, each), self.weights.ravel()
 
     def with_corners(self):
         """The same points with three corners each, also vertices."""

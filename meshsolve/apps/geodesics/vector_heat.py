@@ -85,7 +85,7 @@ class VectorHeat:
         position, relative to the axis, is the position of the vertex as seen from the source.
         """
         n, edges = len(reached), self._connection
-        _, heat = self._heat.flow(points.load(n)[:, None], reached[:, None])
+        _, heat = self._heat.flow(*points.entries(), reached[:, None])
         heat, steps = to_host(heat)[:, 0], edges.weights * edges.vectors
         moment = points.load(n, self._toward(points))
         np.add.at(moment, edges.tails, steps[0] * heat[edges.heads])

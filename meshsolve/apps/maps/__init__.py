@@ -4,8 +4,8 @@ The surface is a disc, or a disc with holes; other surfaces are cut to discs whe
 
 Sources: Tutte 1963, Floater 1997 (harmonic, injective with positive weights and a convex boundary); Levy, Petitjean, Ray, Maillot
 2002 (LSCM); Mullen, Tong, Alliez, Desbrun 2008 (spectral conformal); :mod:`meshsolve.apps.maps.isometric` (ARAP, SLIM).
-Cost: one Cholesky factor of n (harmonic, ARAP) or 2 n rows; then a solve for each iteration of ARAP, a refactorization for each
-iteration of SLIM.
+Cost: one Cholesky factor of n rows, for LSCM also a dense matrix of the boundary; SLIM and long boundaries: 2 n rows. Each iteration
+of ARAP takes a solve, and each one of SLIM a refactorization.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.api import cholesky
+from meshsolve.api import cholesky, schur_complement
 from meshsolve.apps.maps.isometric import arap, slim
 from meshsolve.device import to_host
 from meshsolve.eigen import eigsh
@@ -26,9 +26,11 @@ from meshsolve.operators import cotan_laplacian, graph_laplacian
 from meshsolve.options import as_flag, as_integer, as_number, counted, one_of, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.columns import as_array, as_indices
+from meshsolve.sparse.places import place_for
 from meshsolve.types import Array, ArrayLike, Device
 
 METHODS = ("harmonic", "lscm", "conformal", "arap", "slim")
+LONG_BOUNDARY = 16      # squared boundary vertices for each vertex up to which a dense matrix of the boundary is solved
 PINNED = ("harmonic", "lscm", "arap")               # methods that take prescribed images
 
 
@@ -184,16 +186,15 @@ def _mapped(mesh, method, weights, loops, pins, iterations, tol, options, report
                                     f"{counted(int(flat.sum()), 'face')} without area, the first is face {int(flat.argmax())}: cut the "
                                     "mesh into rounder parts")
         return slim(mesh, start, iterations, tol, options)
-    L = cotan_laplacian(mesh)
-    conformal = _conformal_energy(L, loops)
+    L, area = cotan_laplacian(mesh), _area_form(len(mesh.vertices), loops)
     if pins is not None:
-        uv = _lscm(conformal, *pins, options)
+        uv = _lscm(L, area, *pins, options)
     else:
-        uv = _oriented(mesh, _spectral(mesh, conformal, loops, options) if method == "conformal" else
-                       _lscm(conformal, *_far_apart(mesh, loops[0]), options))
+        uv = _oriented(mesh, _spectral(mesh, _conformal_energy(L, area), loops, options) if method == "conformal" else
+                       _lscm(L, area, *_far_apart(mesh, loops[0]), options))
     if method == "arap":
         return arap(mesh, L, uv, pins, iterations, tol, options)
-    return uv, float(0.5 * uv.T.ravel() @ (conformal @ uv.T.ravel())), 0
+    return uv, float(0.5 * (uv * (L @ uv)).sum() - uv[:, 0] @ (area @ uv[:, 1])), 0
 
 
 def _without_unreferenced(mesh):
@@ -261,11 +262,15 @@ def _with_pins(L, rows, values, options):
     return values if len(rows) == n else cholesky(L, fixed=rows, **options).solve(np.zeros((n, 2)), fixed_values=values)
 
 
-def _conformal_energy(L, loops):
-    """(2 n, 2 n) csr_array whose quadratic form is twice the Dirichlet energy minus twice the area of a map (u, v)."""
-    n, i, j = L.shape[0], np.concatenate(loops), np.concatenate([np.roll(loop, -1) for loop in loops])
+def _area_form(n, loops):
+    """(n, n) csr_array C: u^T C v is the area of the image of a map (u, v). Only boundary vertices have entries."""
+    i, j = np.concatenate(loops), np.concatenate([np.roll(loop, -1) for loop in loops])
     half = np.full(len(i), 0.5)
-    area = sp.coo_array((np.r_[half, -half], (np.r_[i, j], np.r_[j, i])), shape=(n, n))      # u^T area v is the area of the image
+    return sp.csr_array((np.r_[half, -half], (np.r_[i, j], np.r_[j, i])), shape=(n, n))
+
+
+def _conformal_energy(L, area):
+    """(2 n, 2 n) csr_array whose quadratic form is twice the Dirichlet energy minus twice the area of a map (u, v)."""
     return sp.csr_array(sp.block_array([[L, -area], [-area.T, L]]))
 
 
@@ -278,13 +283,24 @@ def _far_apart(mesh, loop):
     return rows[order], np.array([[0.0, 0.0], [1.0, 0.0]])[order]
 
 
-def _lscm(energy, rows, values, options):
-    """The map of least conformal energy with prescribed images of some vertices, ascending."""
-    n = energy.shape[0] // 2
+def _lscm(L, area, rows, values, options):
+    """The map of least conformal energy with prescribed images of some vertices, ascending.
+
+    u + i v minimizes z^H (L + i C) z for the area form C. Only boundary vertices have entries in C, so L is condensed to them and to
+    ``rows``, once for u and v. A long boundary makes that matrix too large: then u and v are solved for together.
+    """
+    n = L.shape[0]
     if len(rows) == n:
         return values
-    F = cholesky(energy, fixed=np.append(rows, n + rows), **options)
-    return F.solve(np.zeros(2 * n), fixed_values=values.T.ravel()).reshape(2, n).T
+    kept = np.unique(np.append(rows, np.flatnonzero(np.diff(area.indptr))))
+    if len(kept) == n or len(kept) ** 2 > LONG_BOUNDARY * n or place_for(options["device"], size=n) != "cpu":
+        F = cholesky(_conformal_energy(L, area), fixed=np.append(rows, n + rows), **options)
+        return F.solve(np.zeros(2 * n), fixed_values=values.T.ravel()).reshape(2, n).T
+    S = schur_complement(L, kept, threads=options["threads"])
+    H, fixed, z = S.matrix + 1j * area[kept][:, kept].toarray(), np.isin(kept, rows), np.zeros(len(kept), complex)
+    z[fixed] = values[:, 0] + 1j * values[:, 1]
+    z[~fixed] = np.linalg.solve(H[~fixed][:, ~fixed], -H[~fixed][:, fixed] @ z[fixed])
+    return S.expand(np.zeros((n, 2)), np.stack([z.real, z.imag], axis=1))
 
 
 def _spectral(mesh, energy, loops, options):

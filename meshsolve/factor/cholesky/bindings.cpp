@@ -11,8 +11,8 @@ cholesky::SparseColumns columns_of(const In<int64_t>& indptr, const In<int32_t>&
   return {static_cast<int64_t>(indptr.size()) - 1, indptr.data(), indices.data(), data.data()};
 }
 
-// Bindings for factors whose analysis has a Schur interface.
-void bind_boundary(nb::class_<cholesky::Factor<double>>& bound) {
+// Bindings in double precision alone: for few entries, and for an analysis with a Schur interface.
+void bind_double(nb::class_<cholesky::Factor<double>>& bound) {
   using namespace nb::literals;
   using Factor = cholesky::Factor<double>;
   bound
@@ -20,6 +20,10 @@ void bind_boundary(nb::class_<cholesky::Factor<double>>& bound) {
         Released free;
         f.boundary_block(S.data(), threads);
       }, "S"_a, "threads"_a)
+      .def("solve_entries", [](const Factor& f, In<int32_t> row, In<int32_t> column, In<double> value, Block<double> X, int threads) {
+        Released free;
+        f.solve_entries({extent(row), row.data(), column.data(), value.data()}, strided(X), extent(X, 1), threads);
+      }, "row"_a, "column"_a, "value"_a, "X"_a, "threads"_a)
       .def("reduce", [](const Factor& f, Block<const double> B, Block<double> X, int threads) {
         Released free;
         f.reduce(strided(B), strided(X), extent(B, 1), threads);
@@ -110,7 +114,7 @@ void bind_batch(nb::module_& m, const char* name) {
 void bind_cholesky(nb::module_& m) {
   using namespace nb::literals;
   auto bound = bind_factor<double>(m, "CholeskyDouble");
-  bind_boundary(bound);
+  bind_double(bound);
   bind_factor<float>(m, "CholeskySingle");
   bind_batch<double>(m, "CholeskyBatchDouble");
   bind_batch<float>(m, "CholeskyBatchSingle");

@@ -47,13 +47,23 @@ class Factor {
   // Thread-safe: several threads may solve at the same time.
   void solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
 
-  // The rows `wanted` of A^-1 B; others of X are arbitrary. B is zero outside the rows `nonzero`. Only fronts on the paths from these
-  // rows to the roots are read. The values are those of solve(), except the sign of a zero. One thread.
+  // The rows `wanted` of A^-1 B; others of X are arbitrary. B is zero outside the rows `nonzero`. Only fronts on the paths from
+  // these rows to the roots are read. The values are those of solve(), except the sign of a zero. One thread.
   struct Rows {
     const int32_t* data;
     int64_t count;
   };
   void solve_rows(Strided<const double> B, Rows nonzero, Rows wanted, Strided<double> X, int64_t k) const;
+
+  // X := A^-1 B for B with few entries: value[i] is added at (row[i], column[i]). The forward solve visits only the fronts on the
+  // paths from these rows to the roots. Values are those of solve(), except the sign of a zero.
+  struct Entries {
+    int64_t count;
+    const int32_t* row;
+    const int32_t* column;
+    const double* value;
+  };
+  void solve_entries(const Entries& B, Strided<double> X, int64_t k, int threads) const;
 
   // For an analysis with a Schur interface: m rows at the end, which are not eliminated. In double precision. B and X are in the
   // caller's numbering, interface vectors in that of the interface. `boundary_block`: the (m, m) Schur complement, by rows, both

@@ -149,6 +149,12 @@ class DeviceFactor(OnDevice):
             from_columns(Y, X, begin, count, perm)
         return X
 
+    def solve_entries(self, rows, columns, values, count):
+        """Return A^-1 B, (n, count) on the GPU, for the sum B of ``values`` at (rows, columns)."""
+        B = np.zeros((self.tree.n, count))
+        np.add.at(B, (rows, columns), values)
+        return self.solve("A", device.to_device(B))
+
     # ---- properties of the factor ---------------------------------------------------------------------------------------
 
     def diagonal(self):

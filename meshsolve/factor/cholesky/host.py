@@ -102,6 +102,12 @@ class HostFactor:
             self._factor.solve_rows(columns, rows if len(rows) < FEW_ROWS * len(x) else np.arange(len(x), dtype=np.int32), wanted, x)
         return x[wanted]
 
+    def solve_entries(self, rows, columns, values, count):
+        """Return A^-1 B, (n, count), for the sum B of ``values`` at (rows, columns), int32 each; only in double precision."""
+        x = np.empty((len(self._pattern.indptr) - 1, count))
+        self._factor.solve_entries(rows, columns, values, x, self._threads)
+        return x
+
     def boundary_block(self):
         """Return the Schur complement of the eliminated rows at the boundary of the analysis, (m, m) float64."""
         m = self._boundary

@@ -91,6 +91,7 @@ void backward(const Problem<T>& p, T* Y, int64_t K, Strided<double> X) {
     p.fetch_rows(s - fronts::fronts_ahead, X);
     const int64_t w = p.tree.pivots(s), begin = p.tree.first(s);
     T* const y = Y + begin * S;
+    if (!p.is_reached(s)) std::fill(y, y + w * S, T(0));
     for (int64_t k = p.is_eliminated(s) ? p.shape(s).steps() : 0; k-- > 0;) {
       const Step<const T> step = p.step(s, k);
       row_kernels<T>().backward(S, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, Y,
@@ -126,7 +127,7 @@ template <class T, int64_t S>
 void solve_paths(const Problem<T>& p, Strided<const double> B, int64_t K, Strided<double> X) {
   T* const Y = p.space.work;
   for (int32_t s = 0; s < p.tree.count(); ++s) {
-    if (!p.reached[s] && !p.wanted[s]) continue;
+    if (!p.reached[s]) continue;
     for (int64_t j = p.tree.first(s); j < p.tree.first(s) + p.tree.pivots(s); ++j)
       for (int64_t c = 0; c < S; ++c) Y[j * S + c] = c < K ? static_cast<T>(B.at(p.row(j), c)) : T(0);
   }
@@ -145,6 +146,24 @@ std::vector<uint8_t> paths_to_roots(const AssemblyTree& tree, const int32_t* row
     for (; s >= 0 && !marked[s]; s = tree.parent(s)) marked[s] = 1;
   }
   return marked;
+}
+
+// The same for right-hand sides whose columns first..first + K have the entries B, and for all rows of X.
+template <class T, int64_t S>
+void solve_few(Problem<T> p, const typename Factor<T>::Entries& B, int64_t first, int64_t K, Strided<double> X) {
+  T* const Y = p.space.work;
+  std::vector<int32_t> rows;
+  const auto is_here = [&](int64_t i) { return B.column[i] >= first && B.column[i] < first + K; };
+  for (int64_t i = 0; i < B.count; ++i)
+    if (is_here(i)) rows.push_back(B.row[i]);
+  const auto reached = paths_to_roots(p.tree, rows.data(), static_cast<int64_t>(rows.size()));
+  p.reached = reached.data();
+  for (int32_t s = 0; s < p.tree.count(); ++s)
+    if (reached[s]) std::fill(Y + int64_t{p.tree.first(s)} * S, Y + int64_t{p.tree.first(s) + p.tree.pivots(s)} * S, T(0));
+  for (int64_t i = 0; i < B.count; ++i)
+    if (is_here(i)) Y[p.tree.symbolic->analysis.iperm[B.row[i]] * S + B.column[i] - first] += static_cast<T>(B.value[i]);
+  forward<T, S>(p, Y);
+  backward<T, S>(p, Y, K, X);
 }
 
 // L^-1 P B, in the workspace of the problem.
@@ -231,6 +250,11 @@ void Factor<T>::solve_rows(Strided<const double> B, Rows nonzero, Rows wanted, S
 }
 
 template <class T>
+void Factor<T>::solve_entries(const Entries& B, Strided<double> X, int64_t k, int threads) const {
+  in_blocks(k, true, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) { solve_few<T, S>(p, B, at, K, X.from(at)); });
+}
+
+template <class T>
 void Factor<T>::reduce(Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   in_blocks(k, true, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
     reduce_block<T, S>(p, B.from(at), K, X.from(at));
@@ -250,6 +274,7 @@ template void Factor<double>::solve(System, Strided<const double>, Strided<doubl
 template void Factor<float>::solve(System, Strided<const double>, Strided<double>, int64_t, int) const;
 template void Factor<double>::solve_rows(Strided<const double>, Rows, Rows, Strided<double>, int64_t) const;
 template void Factor<float>::solve_rows(Strided<const double>, Rows, Rows, Strided<double>, int64_t) const;
+template void Factor<double>::solve_entries(const Entries&, Strided<double>, int64_t, int) const;
 template void Factor<double>::reduce(Strided<const double>, Strided<double>, int64_t, int) const;
 template void Factor<double>::expand(Strided<const double>, Strided<const double>, Strided<double>, int64_t, int) const;
 

@@ -78,5 +78,6 @@ template <> const DenseLU<Complex>& dense_lu<Complex>() { return chosen().lu_com
 template <> const DenseLdl<double>& dense_ldl<double>() { return chosen().ldl_double; }
 template <> const DenseLdl<float>& dense_ldl<float>() { return chosen().ldl_float; }
 const TallKernels& tall_kernels() { return chosen().tall; }
+const LaneKernels& lane_kernels() { return chosen().lanes; }
 
 }  // namespace ms

@@ -1,10 +1,12 @@
-// All kernels of one instruction set; each of v2.cpp, v3.cpp, v4.cpp makes its own by tables.inl.
+// All kernels of one instruction set; each of v2.cpp, v3.cpp, v4.cpp makes its own by tables.inl. Those of native/lanes are compiled
+// apart, without contraction.
 #pragma once
 #include "dense.hpp"
 #include "ldl.hpp"
 #include "lu.hpp"
 #include "rows.hpp"
 #include "tall.hpp"
+#include "native/lanes/lanes.hpp"
 
 namespace ms {
 
@@ -20,6 +22,7 @@ struct DenseTables {
   const DenseLdl<double>& ldl_double;
   const DenseLdl<float>& ldl_float;
   const TallKernels& tall;
+  const LaneKernels& lanes;
 };
 
 }  // namespace ms

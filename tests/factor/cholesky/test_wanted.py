@@ -32,6 +32,17 @@ def test_any_rows_of_any_right_hand_side(name, data, k):
     assert same(F.solve(B, wanted=rows), F.solve(B)[rows])
 
 
+@settings(max_examples=40, deadline=None)
+@given(name=st.sampled_from(sorted(FACTORS)), data=st.data(), k=st.sampled_from([1, 2, 7, 20]))
+def test_columns_of_few_entries(name, data, k):
+    """The same entry may be given twice, and a column may have none."""
+    F, count, rng = FACTORS[name], data.draw(st.integers(0, 12)), np.random.default_rng(data.draw(st.integers(0, 9)))
+    rows, columns = (rng.integers(0, most, count).astype(np.int32) for most in (F.shape[0], k))
+    values, B = rng.standard_normal(count), np.zeros((F.shape[0], k))
+    np.add.at(B, (rows, columns), values)
+    assert same(F._solve_entries(rows, columns, values, k), F.solve(B))
+
+
 def test_every_form_of_b_and_rows():
     F = FACTORS["grid"]
     n, b = F.shape[0], RNG.standard_normal(F.shape[0])
