@@ -43,6 +43,8 @@ LONGER = 0.08           # by which a correction tries to lengthen a step
 CENTRAL = 10.0          # largest ratio of a product of slack and multiplier to their target, and of the target to it, that is not corrected
 TO_BOUNDARY = 0.995     # share of the way to the nearest bound that a step may go
 ROUNDING = 1e-15        # gradient relative to |A| |x| that is rounding error
+UNBOUNDED = 1e100       # multiplier over slack that no problem with a point inside its bounds reaches
+NEAREST = 1e-17         # smallest slack relative to x: bounds may be met exactly in rounding
 OPENED = 1e-9           # width of equal bounds for the interior point method, relative to their value
 DEPENDENT = 1e-10       # distance of a row of Aeq from the span of those before it, relative to its length: below is rounding error
 
@@ -128,10 +130,6 @@ class Quadratic:
         self._constraints = sp.csr_array(self._E[:, self._free])
         self._factor = None
 
-    @functools.cached_property
-    def _magnitudes(self):
-        return abs(self._block)
-
     def minimize(self, b: ArrayLike, fixed_values: ArrayLike | None = None, beq: ArrayLike | None = None, lower: ArrayLike | None = None,
                  upper: ArrayLike | None = None, *, tol: float = 1e-9) -> tuple[Array, QuadraticInfo]:
         """Minimize 1/2 x^T A x - b^T x.
@@ -184,6 +182,10 @@ class Quadratic:
         tol = as_number(tol, "tol", above=True)
         solved = [self._minimized(*column, lo, hi, tol) for column in zip(right, values, equal, strict=True)]
         return solved[0] if given.ndim < 2 else _together(solved, self.n, self._E.shape[0])
+
+    @functools.cached_property
+    def _magnitudes(self):
+        return abs(self._block)
 
     def _minimized(self, b, fixed_values, e, lo, hi, tol):
         """(x, info) of one problem."""
@@ -315,19 +317,21 @@ class _Problem:
         self.x, zl, zu = self._start()
         y, best, idle = np.zeros(len(self.e)), (np.inf, self.x, None, None, None), 0
         for _ in range(STEPS):
-            sl, su = np.where(self.has_lo, self.x - self.lo + gap, 1.0), np.where(self.has_hi, self.hi - self.x + gap, 1.0)
+            least = NEAREST * max(abs(self.x).max(), np.finfo(float).tiny)
+            sl = np.where(self.has_lo, np.maximum(self.x - self.lo + gap, least), 1.0)
+            su = np.where(self.has_hi, np.maximum(self.hi - self.x + gap, least), 1.0)
             dual, primal = self.gradient() - self.q._constraints.T @ y - zl + zu, self.q._constraints @ self.x - self.e
             mu = self._mean_product(sl, su, zl, zu)
-            if self._is_small(dual, primal, mu, tol):
+            if self._has_small_gaps(primal, mu, tol):
                 self.y = y
                 left = self.residual(self._held(zl, zu))
-                idle = 0 if left < 0.5 * best[0] else idle + 1
+                idle = idle + 1 if left >= 0.5 * best[0] and self._is_stationary(dual, tol) else 0
                 best = (left, self.x, y, zl, zu) if left < best[0] else best
                 if left <= SETTLED * tol or idle == IDLE_STEPS:
                     break
             with np.errstate(divide="ignore", over="ignore"):
                 added = zl / sl + zu / su
-            if not np.isfinite(added).all():                # no point inside: multipliers grow without bound
+            if not (added < UNBOUNDED).all():               # no point inside: multipliers grow without bound
                 break
             newton = functools.partial(self._newton, self._solver(added), dual, primal, sl, su, zl, zu)
             dx, _, dzl, dzu = newton(0.0, 0.0)
@@ -364,13 +368,14 @@ class _Problem:
         """Mean product of slacks and multipliers."""
         return ((sl * zl)[self.has_lo].sum() + (su * zu)[self.has_hi].sum()) / (self.has_lo.sum() + self.has_hi.sum())
 
-    def _is_small(self, dual, primal, mu, tol):
-        """True if the optimality conditions hold well enough for the active set to be read off, or up to rounding errors."""
-        least = 0.1 * tol * self.scale()
-        gap, largest = least * max(abs(self.x).max(), np.finfo(float).tiny), abs(dual).max()
-        if mu > gap or abs(primal).max(initial=0) > tol * max(abs(self.e).max(initial=0), 1):
-            return False
-        return largest <= least or largest <= ROUNDING * (self.q._magnitudes @ abs(self.x)).max()
+    def _has_small_gaps(self, primal, mu, tol):
+        """True if products and equalities are small enough for the active set to be read off."""
+        gap = 0.1 * tol * self.scale() * max(abs(self.x).max(), np.finfo(float).tiny)
+        return mu <= gap and abs(primal).max(initial=0) <= tol * max(abs(self.e).max(initial=0), 1)
+
+    def _is_stationary(self, dual, tol):
+        """True if the gradient is small, or a rounding error."""
+        return abs(dual).max() <= max(0.1 * tol * self.scale(), ROUNDING * (self.q._magnitudes @ abs(self.x)).max())
 
     def _newton(self, solve, dual, primal, sl, su, zl, zu, cl, cu):
         """(dx, dy, dzl, dzu): the step whose products of slack and multiplier become ``cl`` and ``cu``."""

@@ -73,30 +73,6 @@ class VertexRotations:
         return b
 
 
-def _rings(mesh, w, sides, rims):
-    """Return the arrays of ``RestRings`` in ``rigid.hpp``, from the weights (m, 3) and the vectors, 3 of (m, 3), of the sides of faces."""
-    n, edges, side = len(mesh.vertices), len(mesh.edges), mesh.side_edges
-    pull = [w[:, c - 1, None] * sides[c - 1] - w[:, c, None] * sides[c] for c in range(3)]      # at corner c of each face
-    at_low, at_high = np.zeros((2, 3, edges))                           # sums over the faces of each edge, at its ends
-    for c in range(3):
-        ascends = mesh.faces[:, c] < mesh.faces[:, (c + 1) % 3]
-        for k in range(3):
-            along = w[:, c] * sides[c][:, k]
-            begin, end = (pull[c][:, k], pull[(c + 1) % 3][:, k]) if rims else (-along, along)
-            at_low[k] += np.bincount(side[:, c], np.where(ascends, begin, end), edges)
-            at_high[k] += np.bincount(side[:, c], np.where(ascends, end, begin), edges)
-    weight = np.bincount(side.reshape(-1), w.reshape(-1), edges)
-    indptr, other, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, thread_count())
-    row, share = np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr)), 3 if rims else 2
-    out, back, own = np.empty((len(other), 4)), np.zeros((len(other), 4)), np.empty((n, 3))
-    for k in range(3):
-        low, high = at_low[k].take(edge), at_high[k].take(edge)
-        out[:, k], back[:, k] = np.where(row < other, high, low), np.where(row < other, low, high) / share
-        own[:, k] = np.bincount(row, out[:, k], n) / -share
-    out[:, 3] = weight.take(edge)
-    return indptr, other, out.reshape(-1), back.reshape(-1), own.reshape(-1)
-
-
 class FaceRotations:
     """A rotation for each face of a map to the plane, with the methods of :class:`VertexRotations`.
 
@@ -156,3 +132,27 @@ def alternate(rotations, solve, x, iterations, tol, least, energy=None):
         if before - energy <= tol * before:
             break
     return x, energy, count
+
+
+def _rings(mesh, w, sides, rims):
+    """Return the arrays of ``RestRings`` in ``rigid.hpp``, from the weights (m, 3) and the vectors, 3 of (m, 3), of the sides of faces."""
+    n, edges, side = len(mesh.vertices), len(mesh.edges), mesh.side_edges
+    pull = [w[:, c - 1, None] * sides[c - 1] - w[:, c, None] * sides[c] for c in range(3)]      # at corner c of each face
+    at_low, at_high = np.zeros((2, 3, edges))                           # sums over the faces of each edge, at its ends
+    for c in range(3):
+        ascends = mesh.faces[:, c] < mesh.faces[:, (c + 1) % 3]
+        for k in range(3):
+            along = w[:, c] * sides[c][:, k]
+            begin, end = (pull[c][:, k], pull[(c + 1) % 3][:, k]) if rims else (-along, along)
+            at_low[k] += np.bincount(side[:, c], np.where(ascends, begin, end), edges)
+            at_high[k] += np.bincount(side[:, c], np.where(ascends, end, begin), edges)
+    weight = np.bincount(side.reshape(-1), w.reshape(-1), edges)
+    indptr, other, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, thread_count())
+    row, share = np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr)), 3 if rims else 2
+    out, back, own = np.empty((len(other), 4)), np.zeros((len(other), 4)), np.empty((n, 3))
+    for k in range(3):
+        low, high = at_low[k].take(edge), at_high[k].take(edge)
+        out[:, k], back[:, k] = np.where(row < other, high, low), np.where(row < other, low, high) / share
+        own[:, k] = np.bincount(row, out[:, k], n) / -share
+    out[:, 3] = weight.take(edge)
+    return indptr, other, out.reshape(-1), back.reshape(-1), own.reshape(-1)

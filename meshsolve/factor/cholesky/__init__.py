@@ -124,16 +124,6 @@ class CholeskyFactor(Definite, Factor):
         return self
 
     @changes
-    def _refactor_values(self, data):
-        """:meth:`refactor` for finite values (nnz,) float64 on the host of a symmetric matrix in the analyzed pattern, without checks.
-
-        For a factor without constraint.
-        """
-        with self._errors("the Cholesky factorization"):
-            self._run(self._bring(data))
-        return self
-
-    @changes
     def update(self, C: ArrayLike | Sparse) -> CholeskyFactor:
         """Make this the factor of A + C C^T, for a C of few columns with few entries.
 
@@ -242,15 +232,6 @@ class CholeskyFactor(Definite, Factor):
             with self.report.phase("solve"):
                 return self._solve_like(b, out, lambda B: self._solve_constrained(B, values, rows), self.shape[0],
                                         lambda B: self._solve_constrained(B, imaginary, rows), None if rows is None else len(rows))
-
-    @reads
-    def _solve_entries(self, rows, columns, values, count):
-        """Return A^-1 B, (n, count) in the place of the factor, for the sum B of ``values`` at (rows, columns), int32 on the host.
-
-        For a factor in double precision without constraint, of the native backend. Columns of few entries take half of the time.
-        """
-        with self._errors("the solve"), self.report.phase("solve"):
-            return self._factor.solve_entries(rows, columns, values, count)
 
     def in_range(self, b: Array) -> Array:
         """Return the part of a real (n,) or (n, k) array b that is solved for, in the place of b.
@@ -392,6 +373,25 @@ class CholeskyFactor(Definite, Factor):
             raise NotPositiveDefiniteError("A - C C^T is not positive definite to working precision: this is still the factor of A")
         if not definite:
             raise InvalidInputError("A + C C^T is beyond the largest number: this is still the factor of A")
+
+    @changes
+    def _refactor_values(self, data):
+        """:meth:`refactor` for finite values (nnz,) float64 on the host of a symmetric matrix in the analyzed pattern, without checks.
+
+        For a factor without constraint.
+        """
+        with self._errors("the Cholesky factorization"):
+            self._run(self._bring(data))
+        return self
+
+    @reads
+    def _solve_entries(self, rows, columns, values, count):
+        """Return A^-1 B, (n, count) in the place of the factor, for the sum B of ``values`` at (rows, columns), int32 on the host.
+
+        For a factor in double precision without constraint, of the native backend. Columns of few entries take half of the time.
+        """
+        with self._errors("the solve"), self.report.phase("solve"):
+            return self._factor.solve_entries(rows, columns, values, count)
 
     def _run(self, data):
         if self.precision != "double":
