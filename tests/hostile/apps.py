@@ -34,7 +34,7 @@ ROWS = [
     bad("apps.render", "texture coordinates of another shape or with NaN", "uv must be two finite numbers for each of", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"uv": np.full((42, 2), np.nan)})),
     bad("apps.render", "texture coordinates and values", "uv is drawn for one mesh without values", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"uv": sphere().vertices[:, :2], "values": sphere().vertices[:, 0]})),
     bad("apps.render", "a size outside 300..4000", "size must be an integer from 300 to 4000", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"size": 10})),
-    bad("apps.view", "an unknown `show`", "show must be one of 'plain', 'patches'", lambda tmp: (ms.apps.view, (sphere(),), {"show": "all"})),
+    bad("apps.view", "an unknown `show`", "show must be one of 'plain', 'mean curvature'", lambda tmp: (ms.apps.view, (sphere(),), {"show": "all"})),
     bad("apps.view", "a mesh without faces", "no faces: the viewer needs a surface", lambda tmp: (ms.apps.view, (ms.Mesh(np.eye(3), []),), {})),
     bad("apps.view", "a `screenshot` that is not a .png", "pictures are written as .png", lambda tmp: (ms.apps.view, (sphere(),), {"screenshot": tmp / "a.jpg"})),
     bad("apps.view", "a `turntable` in a folder that does not exist", "the folder cannot be created", lambda tmp: (ms.apps.view, (sphere(),), {"turntable": tmp / "no" / "turn"})),
