@@ -146,8 +146,7 @@ def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float,
     >>> w, X, info = ms.eigsh(ms.datasets.grid2d(30, 20), 4)
     """
     pencil = Pencil(A, M, fixed, checked(fixed, pin), place_of_factor(device, A), thread_count(threads))
-    bounds = _checked_interval(interval)
-    wanted = 0 if bounds else _checked_count(k, pencil)
+    bounds, wanted = _checked_interval(interval), _checked_count(k, pencil) if interval is None else 0
     search = Search(pencil, as_number(tol, "tol", above=True), _most_blocks(maxiter, wanted), as_seed(seed))
     return _delivered(search, *_run(search, one_of(method, "method", METHODS), wanted, bounds, sigma, as_flag(count, "count")))
 

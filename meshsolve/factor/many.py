@@ -39,6 +39,9 @@ class FactorBatch:
     """
 
     _core: Any
+    _prepare: Any                           # _prepare(values): before the first factorization
+    _factor: Any                            # _factor(values)
+    _reason_of: Any                         # _reason_of(system, state): why it failed
     _source: str                            # the object that made the batch, for messages
     shape: tuple[int, int]
 

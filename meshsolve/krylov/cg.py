@@ -83,12 +83,11 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     if is_sparse(b):
         return solve_sparse_once(A, b, lambda B: cg(A, B, M, x0, rtol, atol, maxiter, callback, threads, fixed=fixed, pin=pin,
                                                     fixed_values=fixed_values))
-    options = rtol, atol, maxiter
     if fixed is not None or pin is not False:
-        return solve_constrained(lambda A, b, M, x0, callback: iterate(A, b, M, x0, *options, callback, threads),
+        return solve_constrained(lambda A, b, M, x0, callback: iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads),
                                  A, b, M, x0, callback, threads, fixed, pin, fixed_values)
     without_constraint(fixed_values)
-    return iterate(A, b, M, x0, *options, callback, threads)
+    return iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
 
 
 def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=None, gives_up=None):

@@ -49,8 +49,7 @@ def gmres(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, r
     x0 : array of b's shape, optional
     rtol, atol : float
         A column has converged if ||b - A x|| <= max(rtol ||b||, atol) in the 2-norm.
-    maxiter : int, default 10,000
-        Iterations, not cycles.
+    maxiter : int, default 10,000 iterations (not cycles)
     callback : callable, optional
         Called with the current x after each iteration, which then takes one more product with M.
     threads : int, optional
@@ -63,20 +62,15 @@ def gmres(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, r
     Returns
     -------
     x : array of b's shape; float64, or complex128 if A or b is complex
-        A column that did not converge holds the iterate with the smallest residual.
+        A column that did not converge holds the iterate with the smallest residual, with a :class:`ConvergenceWarning`.
     info : Info
         ``.residuals`` are relative to ||b||: estimates inside a cycle, recomputed after it. For a block ``.iterations``,
-        ``.relative_residual`` (recomputed) and ``.reason`` are (k,) arrays, and ``.converged`` is true if all columns have.
+        ``.relative_residual`` (recomputed) and ``.reason`` (the cause) are (k,) arrays, and ``.converged`` is true if all columns have.
 
     Raises
     ------
     InvalidInputError, NotLaplacianError (``.row``, with ``pin=True``)
         A is not square; b, M, x0 or ``fixed_values`` do not fit; NaN or infinity; a bad option; A, b or M lies on the GPU.
-
-    Warns
-    -----
-    ConvergenceWarning
-        A column did not reach its tolerance; ``info.reason`` has the cause.
 
     Notes
     -----
@@ -93,18 +87,21 @@ def gmres(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, r
     if is_sparse(b):
         return solve_sparse_once(A, b, lambda B: gmres(A, B, M, x0, rtol, atol, maxiter, callback, threads, restart=restart,
                                                        fixed=fixed, pin=pin, fixed_values=fixed_values))
-    rtol, atol, maxiter = checked_options(rtol, atol, maxiter, callback)
-    options = rtol, atol, maxiter, as_integer(restart, "restart", 1)
+    options = *checked_options(rtol, atol, maxiter, callback), as_integer(restart, "restart", 1)
     _on_host(A, b, M)
-    if fixed is not None or pin is not False:
-        x, info = solve_constrained(lambda A, b, M, x0, callback: iterate(A, b, M, x0, *options, callback, threads),
-                                    A, b, M, x0, callback, threads, fixed, pin, fixed_values, symmetric=False)
-    else:
-        without_constraint(fixed_values)
-        x, info = iterate(A, b, M, x0, *options, callback, threads)
+    x, info = _with_constraint(A, b, M, x0, options, callback, threads, fixed, pin, fixed_values)
     if not info.converged:
         warn(f"gmres: {worst(info)}", ConvergenceWarning)
     return x, info
+
+
+def _with_constraint(A, b, M, x0, options, callback, threads, fixed, pin, fixed_values):
+    """:func:`gmres` of checked arguments for all rows or for the free ones."""
+    if fixed is None and pin is False:
+        without_constraint(fixed_values)
+        return iterate(A, b, M, x0, *options, callback, threads)
+    return solve_constrained(lambda A, b, M, x0, callback: iterate(A, b, M, x0, *options, callback, threads),
+                             A, b, M, x0, callback, threads, fixed, pin, fixed_values, symmetric=False)
 
 
 def iterate(A, b, M, x0, rtol, atol, maxiter, restart=RESTART, callback=None, threads=None, patience=None):

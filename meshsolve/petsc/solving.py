@@ -85,6 +85,7 @@ def solve(A: Matrix, b: ArrayLike, comm: Any = None, *, fixed: ArrayLike | None 
     Returns
     -------
     x : (n,) float64 on every rank; for a PETSc.Mat a PETSc.Vec
+        The last iterate if the relative residual stays above ``rtol``; rank 0 then gives a :class:`ConvergenceWarning`.
     info : SchwarzInfo
         ``.iterations``, ``.converged``, ``.relative_residual`` (recomputed), ``.reason``, ``.subdomains``, ``.coarse_size``,
         ``.condition``, ``.report``.
@@ -95,11 +96,6 @@ def solve(A: Matrix, b: ArrayLike, comm: Any = None, *, fixed: ArrayLike | None 
         On all ranks: an input is bad on one rank, or differs between ranks; no PETSc; two MPI libraries in the process.
     NotSymmetricError, NotPositiveDefiniteError, NotLaplacianError, OutOfMemoryError
         On all ranks, with rows and columns of A.
-
-    Warns
-    -----
-    ConvergenceWarning
-        On rank 0: the relative residual stays above ``rtol``; x is the last iterate.
 
     Notes
     -----
@@ -116,22 +112,8 @@ def solve(A: Matrix, b: ArrayLike, comm: Any = None, *, fixed: ArrayLike | None 
     >>> A = ms.datasets.grid2d(30, 20)
     >>> x, info = ms.petsc.solve(A, np.ones(600))                   # doctest: +SKIP
     """
-    PETSc, _ = load()
-    distributed = isinstance(A, PETSc.Mat)
-    comm = A.getComm().tompi4py() if distributed else communicator(comm)
-    with agreed(comm):
-        stop = Stop(as_number(rtol, "rtol"), as_integer(maxiter, "maxiter", 0), _as_options(options))
-        if distributed:
-            _check_distributed(PETSc, A, b, fixed is not None or fixed_values is not None or pin is not False)
-        subdomains = as_integer(subdomains, "subdomains")
-    require_same(comm, rtol=stop.rtol, maxiter=stop.maxiter, options=stop.options, subdomains=subdomains)
-    schwarz: dict[str, Any] = {"overlap": overlap, "coarse": coarse, "modes": modes, "restricted": restricted, "threads": threads}
-    if distributed:
-        return _iterate(Schwarz(A, subdomains=subdomains, **schwarz), b, stop)
-    with without_warnings(MeshsolveWarning if comm.rank else ()):
-        with agreed(comm):
-            system = System(A, b, fixed, pin, fixed_values)
-        return _solve_whole(comm, system, subdomains, schwarz, stop)
+    schwarz = {"overlap": overlap, "coarse": coarse, "modes": modes, "restricted": restricted, "threads": threads}
+    return _solve(A, b, comm, (fixed, pin, fixed_values), subdomains, schwarz, (rtol, maxiter, options))
 
 
 class Stop(NamedTuple):
@@ -140,6 +122,26 @@ class Stop(NamedTuple):
     rtol: float
     maxiter: int
     options: dict
+
+
+def _solve(A, b, comm, constraint, subdomains, schwarz, stop):
+    """:func:`solve` of unchecked arguments."""
+    PETSc, _ = load()
+    distributed, (fixed, pin, fixed_values) = isinstance(A, PETSc.Mat), constraint
+    comm = A.getComm().tompi4py() if distributed else communicator(comm)
+    with agreed(comm):
+        rtol, maxiter, options = stop
+        stop = Stop(as_number(rtol, "rtol"), as_integer(maxiter, "maxiter", 0), _as_options(options))
+        if distributed:
+            _check_distributed(PETSc, A, b, fixed is not None or fixed_values is not None or pin is not False)
+        subdomains = as_integer(subdomains, "subdomains")
+    require_same(comm, rtol=stop.rtol, maxiter=stop.maxiter, options=stop.options, subdomains=subdomains)
+    if distributed:
+        return _iterate(Schwarz(A, subdomains=subdomains, **schwarz), b, stop)
+    with without_warnings(MeshsolveWarning if comm.rank else ()):
+        with agreed(comm):
+            system = System(A, b, fixed, pin, fixed_values)
+        return _solve_whole(comm, system, subdomains, schwarz, stop)
 
 
 class System:

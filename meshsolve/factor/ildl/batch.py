@@ -8,6 +8,8 @@ run in the core (factor/ldlt/batch.hpp). Only a system whose rows need another s
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from meshsolve import _core
@@ -121,6 +123,12 @@ class IldlBatch(SingleFactors):
 
 class Batched:
     """What an :class:`~meshsolve.factor.ildl.IldlFactor` offers for many matrices."""
+
+    is_complete: Any
+    on_device: Any
+    storage: Any
+    _place: Any
+    _threads: Any
 
     @reads
     def factor_batch(self, values: ArrayLike, threads: int | None = None) -> IldlBatch:
