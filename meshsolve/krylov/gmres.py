@@ -95,15 +95,6 @@ def gmres(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, r
     return x, info
 
 
-def _with_constraint(A, b, M, x0, options, callback, threads, fixed, pin, fixed_values):
-    """:func:`gmres` of checked arguments for all rows or for the free ones."""
-    if fixed is None and pin is False:
-        without_constraint(fixed_values)
-        return iterate(A, b, M, x0, *options, callback, threads)
-    return solve_constrained(lambda A, b, M, x0, callback: iterate(A, b, M, x0, *options, callback, threads),
-                             A, b, M, x0, callback, threads, fixed, pin, fixed_values, symmetric=False)
-
-
 def iterate(A, b, M, x0, rtol, atol, maxiter, restart=RESTART, callback=None, threads=None, patience=None):
     """:func:`gmres` with checked options, without the warning. A may be a checked :class:`Csr`. A column ends as slow if its
     residual does not fall 10 times in ``patience`` iterations."""
@@ -223,6 +214,15 @@ def length(v):
     """The 2-norm of a vector, infinite or NaN if an entry is."""
     with np.errstate(invalid="ignore"):
         return float(lengths(v.view(np.float64)[:, None])[0])
+
+
+def _with_constraint(A, b, M, x0, options, callback, threads, fixed, pin, fixed_values):
+    """:func:`gmres` of checked arguments for all rows or for the free ones."""
+    if fixed is None and pin is False:
+        without_constraint(fixed_values)
+        return iterate(A, b, M, x0, *options, callback, threads)
+    return solve_constrained(lambda A, b, M, x0, callback: iterate(A, b, M, x0, *options, callback, threads),
+                             A, b, M, x0, callback, threads, fixed, pin, fixed_values, symmetric=False)
 
 
 def _on_host(A, b, M):

@@ -124,26 +124,6 @@ class Stop(NamedTuple):
     options: dict
 
 
-def _solve(A, b, comm, constraint, subdomains, schwarz, stop):
-    """:func:`solve` of unchecked arguments."""
-    PETSc, _ = load()
-    distributed, (fixed, pin, fixed_values) = isinstance(A, PETSc.Mat), constraint
-    comm = A.getComm().tompi4py() if distributed else communicator(comm)
-    with agreed(comm):
-        rtol, maxiter, options = stop
-        stop = Stop(as_number(rtol, "rtol"), as_integer(maxiter, "maxiter", 0), _as_options(options))
-        if distributed:
-            _check_distributed(PETSc, A, b, fixed is not None or fixed_values is not None or pin is not False)
-        subdomains = as_integer(subdomains, "subdomains")
-    require_same(comm, rtol=stop.rtol, maxiter=stop.maxiter, options=stop.options, subdomains=subdomains)
-    if distributed:
-        return _iterate(Schwarz(A, subdomains=subdomains, **schwarz), b, stop)
-    with without_warnings(MeshsolveWarning if comm.rank else ()):
-        with agreed(comm):
-            system = System(A, b, fixed, pin, fixed_values)
-        return _solve_whole(comm, system, subdomains, schwarz, stop)
-
-
 class System:
     """A checked system on every rank.
 
@@ -187,6 +167,26 @@ class System:
             return solve_columns(self._columns)[:, 0]
         method = self._constraint.solve if self.numbers is not None else self._constraint.solve_singular
         return method(self._columns, self._values, solve_columns)[:, 0]
+
+
+def _solve(A, b, comm, constraint, subdomains, schwarz, stop):
+    """:func:`solve` of unchecked arguments."""
+    PETSc, _ = load()
+    distributed, (fixed, pin, fixed_values) = isinstance(A, PETSc.Mat), constraint
+    comm = A.getComm().tompi4py() if distributed else communicator(comm)
+    with agreed(comm):
+        rtol, maxiter, options = stop
+        stop = Stop(as_number(rtol, "rtol"), as_integer(maxiter, "maxiter", 0), _as_options(options))
+        if distributed:
+            _check_distributed(PETSc, A, b, fixed is not None or fixed_values is not None or pin is not False)
+        subdomains = as_integer(subdomains, "subdomains")
+    require_same(comm, rtol=stop.rtol, maxiter=stop.maxiter, options=stop.options, subdomains=subdomains)
+    if distributed:
+        return _iterate(Schwarz(A, subdomains=subdomains, **schwarz), b, stop)
+    with without_warnings(MeshsolveWarning if comm.rank else ()):
+        with agreed(comm):
+            system = System(A, b, fixed, pin, fixed_values)
+        return _solve_whole(comm, system, subdomains, schwarz, stop)
 
 
 def _solve_whole(comm, system, subdomains, schwarz, stop):
