@@ -6,6 +6,8 @@ import inspect
 import pathlib
 import pkgutil
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -188,6 +190,12 @@ def test_commands_in_documents_run(document, files, capsys):
     for arguments in commands(document):
         if arguments[0] == "view":
             cli.arguments.parser().parse_args(arguments)
+            continue
+        if "<" in arguments:                                # arguments < FILE > FILE
+            *arguments, _, given, _, out = arguments
+            with open(given, "rb") as stdin, open(out, "wb") as stdout:
+                subprocess.run([sys.executable, "-m", "meshsolve", *arguments], stdin=stdin, stdout=stdout, check=True)
+            assert len(ms.load_mesh(out).faces) > 0
             continue
         assert cli.main(arguments) == 0, (arguments, capsys.readouterr().err)
         for option in ("-o", "--render", "--report", "--perm", "--plot"):

@@ -147,7 +147,8 @@ def _graph(matrix, threads):
     size = costs.size_of_parac(as_symmetric(L), threads) if prefers_parac(as_symmetric(L), sym) else costs.size_of_cholesky(sym)
     values = {"kind": "graph", "edges": int(matrix.nnz // 2), "laplacian_method": size.method, "laplacian_nnz_L": size.nnz,
               "laplacian_flops": size.flops, "laplacian_seconds_factor": costs.rates_of(size.method, threads).factor(size)}
-    text = f"{values['edges']:,} edges; its Laplacian: {size.method}, {_size_text(size)}, about {values['laplacian_seconds_factor']:.2g} s"
+    text = (f"{counted(values['edges'], 'edge')}; its Laplacian: {size.method}, {_size_text(size)}, "
+            f"about {values['laplacian_seconds_factor']:.2g} s")
     return [Row("as a graph", text, values)]
 
 

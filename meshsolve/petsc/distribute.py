@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.errors import InvalidInputError
+from meshsolve.options import counted
 from meshsolve.order.partition import divide
 from meshsolve.petsc.environment import agreed, communicator, load, require_same
 from meshsolve.sparse.columns import as_array, first_true
@@ -84,8 +85,8 @@ def distribute(comm, M, part):
 def require_indices(PETSc, entries):
     """Raise InvalidInputError if the integers of PETSc cannot count the entries of a rank."""
     if entries > np.iinfo(PETSc.IntType).max:
-        raise InvalidInputError(f"a rank has {entries:,} entries, more than the {np.dtype(PETSc.IntType)} indices of this PETSc can count: "
-                                "use more ranks, or a PETSc with 64-bit indices (libpetsc64-real-dev)")
+        raise InvalidInputError(f"a rank has {counted(entries, 'entry')}, more than the {np.dtype(PETSc.IntType)} indices of this PETSc "
+                                "can count: use more ranks, or a PETSc with 64-bit indices (libpetsc64-real-dev)")
 
 
 def local_csr(P):

@@ -132,6 +132,7 @@ def test_columns_are_problems(k):
     assert info.iterations >= k
 
 
+@pytest.mark.slow
 def test_on_a_gpu_as_on_the_host(gpu):
     H, b = ms.datasets.grid2d(6, 5, boundary="dirichlet"), 0.3 * B[:30]
     for options in ({"fixed": [3, 7]}, {"Aeq": np.ones((1, 30))}):
