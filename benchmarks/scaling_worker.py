@@ -15,7 +15,7 @@ import meshsolve as ms
 from benchmarks import schedule
 from benchmarks.measure import Stopwatch, library_threads, summary
 from benchmarks.peers import SOLVERS, Unavailable
-from benchmarks.problems import System, find
+from benchmarks.problems import Problem, System, find
 
 PHASES = ("order", "symbolic", "numeric", "refactor", "solve 1", "solve 3", "solve 64", "operators", "parac", "lu", "ldlt")
 FIRST = ("order", "symbolic", "numeric", "solve 3")
@@ -26,7 +26,8 @@ def run_row(name, system, repeat, phases, threads, simulate=False):
     """Seconds of each phase on so many threads, measured or simulated."""
     S = System.load(system)
     with library_threads(threads):
-        calls = calls_of(S, threads, getattr(find(name), "mesh", None))
+        problem = find(name)
+        calls = calls_of(S, threads, problem.mesh if isinstance(problem, Problem) else None)
         return simulated(calls, phases, threads) if simulate else measured(S, calls, phases, repeat)
 
 
