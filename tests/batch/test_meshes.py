@@ -6,7 +6,6 @@ import os
 import re
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -160,9 +159,8 @@ def test_dask_gives_the_rows_of_one_process(folder):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
         assert without_time(ms.batch.meshes(folder, volume, client)) == without_time(ms.batch.meshes(folder, volume, client=False))
-        begin = time.perf_counter()
         task = rows.Task(b"cno_such_module\nf\n.", "x")                    # a pipeline that workers cannot import
         from meshsolve.batch import cluster as dask
 
         (row,) = dask.on_dask([str(folder / "m0.ply")], task, client, 0)
-        assert row["error"].startswith("ModuleNotFoundError") and time.perf_counter() - begin < 30
+        assert row["error"].startswith("ModuleNotFoundError")

@@ -3,13 +3,13 @@
 import csv
 import pathlib
 import sys
-import time
 
 import numpy as np
 import pytest
 
 import meshsolve as ms
 from meshsolve.apps.circuit import results
+from meshsolve.apps.circuit.mna import System
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import decks
@@ -161,15 +161,14 @@ def test_tables_hold_no_negative_zero(deck, tmp_path):
     assert "-0" not in (tmp_path / "op.csv").read_text() + (tmp_path / "tran.csv").read_text()
 
 
-def test_many_printed_currents_are_found_at_once(deck, tmp_path):
-    """One table of all names serves all printed currents: building it for each takes longer than reading and solving the deck."""
-    n = 20_000
+def test_many_printed_currents_are_found_at_once(deck, tmp_path, monkeypatch):
+    """One table of all names serves all printed currents."""
+    n, made, table = 2000, [], System.__dict__["current_numbers"]
+    monkeypatch.setattr(table, "func", lambda system, make=table.func: (made.append(system), make(system))[1])
     lines = "".join(f"V{k} a{k} 0 {k}\nR{k} a{k} 0 1\n" for k in range(n))
-    start = time.process_time()
     result, names = deck(lines + ".print op " + " ".join(f"i(v{k})" for k in range(0, n, 10))).run()
-    middle = time.process_time()
     result.to_csv(tmp_path / "out.csv", names)
-    assert time.process_time() - middle < middle - start
+    assert len(made) == 1
     assert np.allclose([result[name] for name in names], -np.arange(0.0, n, 10))
 
 
