@@ -6,7 +6,10 @@ A worker that dies (out of memory, a crash) fails the mesh that killed it, not t
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import signal
+from multiprocessing import resource_tracker
 
 from meshsolve.batch import rows
 from meshsolve.errors import InvalidInputError
@@ -77,9 +80,12 @@ def local_client(distributed, workers):
     import dask
 
     settings = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}         # alone() tries again
-    with dask.config.set(settings), distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, env=ONE_THREAD) as cluster, \
-            distributed.Client(cluster) as client:
+    with dask.config.set(settings), contextlib.ExitStack() as stack:
+        with _ctrl_c_blocked():
+            cluster = stack.enter_context(distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, env=ONE_THREAD,
+                silence_logs=logging.CRITICAL))             # a mesh that fails has its row
+            client = stack.enter_context(distributed.Client(cluster))
         yield client
 
 
@@ -91,6 +97,23 @@ def imported():
         raise InvalidInputError('Dask is not installed: pip install "meshsolve[batch]", or pass client=False to run one mesh after the '
                                 "other in this process") from e
     return distributed
+
+
+@contextlib.contextmanager
+def _ctrl_c_blocked():
+    """Hold back Ctrl-C until the end of the block, and for good in the processes that start in it.
+
+    A terminal sends Ctrl-C to each process. Here this process ends its workers; one that is interrupted would print a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):              # Windows
+        yield
+        return
+    resource_tracker.ensure_running()                       # its start lifts the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _on_worker(name, code):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 import time
@@ -25,9 +26,12 @@ from meshsolve.options import thread_count
 from meshsolve.report import showing_progress
 from meshsolve.startup import INTERRUPTED, release
 
+PYTHON_ARGUMENT = re.compile(r"\b(?P<name>[a-z_]+)=(?P<value>'[a-z-]+'|True|\d+\b)")
+
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
+    args = None
     try:
         release()
         commands = parser()
@@ -40,8 +44,7 @@ def main(argv=None):
         with warnings.catch_warnings(), _progress(args.quiet) as args.label:
             warnings.showwarning = _one_line_warning(args)
             args.threads = thread_count(args.threads)
-            with piped(args):
-                run_each(args, _print_error) if isinstance(getattr(args, "mesh", None), list) else args.run(args)
+            _run(args)
         if sys.stdout is not None:                          # None if the caller closed it
             sys.stdout.flush()
         return 0
@@ -51,11 +54,20 @@ def main(argv=None):
         _discard(sys.stdout)
         return 0
     except (MeshsolveError, OSError) as e:
-        return _fail(str(e))
+        return _fail(_with_options(str(e), args))
     except MemoryError:
         return _fail("not enough memory")
     except Exception as e:                                  # a bug of meshsolve: one line with the type
         return _fail(f"{type(e).__name__}: {e}")
+
+
+def _run(args):
+    """Run the command of ``args``, on each mesh if it takes several."""
+    with piped(args):
+        if isinstance(getattr(args, "mesh", None), list):
+            run_each(args, lambda text: _print_error(_with_options(text, args)))
+        else:
+            args.run(args)
 
 
 def _fail(message, code=1):
@@ -63,12 +75,23 @@ def _fail(message, code=1):
     return code
 
 
+def _with_options(text, args):
+    """Spell the Python arguments of a message as options of the command: ``boundary='free'`` as ``--boundary free``."""
+    def spelled(found):
+        name, value = found["name"], found["value"].strip("'")
+        if not hasattr(args, name):
+            return found[0]
+        return f"--{name.replace('_', '-')}" + ("" if value == "True" else f" {value}")
+
+    return PYTHON_ARGUMENT.sub(spelled, text)
+
+
 def _one_line_warning(args):
     """Make a function for ``warnings.showwarning`` that prints one line with the name of the input file."""
     def show(message, category, filename, lineno, file=None, line=None):
         given = next((path for path in (getattr(args, name, None) for name in ("mesh", "matrix", "deck", "input")) if path), "")
         given = given[0] if isinstance(given, list) and len(given) == 1 else given
-        text = " ".join(str(message).split())
+        text = _with_options(" ".join(str(message).split()), args)
         _print_error(f"warning: {text}" if not given or given in text else f"warning: {given}: {text}")
 
     return show

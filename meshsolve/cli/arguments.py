@@ -251,6 +251,10 @@ def _order_arguments(parser):
                         help="; ".join(f"{name}: {METHODS[name].about}" for name in names()) + " (default: nd)")
     parser.add_argument("--perm", metavar="FILE",
                         help="output file for the permutation, one row index per line (.npy: binary)")
+    parser.add_argument("--parts", type=_integer(1), metavar="K",
+                        help="also divide the rows into K parts of nearly equal size with few entries between them")
+    parser.add_argument("--part", metavar="FILE",
+                        help="output file for the parts: the number of each row's part, from 0, one per line (.npy: binary)")
     parser.add_argument("--stats", action="store_true", help="also print the time of each phase and more sizes")
     parser.add_argument("--blocks", type=_integer(2), metavar="ROWS", nargs="?", const=32,
                         help="also print the numbers of blocks and level sets of incomplete factors in tiles of ROWS rows; "

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pathlib
 import tempfile
 
+import numpy as np
+
 from meshsolve.cli import files
 from meshsolve.cli.describe import describe, describe_installation, sizes
 from meshsolve.cli.many import expanded
 from meshsolve.cli.shared import finish_pair, load_input_mesh, outputs, show
 from meshsolve.datasets.files import load_matrix
-from meshsolve.errors import ConvergenceWarning, MeshsolveError
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveError
+from meshsolve.mesh import pattern_of
+from meshsolve.options import counted
 from meshsolve.report import without_warnings
 
 RTOL = 1e-10                # largest relative residual of a solution
@@ -85,20 +89,28 @@ def run_order(args):
     Prints the number of entries of the factor and the operations of the factorization. Rows count from 0. Line k of the file of
     --perm is the old index of the row that becomes row k, as in A[perm][:, perm].
     """
-    from meshsolve import api
+    from meshsolve import api, order
 
-    files.check_outputs(args.perm, args.report, inputs=(args.input,))
-    files.check_text_format(args.perm, "permutations are written as .txt or .npy", (".txt", ".npy"))
+    files.check_outputs(args.perm, args.part, args.report, inputs=(args.input,))
+    for path in (args.perm, args.part):
+        files.check_text_format(path, "permutations and parts are written as .txt or .npy", (".txt", ".npy"))
+    if args.part and args.parts is None:
+        raise InvalidInputError("--part needs the number of parts: add --parts K")
     if args.blocks:
         files.check_matrix_format(args.input, "--blocks")
     with files.naming(args.input, call="the matrix"):
-        sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads, device="cpu")
+        A = files.read_pattern(args.input)
+        sym = api.analyze(A, args.method, seed=args.seed, threads=args.threads, device="cpu")
+        part = order.partition(A, args.parts, seed=args.seed) if args.parts else None
         table = _block_table(args) if args.blocks else None         # may fail, so before anything is written
     sym.report.facts.update(supernodes=len(sym.supernodes) - 1, longest_column=int(sym.colcount.max()))
-    with outputs(args.perm, args.report) as (perm_part, report_part):
-        files.write_perm(perm_part, sym.ordering.perm)
-        files.write_report(report_part, sym.report)
+    with outputs(args.perm, args.part, args.report) as (perm_path, part_path, report_path):
+        files.write_indices(perm_path, sym.ordering.perm)
+        files.write_indices(part_path, part)
+        files.write_report(report_path, sym.report)
     show(args, f"{args.method}: nnz(L) {sym.nnz:,}, flops {sym.flops:.4g}")
+    if args.parts:
+        show(args, _cut(pattern_of(A).graph(), part))
     if args.stats:
         print(sym.report)
     if table:
@@ -183,6 +195,14 @@ def run_completion(args):
     except ImportError as e:
         raise MeshsolveError("completion scripts are made by shtab, which is not installed: pip install shtab") from e
     print(shtab.complete(parser(), args.shell))
+
+
+def _cut(graph, part):
+    """Describe a partition: its sizes, and the edges of the graph between two parts."""
+    sizes = np.bincount(part)
+    row = np.repeat(np.arange(graph.n), np.diff(graph.indptr))
+    cut = np.count_nonzero(part[row] != part[graph.indices]) // 2
+    return f"{counted(len(sizes), 'part')} of {sizes.min():,} to {sizes.max():,} rows, {counted(cut, 'edge')} between them"
 
 
 def _block_table(args):

@@ -109,12 +109,12 @@ def write_vector(path, x):
             scipy.io.mmwrite(f, x if x.ndim == 2 else x[:, None], precision=17)
 
 
-def write_perm(path, perm):
-    """Write a permutation, one row index per line, or as .npy. Does nothing without a path."""
+def write_indices(path, indices):
+    """Write a permutation or other indices, one per line, or as .npy. Does nothing without a path."""
     if path and path.suffix.lower() == ".npy":
-        write_vector(path, perm)
+        write_vector(path, indices)
     elif path:
-        np.savetxt(path, perm, fmt="%d")
+        np.savetxt(path, indices, fmt="%d")
 
 
 def write_report(path, report):

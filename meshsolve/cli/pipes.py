@@ -18,7 +18,8 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.mesh.files import READABLE, WRITABLE
 
 INPUTS = ("mesh", "matrix", "rhs", "deck", "input")
-OUTPUTS = {"output": "", "render": "png", "plot": "png", "screenshot": "png", "report": "json", "perm": "txt"}        # with their formats
+OUTPUTS = {"output": "", "render": "png", "plot": "png", "screenshot": "png", "report": "json", "perm": "txt",
+           "part": "txt"}        # with their formats
 DEFAULTS = {"solve": "mtx", "spectrum": "txt", "geodesics": "txt", "param": "obj", "circuit": "csv"}        # formats of --output
 BEGINNINGS = {b"%%MatrixMarket": "mtx", b"\x93NUMPY": "npy", b"PK\x03\x04": "npz", b"ply": "ply", b"OFF": "off", b"COFF": "off",
               b"NOFF": "off", b"glTF": "glb", b"{": "gltf", b"solid": "stl", b"# vtk": "vtk", b"$MeshFormat": "msh", b"<": "vtu"}

@@ -4,6 +4,8 @@ import functools
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
 import threading
 
@@ -164,3 +166,18 @@ def test_dask_gives_the_rows_of_one_process(folder):
 
         (row,) = dask.on_dask([str(folder / "m0.ply")], task, client, 0)
         assert row["error"].startswith("ModuleNotFoundError")
+
+
+def test_ctrl_c_waits_until_workers_have_started():
+    """Processes that start meanwhile never see it."""
+    from meshsolve.batch import cluster
+
+    blocked = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
+    started = []
+    with pytest.raises(KeyboardInterrupt):
+        with cluster._ctrl_c_blocked():
+            signal.raise_signal(signal.SIGINT)
+            started.append(subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True).stdout)
+        started.append("after")
+    assert started == ["True\n"]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

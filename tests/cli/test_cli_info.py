@@ -45,6 +45,14 @@ def test_order_of_a_mesh(run, folder):
     assert run("order", folder / "scan.ply", "--quiet") == (0, "", "")
 
 
+def test_parts_of_a_mesh(run, folder):
+    code, text, err = run("order", folder / "scan.ply", "--parts", 3, "--part", folder / "part.txt")
+    mesh, part = ms.load_mesh(folder / "scan.ply"), np.loadtxt(folder / "part.txt", dtype=int)
+    assert (code, err) == (0, "") and np.array_equal(part, ms.order.partition(mesh, 3))
+    sizes, cut = np.bincount(part), np.count_nonzero(np.diff(part[mesh.edges], axis=1))
+    assert f"3 parts of {sizes.min():,} to {sizes.max():,} rows, {cut:,} edges between them" in text
+
+
 def test_capital_suffixes(run, folder):
     for name in ("p.NPY", "p.npy"):
         assert run("order", folder / "A.mtx", "--perm", folder / name, "--quiet")[0] == 0
@@ -65,7 +73,8 @@ def test_info_of_a_mesh(run, folder):
     assert said["Euler characteristic"] == "2" and said["edges"].startswith("480, 0 on a boundary") and said["chosen"] == "cholesky, ordering minimum degree"
     ms.Mesh(np.eye(5)[:, :3], [[0, 1, 2], [0, 1, 3], [1, 0, 2]]).save(folder / "odd.obj")
     said = facts(run("info", folder / "odd.obj")[1])
-    assert said["vertices"] == "5, 1 in no face" and said["manifold"] == "no" and "1 with more than two faces" in said["edges"]
+    assert said["vertices"] == "5, 1 in no face" and said["components"] == "1"
+    assert said["manifold"] == "no" and "1 with more than two faces" in said["edges"]
 
 
 @pytest.mark.parametrize("name, expected", [
