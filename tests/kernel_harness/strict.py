@@ -2,9 +2,12 @@
 
 Numpy arrays and device arrays do not mix, there is no implicit conversion, and array functions are those of CuPy 14 with its
 limits.
-New arrays have garbage values. Copies to the host are recorded: `comes_back` has the size of each array.
+New arrays have garbage values. Copies to the host are recorded: `comes_back` has the size of each array. `counts` has the number of
+operations of each kind, and `counted` those of a block of code.
 """
 
+import collections
+import contextlib
 import operator
 
 import numpy as np
@@ -21,8 +24,22 @@ FUNCTIONS = frozenset((
 METHODS = frozenset(("all", "any", "argmax", "argmin", "astype", "copy", "max", "mean", "min", "ravel", "repeat", "reshape", "sum", "fill",
                      "view", "tolist"))
 KEEP_ORDER = frozenset(("array", "asarray", "asfortranarray", "broadcast_to", "full_like", "ones_like", "zeros_like"))
+ALLOCATIONS = frozenset(("empty", "empty_like", "zeros", "zeros_like", "full", "full_like", "ones", "ones_like"))
+KINDS = ("launches", "expressions", "reads", "allocations", "uploads", "library")       # of operations, in the order of `counted`
 MOST_BINS = 256                                             # most bins of CUB's histogram; with more it allocates memory per thread block
 NUMBERS = (bool, int, float, complex, np.generic, type(None), str, np.dtype, type, slice, type(Ellipsis))
+
+
+def count(kind):
+    """Count one operation of the GPU: an expression, a named allocation, an upload or a library call."""
+    Strict.counts[kind] += 1
+
+
+def computed(found, *arguments):
+    """Count an expression, unless its result is a view of an argument, which costs nothing on the GPU."""
+    if not (isinstance(found, np.ndarray) and any(np.may_share_memory(found, array) for array in arguments)):
+        count("expressions")
+    return found
 
 
 class Array:
@@ -57,7 +74,10 @@ class Array:
         raise TypeError("a loop over the entries of a device array")
 
     def __getitem__(self, key):
-        found = self.host[unwrap(key)]
+        index = unwrap(key)
+        found = self.host[index]
+        if any(isinstance(part, (np.ndarray, list)) for part in (index if isinstance(index, tuple) else (index,))):
+            count("expressions")                            # other indices give views
         return wrap(found if np.may_share_memory(found, self.host) else by_rows(found))
 
     def __setitem__(self, key, value):
@@ -66,6 +86,7 @@ class Array:
             raise NotImplementedError("an array assigned through a mask")
         if isinstance(index, np.ndarray) and index.dtype.kind in "iu" and isinstance(value, Array) and value.size > 1:
             _refuse_twice(index)
+        count("expressions")
         self.host[index] = unwrap(value)
 
     def __getattr__(self, name):
@@ -76,7 +97,7 @@ class Array:
             _refuse_options(name, kwargs)
             if name in ("argmax", "argmin", "max", "min") and self.size == 0:
                 raise ValueError(f"zero-size array to reduction operation {name}, along whatever axis")
-            return wrap(getattr(self.host, name)(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}))
+            return wrap(computed(getattr(self.host, name)(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}), self.host))
         return call
 
     def _scalar(self, kind):
@@ -95,13 +116,14 @@ class Array:
 
 def _binary(name):
     def op(self, other):
-        return wrap(by_rows(getattr(operator, name)(self.host, unwrap(other))))
+        return wrap(by_rows(computed(getattr(operator, name)(self.host, unwrap(other)))))
 
     def reflected(self, other):
-        return wrap(by_rows(getattr(operator, name)(unwrap(other), self.host)))
+        return wrap(by_rows(computed(getattr(operator, name)(unwrap(other), self.host))))
 
     def in_place(self, other):
         value = unwrap(other)
+        count("expressions")
         self.host = getattr(operator, f"i{name.strip('_')}")(self.host, value)
         return self
     return op, reflected, in_place
@@ -116,7 +138,7 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", 
 for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
     setattr(Array, f"__{_name}__", _binary(_name)[0])
 for _name in ("neg", "invert", "abs"):
-    setattr(Array, f"__{_name}__", lambda self, op=getattr(operator, _name): wrap(by_rows(op(self.host))))      # noqa: B008
+    setattr(Array, f"__{_name}__", lambda self, op=getattr(operator, _name): wrap(by_rows(computed(op(self.host)))))      # noqa: B008
 Array.__hash__ = None
 
 
@@ -196,8 +218,14 @@ class Module:
             raise ValueError("bincount of nothing, or with more bins than it has shared memory for: see "
                              "meshsolve.sparse.lists_cuda.bincount")
         if name in ("array", "asarray") and isinstance(args[0], (list, np.ndarray)):
+            count("uploads")
             return Array(np.array(args[0], **{"dtype": args[1]} if args[1:] else kwargs))
-        found = function(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()})
+        given = [*map(unwrap, args)]
+        found = function(*given, **{k: unwrap(v) for k, v in kwargs.items()})
+        if name in ALLOCATIONS:
+            count("allocations")
+        else:
+            computed(found, *(array for array in given if isinstance(array, np.ndarray)))
         if name in ("empty", "empty_like"):
             return wrap(garbage(found))
         return wrap(found if name in KEEP_ORDER else by_rows(found))
@@ -207,12 +235,25 @@ class Strict(Harness):
     """The harness with strict arrays."""
 
     comes_back = []
+    counts: collections.Counter = collections.Counter()
 
     xp = Module()
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         Strict.comes_back.clear()
+        Strict.counts.clear()
+
+    @contextlib.contextmanager
+    def counted(self):
+        """Return a context whose dictionary has, at its end, the number of operations of each of `KINDS`."""
+        numbers, before = {}, self._totals()
+        yield numbers
+        numbers.update((kind, after - before[kind]) for kind, after in self._totals().items())
+
+    def _totals(self):
+        known = {"launches": sum(self.launches.values()), "reads": len(Strict.comes_back)}
+        return {kind: known.get(kind, Strict.counts[kind]) for kind in KINDS}
 
     def launch(self, function, grid, block, shared, args):
         if any(isinstance(value, np.ndarray) for value in args):
@@ -220,7 +261,10 @@ class Strict(Harness):
         super().launch(function, grid, block, shared, [value.host if isinstance(value, Array) else value for value in args])
 
     def to_device(self, array):
-        return array if isinstance(array, Array) else Array(np.array(array, order="F" if array.flags.fnc else "C"))
+        if isinstance(array, Array):
+            return array
+        count("uploads")
+        return Array(np.array(array, order="F" if array.flags.fnc else "C"))
 
     def to_host(self, array):
         return array.get()
@@ -229,6 +273,7 @@ class Strict(Harness):
         return isinstance(array, Array)
 
     def dense(self, op, *args, **options):
+        count("library")
         return super().dense(op, *map(unwrap, args), **options)
 
     def csr(self, data, indices, indptr, shape):

@@ -1,0 +1,130 @@
+"""Operations of each phase on the GPU, counted on the harness: launches, array expressions, reads, allocations, uploads, library calls.
+
+Each costs the host 5 to 40 microseconds, and a read empties the queue of the GPU. The limits are the numbers of today: a change that
+lowers one lowers its limit. The matrices lie on the host unless a case says otherwise; `solve` is a solve after the first one.
+"""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from kernel_harness.strict import KINDS, Strict
+from on_device import Sparse, to_cuda
+from zoo import grid, spd
+
+import meshsolve as ms
+from meshsolve import device
+
+# launches, expressions, reads, allocations, uploads, library calls
+CHOLESKY = {
+    "analyze": (136, 551, 61, 214, 17, 0),
+    "first numeric": (48, 54, 10, 19, 0, 0),
+    "refactor": (47, 19, 8, 10, 0, 0),
+    "solve": (35, 2, 1, 8, 0, 0),
+    "refactor, fixed rows": (26, 23, 8, 12, 0, 0),
+    "solve, fixed rows": (37, 5, 1, 9, 0, 0),
+    "refactor, matrix on the host": (29, 13, 5, 8, 3, 0),
+    "mixed: refactor": (33, 20, 9, 12, 0, 0),
+    "mixed: solve": (168, 47, 7, 62, 0, 0),
+}
+OTHERS = {
+    "lu fronts": {"first": (59, 102, 14, 17, 20, 0), "refactor": (54, 2, 1, 0, 1, 0), "solve": (44, 2, 1, 8, 0, 0)},
+    "lu columns": {"first": (14, 3, 1, 7, 19, 0), "refactor": (14, 3, 1, 0, 1, 0), "solve": (4, 2, 1, 3, 0, 0)},
+    "ldlt": {"first": (44, 168, 39, 30, 107, 0), "refactor": (35, 38, 24, 3, 13, 0), "solve": (56, 9, 3, 16, 0, 0)},
+    "ildl": {"first": (3, 58, 11, 29, 24, 0), "refactor": (3, 58, 11, 24, 10, 0), "solve": (3, 2, 2, 2, 0, 0)},
+    "parac": {"first": (74, 106, 15, 32, 14, 0), "solve": (4, 3, 2, 6, 0, 0)},
+    "parac amd": {"first": (5, 90, 11, 25, 11, 0), "solve": (4, 3, 2, 6, 0, 0)},
+}
+MATRIX, SMALL = spd(grid(75, 75)), spd(grid(40, 40))
+
+
+@pytest.fixture
+def harness():
+    with device.use(Strict()) as harness:
+        yield harness
+
+
+def numbers(harness, call):
+    """Return the numbers of operations of a call in the order of the limits, and its result."""
+    with harness.counted() as found:
+        result = call()
+    return tuple(found[kind] for kind in KINDS), result
+
+
+def within(name, found, limits):
+    assert np.less_equal(found, limits).all(), f"{name}: {dict(zip(KINDS, found))}, limits {limits}"
+
+
+def phase(harness, name, call):
+    """Count the operations of a phase of Cholesky, compare them with its limits, and return its result."""
+    found, result = numbers(harness, call)
+    within(name, found, CHOLESKY[name])
+    return result
+
+
+def test_cholesky(harness):
+    A, b = Sparse(MATRIX), to_cuda(np.ones((MATRIX.shape[0], 3)))
+    S = phase(harness, "analyze", lambda: ms.analyze(A, device="cuda"))
+    F = phase(harness, "first numeric", lambda: S.factor(A, device="cuda"))
+    F.refactor(A).solve(b)
+    phase(harness, "refactor", lambda: F.refactor(A))
+    phase(harness, "solve", lambda: F.solve(b))
+
+
+def test_cholesky_in_mixed_precision(harness):
+    A, b = Sparse(SMALL), to_cuda(np.ones((SMALL.shape[0], 3)))
+    F = ms.cholesky(A, precision="mixed", device="cuda").refactor(A)
+    F.solve(b)
+    phase(harness, "mixed: refactor", lambda: F.refactor(A))
+    phase(harness, "mixed: solve", lambda: F.solve(b))
+
+
+def test_cholesky_with_fixed_rows(harness):
+    A, b = Sparse(SMALL), to_cuda(np.ones((SMALL.shape[0], 3)))
+    F = ms.cholesky(A, fixed=[3, 70], device="cuda").refactor(A)
+    F.solve(b)
+    phase(harness, "refactor, fixed rows", lambda: F.refactor(A))
+    phase(harness, "solve, fixed rows", lambda: F.solve(b))
+
+
+def test_cholesky_of_a_matrix_on_the_host(harness):
+    F = ms.cholesky(SMALL, device="cuda").refactor(SMALL)
+    phase(harness, "refactor, matrix on the host", lambda: F.refactor(SMALL))
+
+
+def makers(name):
+    """Return a function that makes one of the other factors, and a matrix for it."""
+    n = 30 if name in ("lu columns", "ildl") else 60        # those are slow on the harness
+    dirichlet, neumann = (sp.csr_array(ms.datasets.grid2d(n, n, boundary=boundary)) for boundary in ("dirichlet", "neumann"))
+    upwind = sp.csr_array(dirichlet + sp.diags_array(np.full(n * n - 1, 0.3), offsets=1))
+    helmholtz = sp.csr_array(neumann - 0.7 * sp.eye_array(n * n))
+    return {
+        "lu fronts": (lambda A: ms.lu(A, engine="fronts", device="cuda"), upwind),
+        "lu columns": (lambda A: ms.lu(A, engine="columns", device="cuda"), upwind),
+        "ldlt": (lambda A: ms.ildl(A, fill_level=None, device="cuda"), helmholtz),
+        "ildl": (lambda A: ms.ildl(A, fill_level=2, device="cuda"), helmholtz),
+        "parac": (lambda A: ms.parac(A, device="cuda"), dirichlet),
+        "parac amd": (lambda A: ms.parac(A, ordering="amd", device="cuda"), dirichlet),
+    }[name]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_factors(harness, name):
+    make, A = makers(name)
+    b, limits = to_cuda(np.ones((A.shape[0], 3))), OTHERS[name]
+    found, F = numbers(harness, lambda: make(A))
+    within("first", found, limits["first"])
+    if "refactor" in limits:
+        within("refactor", numbers(harness, lambda: F.refactor(A))[0], limits["refactor"])
+    F @ b
+    within("solve", numbers(harness, lambda: F @ b)[0], limits["solve"])
+
+
+def test_views_cost_nothing_and_everything_else_is_counted(harness):
+    """The counters themselves: one operation of each kind."""
+    x, xp = to_cuda(np.arange(6.0)), device.xp()
+    for call, expected in ((lambda: x[1:3].reshape(2, 1).T, "views"), (lambda: x + 1, "expressions"), (lambda: x[x > 1], "2 expressions"),
+                           (lambda: xp.zeros(3), "allocations"), (lambda: device.to_host(x), "reads"), (lambda: float(x[2]), "reads"),
+                           (lambda: device.to_device(np.ones(2)), "uploads"), (lambda: x.fill(0.0), "expressions")):
+        found, _ = numbers(harness, call)
+        count, kind = (2, expected[2:]) if expected[0] == "2" else (1, expected)
+        assert found == tuple(count * (kind == each) for each in KINDS), (expected, found)
