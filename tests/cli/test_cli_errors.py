@@ -77,7 +77,7 @@ def test_the_message_of_a_wrong_time_step(run, given):
     (["order", "A.mtx", "--perm", "no/p.txt"], "does not exist"),
     (["order", "none.mtx"], "no such file"),
     (["order", "A.mtx", "--part", "p.txt"], "--part needs the number of parts: add --parts K"),
-    (["order", "A.mtx", "--parts", "2", "--part", "q"], "q: permutations and parts are written as .txt or .npy"),
+    (["order", "A.mtx", "--parts", "2", "--part", "p.npz"], "p.npz: permutations and parts are written as .txt or .npy"),
     (["order", "A.mtx", "--parts", "61"], "A.mtx: parts must be at most the number of rows, 60, got 61"),
     (["mcf", "ball.obj", "-o", "x.obj", "--conformal", "--boundary", "fixed"], "fixed and --boundary fixed must not be given"),
     (["order", "ball.obj", "--blocks", "--perm", "p.txt"], "ball.obj: --blocks needs a matrix (.mtx, .npz, .npy), not a mesh"),
