@@ -16,6 +16,11 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.options import as_integer, thread_count
 
 ONE_THREAD = {"MESHSOLVE_NUM_THREADS": "1"}
+SETTINGS = {                            # of a cluster for one call
+    "distributed.scheduler.allowed-failures": 0,                                        # alone() tries again
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.worker.profile.enabled": False,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}                 # 65536 makes each large array fault in again
 LARGEST_ARGUMENT = 1 << 16              # bytes of a pipeline above which it is sent to each worker once
 
 
@@ -79,8 +84,7 @@ def local_client(distributed, workers):
     """A client of worker processes with one thread each; they end with the block."""
     import dask
 
-    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}         # alone() tries again
-    with dask.config.set(settings), contextlib.ExitStack() as stack:
+    with dask.config.set(SETTINGS), contextlib.ExitStack() as stack:
         with _ctrl_c_blocked():
             cluster = stack.enter_context(distributed.LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, env=ONE_THREAD,
