@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from meshsolve.errors import InvalidInputError
-from meshsolve.files import as_path
+from meshsolve.files import as_path, written_whole
 from meshsolve.mesh import load_mesh
 from meshsolve.options import counted
+from meshsolve.types import Path
 
 RESERVED = ("path", "error", "seconds", "worker")
 FORMAT = 1                              # of the file of rows
@@ -206,7 +207,7 @@ class Table(Sequence[dict[str, Any]]):
         Seconds of the run, phase ``meshes``.
     """
 
-    def __init__(self, rows, report):
+    def __init__(self, rows, report=None):
         self._rows, self.report = rows, report
 
     @property
@@ -220,6 +221,47 @@ class Table(Sequence[dict[str, Any]]):
             raise InvalidInputError(f"no row has {name!r}; there are {', '.join(known)}")
         return [row.get(name) for row in self._rows]
 
+    def save(self, path: Path) -> None:
+        """Write all rows as Parquet or as numpy arrays.
+
+        Parameters
+        ----------
+        path : str or path
+            ``.parquet``: one record per row, for pandas, Polars or DuckDB; needs ``pip install pyarrow``. ``.npz``: one array per
+            column, numbers as float64 with NaN for a missing value, other values as text. An existing file is replaced.
+
+        Raises
+        ------
+        InvalidInputError
+            Another ending; no pyarrow; a column that ``.npz`` cannot hold, because its arrays differ in shape.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> from meshsolve.batch import Table
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.npz"
+        >>> Table([{"path": "a.ply", "volume": 4.2, "error": None}, {"path": "b.ply", "error": "empty"}]).save(path)
+        >>> np.load(path)["volume"]
+        array([4.2, nan])
+        """
+        path = as_path(path)
+        if path.suffix.lower() not in (".parquet", ".npz"):
+            raise InvalidInputError(f"{path}: tables are saved as .parquet or .npz")
+        if path.suffix.lower() == ".npz":
+            names = dict.fromkeys(name for row in self._rows for name in row)
+            columns = {name: as_array(self.column(name), name) for name in names}
+            with written_whole(path) as part:
+                np.savez(part, **columns)
+            return
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError as e:
+            raise InvalidInputError(f"{path}: Parquet files are written by pyarrow, which is not installed: pip install pyarrow") from e
+        with written_whole(path) as part:
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(self._rows), part)
+
     def __getitem__(self, k):
         return self._rows[k]
 
@@ -228,3 +270,16 @@ class Table(Sequence[dict[str, Any]]):
 
     def __repr__(self):
         return f"Table({counted(len(self), 'row')}, {len(self.failed)} failed)"
+
+
+def as_array(values, name):
+    """Return a column as one array: float64 with NaN for None if all values are numbers or lists of numbers, else text."""
+    given = [value for value in values if value is not None]
+    if any(isinstance(value, (str, dict)) for value in given) or not given:
+        return np.array(["" if value is None else str(value) for value in values])
+    try:
+        shape = np.array(given, dtype=float).shape[1:]
+        return np.array([np.full(shape, np.nan) if value is None else value for value in values], dtype=float)
+    except (ValueError, TypeError) as e:
+        raise InvalidInputError(f"the values of column {name!r} differ in shape, or are not numbers: .npz cannot hold them; save as "
+                                ".parquet") from e

@@ -181,3 +181,36 @@ def test_ctrl_c_waits_until_workers_have_started():
         started.append("after")
     assert started == ["True\n"]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+# ---- tables in files ----------------------------------------------------------------------------------------------------
+
+
+def test_a_table_as_arrays(folder, tmp_path):
+    table = ms.batch.meshes(folder, volume, client=False)
+    table.save(tmp_path / "rows.npz")
+    saved = np.load(tmp_path / "rows.npz")
+    assert set(saved) == {"path", "volume", "size", "areas", "error", "seconds", "worker"} and len(saved["path"]) == 6
+    for k, row in enumerate(table):
+        assert saved["path"][k] == row["path"] and saved["error"][k] == (row["error"] or "")
+        assert np.isnan(saved["volume"][k]) and np.isnan(saved["areas"][k]).all() if row["error"] else saved["volume"][k] == row["volume"]
+    assert saved["areas"].shape == (6, 2) and saved["size"].dtype == np.float64
+
+
+def test_a_table_as_parquet(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = rows.Table([{"path": "a", "x": 1.5, "list": [1, 2]}, {"path": "b", "x": None, "list": [3]}, {"path": "c", "y": "text"}])
+    table.save(tmp_path / "rows.parquet")
+    read = parquet.read_table(tmp_path / "rows.parquet").to_pylist()
+    assert [{name: value for name, value in row.items() if value is not None} for row in read] == [
+        {name: value for name, value in row.items() if value is not None} for row in table]
+
+
+def test_tables_that_cannot_be_saved(tmp_path, monkeypatch):
+    table = rows.Table([{"path": "a", "list": [1, 2]}, {"path": "b", "list": [3]}])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for name, message in (("rows.txt", r"saved as \.parquet or \.npz"), ("rows.npz", "column 'list' differ in shape"),
+                          ("rows.parquet", "pip install pyarrow")):
+        with pytest.raises(ms.InvalidInputError, match=message):
+            table.save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
