@@ -248,9 +248,9 @@ class Table(Sequence[dict[str, Any]]):
         path = as_path(path)
         if path.suffix.lower() not in (".parquet", ".npz"):
             raise InvalidInputError(f"{path}: tables are saved as .parquet or .npz")
+        columns = {name: self.column(name) for name in dict.fromkeys(name for row in self._rows for name in row)}
         if path.suffix.lower() == ".npz":
-            names = dict.fromkeys(name for row in self._rows for name in row)
-            columns = {name: as_array(self.column(name), name) for name in names}
+            columns = {name: as_array(values, name) for name, values in columns.items()}
             with written_whole(path) as part:
                 np.savez(part, **columns)
             return
@@ -260,7 +260,7 @@ class Table(Sequence[dict[str, Any]]):
         except ImportError as e:
             raise InvalidInputError(f"{path}: Parquet files are written by pyarrow, which is not installed: pip install pyarrow") from e
         with written_whole(path) as part:
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(self._rows), part)
+            pyarrow.parquet.write_table(pyarrow.table(columns), part)
 
     def __getitem__(self, k):
         return self._rows[k]
