@@ -259,8 +259,12 @@ class Table(Sequence[dict[str, Any]]):
             import pyarrow.parquet
         except ImportError as e:
             raise InvalidInputError(f"{path}: Parquet files are written by pyarrow, which is not installed: pip install pyarrow") from e
+        try:
+            table = pyarrow.table(columns)
+        except pyarrow.ArrowException as e:
+            raise InvalidInputError(f"{path}: a column has values of different types: {e}") from e
         with written_whole(path) as part:
-            pyarrow.parquet.write_table(pyarrow.table(columns), part)
+            pyarrow.parquet.write_table(table, part)
 
     def __getitem__(self, k):
         return self._rows[k]

@@ -204,6 +204,9 @@ def test_a_table_as_parquet(tmp_path):
     read = parquet.read_table(tmp_path / "rows.parquet").to_pylist()
     assert [{name: value for name, value in row.items() if value is not None} for row in read] == [
         {name: value for name, value in row.items() if value is not None} for row in table]
+    with pytest.raises(ms.InvalidInputError, match="a column has values of different types"):
+        rows.Table([{"x": 1.5}, {"x": "text"}]).save(tmp_path / "mixed.parquet")
+    assert not (tmp_path / "mixed.parquet").exists()
 
 
 def test_tables_that_cannot_be_saved(tmp_path, monkeypatch):
