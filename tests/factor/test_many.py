@@ -1,0 +1,54 @@
+"""Hostile input of the batches of all factorizations: factors of many matrices of one pattern."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+
+GRID = sp.csr_array(ms.datasets.grid2d(8, 6, boundary="dirichlet"))
+N, NNZ = 48, 212
+MAKERS = {"cholesky": lambda: ms.analyze(GRID), "lu": lambda: ms.lu(GRID), "ildl": lambda: ms.ildl(GRID, fill_level=None)}
+
+
+def batch(count):
+    return GRID.data * np.random.default_rng(0).uniform(1, 1.25, (count, 1))
+
+
+@pytest.fixture(params=MAKERS)
+def maker(request):
+    """An analysis or factor with ``factor_batch``."""
+    return MAKERS[request.param]()
+
+
+def test_bad_values(maker):
+    assert GRID.shape == (N, N) and GRID.nnz == NNZ
+    F = maker.factor_batch(batch(2))
+    for values, message in ((np.ones((3, 4)), rf"\(N, {NNZ}\)"), (np.ones((0, NNZ)), "at least one system"), (np.ones(NNZ), rf"\(N, {NNZ}\)"),
+                            (np.full((2, NNZ), 1j), "real numbers"), ([["a"] * NNZ], "real numbers"), (None, "real numbers")):
+        for call in (maker.factor_batch, F.refactor):
+            with pytest.raises(ms.InvalidInputError, match=message):
+                call(values)
+    assert len(F.failed) == 0 and np.array_equal(F.solve(np.ones((2, N))), maker.factor_batch(batch(2)).solve(np.ones((2, N))))
+
+
+def test_bad_right_hand_sides(maker):
+    F = maker.factor_batch(batch(5))
+    for b, message in ((np.ones((4, N)), rf"b must be \(5, {N}\)"), (np.ones(N), "b must be"), (np.ones((5, N, 1, 1)), "b must be"),
+                       ("abc", "numbers"), (np.where(np.arange(5 * N).reshape(5, N) == 100, np.nan, 1), "system 2, row 4")):
+        with pytest.raises(ms.InvalidInputError, match=message):
+            F.solve(b)
+
+
+def test_other_errors(maker, monkeypatch):
+    F = maker.factor_batch(batch(5))
+    with pytest.raises(ms.InvalidInputError, match="this batch has 5"):
+        F.refactor(batch(6))
+    with pytest.raises(ms.InvalidInputError, match=r"0\.\.4"):
+        F.reason(5)
+    with pytest.raises(ms.InvalidInputError, match="threads"):
+        maker.factor_batch(batch(1), threads=0)
+    monkeypatch.setattr("meshsolve.memory.NEGLIGIBLE", 0)
+    monkeypatch.setattr("meshsolve.memory.available_memory", lambda: 1 << 20)
+    with pytest.raises(ms.OutOfMemoryError, match="5,000 systems"):
+        maker.factor_batch(batch(5000))
