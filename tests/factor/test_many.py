@@ -1,5 +1,7 @@
 """Hostile input of the batches of all factorizations: factors of many matrices of one pattern."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -48,6 +50,8 @@ def test_other_errors(maker, monkeypatch):
         F.reason(5)
     with pytest.raises(ms.InvalidInputError, match="threads"):
         maker.factor_batch(batch(1), threads=0)
+    with pytest.raises(ms.InvalidInputError, match="cannot be pickled.*factor_batch"):
+        pickle.dumps(F)
     monkeypatch.setattr("meshsolve.memory.NEGLIGIBLE", 0)
     monkeypatch.setattr("meshsolve.memory.available_memory", lambda: 1 << 20)
     with pytest.raises(ms.OutOfMemoryError, match="5,000 systems"):
