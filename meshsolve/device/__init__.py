@@ -27,6 +27,8 @@ A CUDA path looks like this::
 ``xp()``, ``to_device``, ``to_host``, ``holds``
     The array module, transfers, and a test if an array lies on the GPU. Device-wide scans, stable sorts, ``unique`` and
     ``searchsorted`` are CuPy's (CUB and Thrust). Block-wide ones are in common.cuh.
+``null(dtype)``
+    An array without entries, the null pointer as an argument.
 ``scalar``, ``scalar_later``
     Copy one number to the host. With the latter the host waits later, and only for the kernels that compute it.
 ``choose(device, size, *arrays)``
@@ -50,6 +52,7 @@ import importlib.util
 import pathlib
 import sys
 import traceback
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +69,7 @@ AUTO_SIZE = 100_000                 # rows or elements from which device="auto" 
 
 PYTHON_NUMBERS = frozenset((bool, int, float))
 
+_nulls: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _stand_in = contextvars.ContextVar("stand_in", default=None)
 
 
@@ -192,6 +196,14 @@ def to_device(array):
 def to_host(array):
     """Return a numpy copy of an array on the GPU; a numpy array is returned as it is."""
     return array if isinstance(array, np.ndarray) else backend().to_host(array)
+
+
+def null(dtype):
+    """Return an array on the GPU without entries, a null pointer for kernels. It is made once for each type."""
+    known = _nulls.setdefault(backend(), {})
+    if dtype not in known:
+        known[dtype] = xp().empty(0, dtype)
+    return known[dtype]
 
 
 def csr(data, indices, indptr, shape):

@@ -91,6 +91,11 @@ class Constraint:
         block, *self.couplings = self._split.split(M, threads, not self._symmetric)
         return block
 
+    def maps(self, gather):
+        """Return (Gather of the free block, index map of its coupling) for :meth:`reduce` on the GPU, or None if that checks values."""
+        inside, _, _, across = gather.split(self._split)
+        return inside, across
+
     def _near_of(self, transposed):
         """Return the coupling as ``subtract`` takes it. Threads that solve at once may all compute it."""
         transposed = transposed and not self._symmetric
@@ -203,6 +208,9 @@ class Pinned(Constraint):
             return super().reduce(M, threads)
         one = Csr(1, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, A.data.dtype))
         return one.uploaded() if self.place is CUDA else one
+
+    def maps(self, gather):
+        """Return None: :meth:`reduce` reads all rows."""
 
     def require_singular(self, M, threads=1):
         """Raise NotLaplacianError if a row of the Csr M does not sum to 0.

@@ -71,6 +71,12 @@ class Host:
         """Return a checked Csr in this place, without a copy if it is already in this place."""
         return M
 
+    def unchecked(self, A, threads=1, lower=False):
+        """Return (indptr, indices, data) of a matrix in this place before the checks of :meth:`symmetric`, or None.
+
+        None: on the host, or if A must be converted first. A matrix on the host is checked before it is copied to the GPU.
+        """
+
     def csr(self, data, indices, indptr, shape):
         """Return a sparse matrix of the library of this place."""
         return sp.csr_array((data, indices, indptr), shape=shape)
@@ -120,6 +126,15 @@ class Cuda(Host):
 
     def general(self, A):
         return as_csr_cuda(A) if on_device(A) else as_csr(A).uploaded()
+
+    def unchecked(self, A, threads=1, lower=False):
+        if not on_device(A):
+            M = self.general(A) if lower else as_symmetric(A, threads=threads).uploaded()
+            return M.indptr, M.indices, M.data
+        if device.holds(A) or len(A.shape) != 2 or A.shape[0] != A.shape[1]:
+            return None
+        A = A.tocsr()
+        return A.indptr, A.indices, A.data
 
     def array(self, x, name):
         return device.asarray(x)

@@ -16,7 +16,7 @@ from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, Patter
 from meshsolve.factor.base import Factor, reciprocal_condition, solve_near_one
 from meshsolve.factor.cholesky import inverse
 from meshsolve.factor.cholesky.host import HostFactor
-from meshsolve.factor.cholesky.numeric import Definite
+from meshsolve.factor.cholesky.numeric import FLOAT32, Definite
 from meshsolve.factor.cholesky.refine import refine, uneven_scale
 from meshsolve.factor.cholesky.update import as_columns, coupled, free_part, require_sums
 from meshsolve.factor.cholesky.values import Values
@@ -35,7 +35,6 @@ __all__ = ["CholeskyFactor", "HostFactor", "Values"]
 
 PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")
-FLOAT32 = 2.0**-100, float(np.finfo(np.float32).max)        # range of the largest entry; solutions of small entries are large
 
 
 class CholeskyFactor(Definite, Factor):
@@ -116,7 +115,9 @@ class CholeskyFactor(Definite, Factor):
         coupling, before = getattr(self._constraint, "coupling", None), getattr(self._factor, "changes", 0)
         try:
             with self._errors("the Cholesky factorization"):
-                self._run(self._values.of(A))
+                self._scale_is_known = False
+                if not self._run_again(A):
+                    self._run(self._values.of(A))
         except BaseException:                                   # Ctrl-C may come after the factorization
             if self._constraint is not None and getattr(self._factor, "changes", 0) == before:
                 self._constraint.coupling = coupling
@@ -394,10 +395,13 @@ class CholeskyFactor(Definite, Factor):
             return self._factor.solve_entries(rows, columns, values, count)
 
     def _run(self, data):
-        if self.precision != "double":
-            self._require_float32(data)
         self._scale_is_known = False
         super()._run(data)
+
+    def _require_factorable(self, data):
+        if self.precision != "double":
+            self._require_float32(data)
+        super()._require_factorable(data)
 
     def _row_scale(self):
         """Return the scale of the rows for refinement, computed at the first use after a change of the factor."""

@@ -100,11 +100,13 @@ class DeviceFactor(OnDevice):
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
         self._updates = xp.empty(tree.update_scalars, self.dtype)
-        self._status, self._info = xp.empty(2, np.int32), xp.empty(1, np.int32)
-        self._failed, self._least = self._status[:1], self._status[1:]
+        self._initial = xp.full(4, NONE, np.int32)
+        self._initial[2:] = 0
+        self._status = xp.empty_like(self._initial)         # failed pivot, smallest exponent, bits, info of cuSOLVER
+        self._failed, self._least, self._bits, self._info = (self._status[k:k + 1] for k in range(4))
         dense = (self._panel(front)[0] for level in tree.levels for front in level.dense)
         self._work = xp.empty(max((device.dense("potrf_size", diagonal) for diagonal in dense), default=0), self.dtype)
-        self._norm, self._steps = None, {}
+        self._norm, self._steps, self._is_open, self._exponent, self.changes = None, {}, False, 0, 0
         self._data, self._pending = None, xp.empty(self._pattern.nnz, np.float64)
 
     @property
@@ -117,19 +119,52 @@ class DeviceFactor(OnDevice):
     def factor(self, data):
         """Factor the matrix with these values, (nnz,) float64 on the GPU, in the analyzed pattern.
 
-        Returns -1, or the column (new numbering) of the first pivot that is not positive, or is positive only by rounding. Then the
-        earlier factor is restored, bit for bit.
+        Returns -1, or the column (new numbering) of the first pivot that is not positive, or is positive only by rounding. Then, and
+        after an exception, the earlier factor is restored, bit for bit.
         """
-        self._pending[:] = data
-        failed = self._run(self._pending)
-        if failed < 0 and self.may_be_singular():
-            failed = constant_component(self._pattern, self._iperm, data, self._pattern.n)
-        if failed < 0:
-            self._norm = None
-            self._data, self._pending = self._pending, device.xp().empty_like(data) if self._data is None else self._data
-        elif self._data is not None:
-            self._run(self._data)
+        def copy(values, bits):
+            values[:] = data
+
+        try:
+            _, failed = self.factor_again(copy)
+            if failed < 0:
+                self.accept()
+        finally:
+            self.restore()
         return failed
+
+    def factor_again(self, write):
+        """Factor the values that ``write(values, bits)`` queues for (nnz,) ``values``; it may set ``bits``, (1,) int32. Reads once.
+
+        Returns (bits, as :meth:`factor`). The caller then calls :meth:`accept`, or :meth:`restore` for the earlier factor.
+        """
+        self._is_open, self._exponent_before = True, self._exponent
+        self._status[:] = self._initial
+        write(self._pending, self._bits)
+        self._eliminate(self._pending)
+        failed, least, bits = device.to_host(self._status[:3]).tolist()
+        self._exponent = least - BIAS
+        if failed == NONE:
+            failed = constant_component(self._pattern, self._iperm, self._pending, self._pattern.n) if self.may_be_singular() else -1
+        return bits, failed
+
+    @property
+    def pending(self):
+        """The values of :meth:`factor_again`, (nnz,) on the GPU, until they are accepted."""
+        return self._pending
+
+    def accept(self):
+        """Keep the factor of the pending values."""
+        self._is_open, self._norm, self.changes = False, None, self.changes + 1
+        self._data, self._pending = self._pending, device.xp().empty_like(self._pending) if self._data is None else self._data
+
+    def restore(self):
+        """Compute the earlier factor again, with the same bits, unless the pending values were accepted."""
+        if self._is_open and self._data is not None:
+            self._status[:] = self._initial
+            self._eliminate(self._data)
+            self._exponent = self._exponent_before
+        self._is_open = False
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
@@ -182,16 +217,13 @@ class DeviceFactor(OnDevice):
 
     # ---- helpers --------------------------------------------------------------------------------------------------------
 
-    def _run(self, data):
-        self._status.fill(NONE)
+    def _eliminate(self, data):
+        """Queue the numeric phase of these values."""
         for level in self.tree.levels:
             self._factor_level(level, data)
         tree = self.tree
         self._launch(K, "k_measure", tree.count, 32, 0,
                      (tree.table, self._panels, tree.entry_ptr, tree.entry_source, tree.entry_row, data, self._least))
-        failed, least = device.to_host(self._status).tolist()
-        self._exponent = least - BIAS
-        return -1 if failed == NONE else failed
 
     def _factor_level(self, level, data):
         tree, size = self.tree, self.dtype.itemsize

@@ -10,12 +10,15 @@ import scipy.sparse as sp
 from meshsolve import device
 from meshsolve.errors import NotPositiveDefiniteError
 from meshsolve.factor.base import Factored
-from meshsolve.factor.cholesky.singular import ConstantNullSpace
+from meshsolve.factor.cholesky.singular import ROUNDING, ConstantNullSpace
 from meshsolve.factor.sharing import reads
 from meshsolve.factor.trial import try_known_solutions
+from meshsolve.sparse.check_cuda import ANY_SIZE, OTHER_PATTERN, SIZABLE
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.rows import components
 
+FLOAT32 = 2.0**-100, float(np.finfo(np.float32).max)        # range of the largest entry; solutions of small entries are large
+DOUBTFUL = 2 * ROUNDING     # row sum that is looked at again: sums in another order may differ by rounding
 ELASTIC = 0.1               # share of positive off-diagonal entries; most cotan Laplacians have fewer, elastic bodies 0.2 to 0.5
 
 
@@ -48,10 +51,48 @@ class Definite(Factored):
 
     def _run(self, data):
         with self.report.phase("numeric"):
-            singular = self._null_space.find(data)
-            if singular >= 0:
-                raise self._singular_laplacian(singular, data)
+            self._require_factorable(data)
             failed = self._factor.factor(data)
+        self._judge(failed, data)
+
+    def _run_again(self, A):
+        """Factor a matrix on the GPU that may have the pattern of the last one. Its checks are queued with the numeric phase: one read.
+
+        Returns False, and does nothing, if A has another form. The checks that name what is wrong run only if a bit is set. After an
+        exception the earlier factor is restored by another numeric phase.
+        """
+        later = self._values.later(A) if hasattr(self._factor, "factor_again") else None
+        if later is None:
+            return False
+        narrow = self.precision != "double"
+        sizes = FLOAT32 if narrow else ANY_SIZE
+        try:
+            with self.report.phase("numeric"):
+                coupling = self._values.next_coupling()
+                bits, failed = self._factor.factor_again(
+                    lambda values, bits: later.check(values, coupling and coupling[2], self._null_space.watched, DOUBTFUL, sizes, bits))
+            if bits & ~SIZABLE or (narrow and not bits & SIZABLE):
+                data = self._values.of(A)                       # raises what is wrong with A
+                if bits & OTHER_PATTERN:
+                    self._run(data)
+                    return True
+                self._require_factorable(data)
+            self._judge(failed, self._factor.pending)
+            self._values.keep_coupling(coupling)
+            self._factor.accept()
+        except BaseException:                                   # Ctrl-C as well
+            self._factor.restore()
+            raise
+        return True
+
+    def _require_factorable(self, data):
+        """Raise if all rows of a component sum to 0."""
+        singular = self._null_space.find(data)
+        if singular >= 0:
+            raise self._singular_laplacian(singular, data)
+
+    def _judge(self, failed, data):
+        """Raise if a pivot has failed."""
         if failed >= 0:
             singular = self._null_space.component(data)
             raise self._singular_laplacian(singular, data) if singular >= 0 else self._not_positive_definite(failed, data)

@@ -52,6 +52,11 @@ class ConstantNullSpace:
             return self._search(data) if magnitudes > 0 and abs(sums) <= ROUNDING * magnitudes else -1
         return self._search(data) if first_true(_vanish(sums, magnitudes)) >= 0 else -1
 
+    @property
+    def watched(self):
+        """(begin, entries) of the watched rows on the GPU: positions of their entries in the pattern, one row after the other."""
+        return self._begin, self._entries
+
     def component(self, data):
         """Return :func:`constant_component` of the matrix with these values, for messages."""
         return constant_component(self._pattern, self._iperm, data, self._eliminated)

@@ -8,6 +8,7 @@ from meshsolve import device
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.options import counted
+from meshsolve.sparse.check_cuda import LaterMatrix
 from meshsolve.sparse.constraints import constraint_of
 from meshsolve.sparse.places import HOST, on_device
 
@@ -32,11 +33,11 @@ class Values:
 
     def __init__(self, n, symbolic, constraint=None, threads=1, place=HOST, gather=None):
         self.n, self.symbolic, self.constraint, self.threads, self.place = n, symbolic, constraint, threads, place
-        self._gather = gather
+        self._gather, self._spare = gather, None
 
     def __getstate__(self):
         """Without the index maps of the last matrix."""
-        return self.__dict__ | {"_gather": None}
+        return self.__dict__ | {"_gather": None, "_spare": None}
 
     @property
     def pattern(self):
@@ -55,6 +56,35 @@ class Values:
             values = block.within(self.pattern, self.constraint)
         self._gather = M.gather
         return values
+
+    def later(self, A):
+        """Return A as a :class:`LaterMatrix` if it may have the pattern of the last matrix on the GPU, else None."""
+        maps = None
+        if self._gather is not None:
+            maps = (self._gather, None) if self.constraint is None else self.constraint.maps(self._gather)
+        arrays = None if maps is None else self.place.unchecked(A, self.threads, self.symbolic.lower)
+        if arrays is None:
+            return None
+        inside, across = maps
+        found = LaterMatrix(self._gather, inside.within(self.pattern, self.constraint), arrays, across)
+        return found if found.is_likely else None
+
+    def next_coupling(self):
+        """Return a coupling of free and fixed rows to be overwritten, (indptr, indices, data) on the GPU; None without fixed rows.
+
+        The coupling of the last matrix stays until :meth:`keep_coupling` is called with the new one.
+        """
+        if self.constraint is None:
+            return None
+        indptr, indices, data = self.constraint.coupling
+        if self._spare is None or self._spare is data or len(self._spare) != len(data):     # the second after Ctrl-C
+            self._spare = device.xp().empty_like(data)
+        return indptr, indices, self._spare
+
+    def keep_coupling(self, coupling):
+        """Use this coupling for right-hand sides, and overwrite the earlier one next time."""
+        if coupling is not None:
+            self._spare, self.constraint.coupling = self.constraint.coupling[2], coupling
 
 
 class System:

@@ -232,8 +232,8 @@ def tiles_of(numbers, height):
 
 def _given(rows, position, scale):
     """These arrays as kernel arguments: null for a missing array."""
-    nothing = device.xp().empty(0, np.int32), device.xp().empty(0, np.float64)
-    return nothing[0] if rows is None else rows, nothing[0] if position is None else position, nothing[1] if scale is None else scale
+    dtypes = np.int32, np.int32, np.float64
+    return tuple(device.null(dtype) if array is None else array for array, dtype in zip((rows, position, scale), dtypes))
 
 
 def _column(table, name):
