@@ -23,6 +23,9 @@
 #include <vector>
 
 #include "fiber.hpp"
+#if defined(HARNESS_RACES)
+#include "races.hpp"
+#endif
 
 struct dim3 {
   unsigned x, y, z;
@@ -35,10 +38,12 @@ using Clock = std::chrono::steady_clock;
 
 struct Barrier {                                          // __syncthreads
   unsigned count = 0, generation = 0, line = 0;
+  const char* file = nullptr;
   char order[2] = {0, 0};                                 // addresses that define the order for the sanitizer, by parity
 };
 struct WarpBarrier {                                      // barrier of one mask; values of its lanes by parity of the generation
-  unsigned mask = 0, count = 0, generation = 0, arrived[2] = {0, 0}, ballot[2] = {0, 0};
+  unsigned mask = 0, count = 0, generation = 0, arrived[2] = {0, 0}, ballot[2] = {0, 0}, line = 0;
+  const char* file = nullptr;
   char order[2] = {0, 0};
   uint64_t slot[2][32];
 };
@@ -81,6 +86,10 @@ struct Block {                                            // reused for block af
   unsigned operations = 0;
   Clock::time_point progress;
   bool aborted = false;
+#if defined(HARNESS_RACES)
+  Races races;
+  Fiber* running = nullptr;                               // null: no thread of the kernel
+#endif
   HARNESS_QUIET Fiber& fiber() { return *fibers[current]; }
   HARNESS_QUIET bool draw(unsigned bits) {                              // true once in 2^bits
     random = random * 6364136223846793005ull + 1442695040888963407ull;
@@ -98,6 +107,9 @@ inline void fiber_main();
 
 HARNESS_QUIET inline void enter(Block& b, Fiber* from, Fiber* to) {
   if (to) thread_idx = to->thread;
+#if defined(HARNESS_RACES)
+  b.running = to;
+#endif
   switch_fiber(b.home, from, to);
   if (from) thread_idx = from->thread;
 }
@@ -226,12 +238,15 @@ HARNESS_QUIET inline void maybe_yield() {
 // ---- barriers
 
 HARNESS_QUIET inline void release(Barrier& barrier, Block& b) {
+#if defined(HARNESS_RACES)
+  b.races.block_barrier(barrier.file, barrier.line);
+#endif
   barrier.count = barrier.line = 0;
   ++barrier.generation;
   b.progress = Clock::now();
 }
 
-HARNESS_QUIET inline void sync_block(unsigned line) {
+HARNESS_QUIET inline void sync_block(unsigned line, const char* file) {
   Block& b = *here;
   Quiet quiet(&b.fiber());
   Barrier& barrier = b.barrier;
@@ -240,6 +255,7 @@ HARNESS_QUIET inline void sync_block(unsigned line) {
     fail(b, "divergent __syncthreads: " + where(b, b.fiber()) + " is at line " + std::to_string(line) + ", others at line " +
                 std::to_string(barrier.line));
   barrier.line = line;
+  barrier.file = file;
   __tsan_release(&barrier.order[generation & 1]);
   if (++barrier.count == b.alive) release(barrier, b);
   else wait_while(b, &barrier.generation, generation);
@@ -254,8 +270,20 @@ HARNESS_QUIET inline WarpBarrier& barrier_of(Warp& warp, unsigned mask) {
   return *warp.barriers.back();
 }
 
-// Exchanges `bits` and `vote` of all lanes of the mask, stored in the barrier by `parity`. Only __syncwarp orders memory.
-HARNESS_QUIET inline WarpBarrier& sync_warp(unsigned mask, uint64_t bits, bool vote, bool orders, unsigned& parity) {
+HARNESS_QUIET inline void release(WarpBarrier& barrier, Block& b, const Warp& warp) {
+  barrier.count = 0;
+  ++barrier.generation;
+#if defined(HARNESS_RACES)
+  if (barrier.file && barrier.mask == ~0u)                // barriers of some lanes count as none
+    b.races.warp_barrier(static_cast<unsigned>(&warp - b.warps.data()), barrier.file, barrier.line);
+#endif
+  (void)b, (void)warp;
+}
+
+// Exchanges `bits` and `vote` of all lanes of the mask, stored in the barrier by `parity`. Only __syncwarp orders memory; it is the
+// one with a file and a line.
+HARNESS_QUIET inline WarpBarrier& sync_warp(unsigned mask, uint64_t bits, bool vote, unsigned& parity, const char* file = nullptr,
+                                            unsigned line = 0) {
   Block& b = *here;
   Fiber& f = b.fiber();
   Quiet quiet(&f);
@@ -269,14 +297,12 @@ HARNESS_QUIET inline WarpBarrier& sync_warp(unsigned mask, uint64_t bits, bool v
   barrier.slot[parity][lane] = bits;
   barrier.arrived[parity] |= 1u << lane;
   if (vote) barrier.ballot[parity] |= 1u << lane;
-  if (orders) __tsan_release(&barrier.order[parity]);
-  if (++barrier.count == static_cast<unsigned>(__builtin_popcount(mask & warp.alive))) {
-    barrier.count = 0;
-    ++barrier.generation;
-  } else {
-    wait_while(b, &barrier.generation, generation);
-  }
-  if (orders) __tsan_acquire(&barrier.order[parity]);
+  barrier.file = file;
+  barrier.line = line;
+  if (file) __tsan_release(&barrier.order[parity]);
+  if (++barrier.count == static_cast<unsigned>(__builtin_popcount(mask & warp.alive))) release(barrier, b, warp);
+  else wait_while(b, &barrier.generation, generation);
+  if (file) __tsan_acquire(&barrier.order[parity]);
   return barrier;
 }
 
@@ -286,10 +312,8 @@ HARNESS_QUIET inline bool finish_thread(Block& b, Fiber& f) {
   Warp& warp = b.warps[f.linear >> 5];
   warp.alive &= ~(1u << (f.linear & 31));
   for (auto& barrier : warp.barriers)
-    if (barrier->count && barrier->count == static_cast<unsigned>(__builtin_popcount(barrier->mask & warp.alive))) {
-      barrier->count = 0;
-      ++barrier->generation;
-    }
+    if (barrier->count && barrier->count == static_cast<unsigned>(__builtin_popcount(barrier->mask & warp.alive)))
+      release(*barrier, b, warp);
   if (--b.alive && b.barrier.count == b.alive) release(b.barrier, b);
   if (!HARNESS_TSAN && b.started < b.launch->threads) {
     start_thread(b, f);
@@ -367,6 +391,9 @@ HARNESS_QUIET inline void begin_block(Block& b, unsigned number) {
   b.barrier = Barrier();
   b.progress = Clock::now();
   b.warps.resize((L.threads + 31) / 32);
+#if defined(HARNESS_RACES)
+  b.races.begin_block(L.threads);
+#endif
   for (unsigned i = 0; i < b.warps.size(); ++i) {
     const unsigned lanes = std::min(32u, L.threads - i * 32);
     b.warps[i].alive = lanes == 32 ? ~0u : (1u << lanes) - 1;

@@ -55,6 +55,24 @@ HARNESS_QUIET inline void fence() {
   f.fenced = 1;
   __tsan_release(&f.fenced);
 }
+#elif defined(HARNESS_RACES)
+HARNESS_QUIET inline void strong_store(void* p) {
+  if (!here || !here->running) return;
+  Fiber& f = *here->running;
+  Quiet quiet(&f);
+  here->races.strong_store(f.linear, p);
+}
+HARNESS_QUIET inline void strong_load(void* p) {
+  if (!here || !here->running) return;
+  Fiber& f = *here->running;
+  Quiet quiet(&f);
+  here->races.strong_load(p, f.strong_loads);
+}
+HARNESS_QUIET inline void fence() {
+  Fiber& f = *here->running;
+  Quiet quiet(&f);
+  here->races.fence(f.linear, f.strong_loads);
+}
 #else
 inline void strong_store(void*) {}
 inline void strong_load(void*) {}
@@ -82,13 +100,34 @@ template <class T, class F> T modify(T* p, F&& f) {
   return bits<T>(seen);
 }
 
+// ---- mutants: the construct at FILE:LINE of the environment variable MESHSOLVE_HARNESS_WITHOUT is skipped, see mutate.py
+
+struct TakenAway {
+  std::string file;
+  unsigned line = 0;
+  TakenAway() {
+    const char* const given = getenv("MESHSOLVE_HARNESS_WITHOUT");
+    const char* const colon = given ? strrchr(given, ':') : nullptr;
+    if (!colon) return;
+    file.assign(given, colon);
+    line = static_cast<unsigned>(atoi(colon + 1));
+  }
+};
+inline const TakenAway taken_away;
+
+HARNESS_QUIET inline bool is_taken_away(const char* file, unsigned line) {
+  if (line != taken_away.line) return false;
+  const size_t length = strlen(file), tail = taken_away.file.size();
+  return length >= tail && memcmp(file + length - tail, taken_away.file.data(), tail) == 0;
+}
+
 // ---- warps
 
 HARNESS_QUIET inline int lane() { return static_cast<int>(here->fiber().linear & 31); }
 
 template <class T> HARNESS_QUIET T shuffle(unsigned mask, T value, int source, bool valid) {
   unsigned parity;
-  const WarpBarrier& warp = sync_warp(mask, bits<uint64_t>(value), false, false, parity);
+  const WarpBarrier& warp = sync_warp(mask, bits<uint64_t>(value), false, parity);
   if (!valid) return value;
   if (!(warp.arrived[parity] >> source & 1)) fail(*here, "shuffle from a lane that takes no part: " + where(*here, here->fiber()));
   T got;
@@ -98,7 +137,7 @@ template <class T> HARNESS_QUIET T shuffle(unsigned mask, T value, int source, b
 
 template <class T, class F> HARNESS_QUIET T reduce(unsigned mask, T value, F&& f) {
   unsigned parity;
-  const WarpBarrier& warp = sync_warp(mask, bits<uint64_t>(value), false, false, parity);
+  const WarpBarrier& warp = sync_warp(mask, bits<uint64_t>(value), false, parity);
   T sum{};
   bool first = true;
   for (int i = 0; i < 32; ++i) {
@@ -121,28 +160,36 @@ template <class T, class F> HARNESS_QUIET T reduce(unsigned mask, T value, F&& f
 #define gridDim harness::grid_dim
 static constexpr int warpSize = 32;
 
-inline void __syncthreads(unsigned line = __builtin_LINE()) { harness::sync_block(line); }
-inline int __syncthreads_count(int vote, unsigned line = __builtin_LINE()) {
+inline void __syncthreads(unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) {
+  if (!harness::is_taken_away(file, line)) harness::sync_block(line, file);
+}
+inline int __syncthreads_count(int vote, unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) {
   int& count = harness::shared_variable<int>(1);
-  harness::sync_block(line);
+  harness::sync_block(line, file);
   if (harness::here->fiber().linear == 0) count = 0;
-  harness::sync_block(line);
+  harness::sync_block(line, file);
   __atomic_fetch_add(&count, vote != 0, __ATOMIC_RELAXED);
-  harness::sync_block(line);
+  harness::sync_block(line, file);
   return __atomic_load_n(&count, __ATOMIC_RELAXED);
 }
-inline int __syncthreads_or(int vote, unsigned line = __builtin_LINE()) { return __syncthreads_count(vote, line) != 0; }
-inline int __syncthreads_and(int vote, unsigned line = __builtin_LINE()) { return __syncthreads_count(!vote, line) == 0; }
-inline void __syncwarp(unsigned mask = ~0u) {
-  unsigned parity;
-  harness::sync_warp(mask, 0, false, true, parity);
+inline int __syncthreads_or(int vote, unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) {
+  return __syncthreads_count(vote, line, file) != 0;
 }
-inline void __threadfence() {
+inline int __syncthreads_and(int vote, unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) {
+  return __syncthreads_count(!vote, line, file) == 0;
+}
+inline void __syncwarp(unsigned mask = ~0u, unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) {
+  if (harness::is_taken_away(file, line)) return;
+  unsigned parity;
+  harness::sync_warp(mask, 0, false, parity, file, line);
+}
+inline void __threadfence(unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) {
+  if (harness::is_taken_away(file, line)) return;
   harness::fence();
   harness::maybe_yield();
 }
-inline void __threadfence_block() { __threadfence(); }
-inline void __threadfence_system() { __threadfence(); }
+inline void __threadfence_block(unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) { __threadfence(line, file); }
+inline void __threadfence_system(unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) { __threadfence(line, file); }
 inline void __nanosleep(unsigned) { harness::yield(); }
 inline long long clock64() { return harness::Clock::now().time_since_epoch().count(); }
 [[noreturn]] inline void __trap() { harness::fail(*harness::here, "__trap: " + harness::where(*harness::here, harness::here->fiber())); }
@@ -166,14 +213,14 @@ template <class T> T __shfl_xor_sync(unsigned mask, T value, int other, int widt
 }
 HARNESS_QUIET inline unsigned __ballot_sync(unsigned mask, int vote) {
   unsigned parity;
-  return harness::sync_warp(mask, 0, vote != 0, false, parity).ballot[parity];
+  return harness::sync_warp(mask, 0, vote != 0, parity).ballot[parity];
 }
 inline int __any_sync(unsigned mask, int vote) { return __ballot_sync(mask, vote) != 0; }
 inline int __all_sync(unsigned mask, int vote) { return __ballot_sync(mask, !vote) == 0; }
 template <class T> HARNESS_QUIET unsigned __match_any_sync(unsigned mask, T value) {
   unsigned parity, same = 0;
   const uint64_t mine = harness::bits<uint64_t>(value);
-  const harness::WarpBarrier& warp = harness::sync_warp(mask, mine, false, false, parity);
+  const harness::WarpBarrier& warp = harness::sync_warp(mask, mine, false, parity);
   for (int i = 0; i < 32; ++i)
     if ((warp.arrived[parity] >> i & 1) && warp.slot[parity][i] == mine) same |= 1u << i;
   return same;
@@ -229,6 +276,9 @@ inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c);
 using std::max;
 using std::min;
 
+#if defined(HARNESS_RACES)
+#include "hooks.hpp"
+#endif
 #if HARNESS_TSAN  // --param tsan-distinguish-volatile=1: volatile accesses are strong accesses in CUDA, not races
 #define HARNESS_VOLATILE(N)                                                                                                   \
   extern "C" __attribute__((weak)) HARNESS_QUIET void __tsan_volatile_read##N(void* p) { harness::strong_load(p); }           \

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from meshsolve.device import MOST_ACROSS, PACKAGE
 from meshsolve.device.cuda import scalar_option
 
+HEADERS = ("fiber", "races", "block", "hooks", "cuda")
 HERE = pathlib.Path(__file__).resolve().parent
 FLAGS = ["-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
          "-Wall", "-Wno-unknown-pragmas", "-Wno-unused"]
@@ -29,7 +30,10 @@ SANITIZE = {
     None: [],
     "address": ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-Og", "-fno-omit-frame-pointer"],
     "thread": ["-fsanitize=thread", "--param", "tsan-distinguish-volatile=1", "-O1", "-fno-omit-frame-pointer", "-Wno-tsan"],
+    "races": ["-fsanitize=thread", "--param", "tsan-distinguish-volatile=1", "-O1", "-DHARNESS_RACES", "-Wno-tsan", "-nodefaultlibs"],
 }
+LIBRARIES = {"races": ["-lstdc++", "-lm", "-lc", "-lgcc_s", "-lgcc"]}     # without libtsan: hooks.hpp replaces it
+WITHOUT = "MESHSOLVE_HARNESS_WITHOUT"                       # environment: FILE:LINE of a construct that is taken away, see mutate.py
 
 _ALIGN = r"(?:__align__\s*\(\s*\w+\s*\)\s*)?"
 _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+" + _ALIGN + r"([\w:<>,\s\*]+?)\s*\b(\w+)\s*\[\s*\]\s*;")
@@ -60,8 +64,8 @@ class Harness:
         Number of threads of one-dimensional blocks, instead of the algorithm's choice.
     timeout : float
         Seconds that a thread may spin while its block makes no progress.
-    sanitize : {None, "address", "thread"}
-        Needs the sanitizer's runtime in the process, see `sanitized.py`.
+    sanitize : {None, "races", "address", "thread"}
+        The last two need the sanitizer's runtime in the process, see `sanitized.py`.
     shared_limit : int
         Largest dynamic shared memory of a block, bytes.
     """
@@ -74,9 +78,10 @@ class Harness:
     compile_errors = (SyntaxError,)
 
     def __init__(self, resident=2, seed=0, block=None, timeout=600.0, sanitize=None, shared_limit=48 << 10):
-        self.resident, self.seed, self.block, self.timeout = resident, seed, block, timeout
         self.shared_limit = shared_limit
         self.sanitize = sanitize or os.environ.get("MESHSOLVE_HARNESS_SANITIZE") or None
+        self.resident = 1 if self.sanitize == "races" else resident          # one block: flags of other blocks order nothing
+        self.seed, self.block, self.timeout = seed, block, timeout
         self.launches = {}                                  # number of launches of each kernel
 
     def function(self, path, name, scalar=""):
@@ -137,7 +142,7 @@ class OnDevice(np.ndarray):
 
 def read(path, folders, seen):
     """Return the text of a file after `check` and `transform`, with quoted includes expanded, each file once."""
-    text = path.read_text()
+    text = without_volatile(path)
     check(text, path)
     seen.add(path)
 
@@ -151,6 +156,17 @@ def read(path, folders, seen):
 
     body = _INCLUDE.sub(included, transform(text, len(seen)).replace("#pragma once", ""))
     return f'#line 1 "{path}"\n{body}\n'
+
+
+def without_volatile(path):
+    """The text of a file, without `volatile` in the line that MESHSOLVE_HARNESS_WITHOUT names. cuda.hpp skips barriers and fences."""
+    text = path.read_text()
+    file, _, line = os.environ.get(WITHOUT, "").rpartition(":")
+    if not file or not path.as_posix().endswith(f"/{file}"):
+        return text
+    lines = text.split("\n")
+    lines[int(line) - 1] = re.sub(r"\bvolatile\b", "", lines[int(line) - 1])
+    return "\n".join(lines)
 
 
 def check(text, path):
@@ -202,19 +218,26 @@ def _library(path, sanitize, scalar):
     most_threads = dict.fromkeys(names, 1024) | {name: int(most) for most, name in _BOUNDS.findall(_COMMENT.sub("", code))}
     code = f'#include "{HERE}/cuda.hpp"\n{code}\n' + "".join(f"HARNESS_EXPORT({name})\n" for name in names)
     command = ["g++", *FLAGS, *SANITIZE[sanitize], *scalar_option(scalar)]
-    headers = "".join((HERE / f"{name}.hpp").read_text() for name in ("fiber", "block", "cuda"))
+    headers = "".join((HERE / f"{name}.hpp").read_text() for name in HEADERS)
     key = hashlib.sha256("\0".join([code, headers, *command]).encode()).hexdigest()[:20]
-    folder = pathlib.Path(os.environ.get("MESHSOLVE_HARNESS_CACHE", pathlib.Path(tempfile.gettempdir()) / f"meshsolve-harness-{os.getuid()}"))
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = cache_folder()
     file = folder / f"{path.stem}.{key}.so"
     if not file.exists():
         made = folder / f"{path.stem}.{key}.{os.getpid()}.tmp"
         plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}       # no sanitizer in g++ itself
-        done = subprocess.run([*command, "-x", "c++", "-", "-o", made], input=code, text=True, capture_output=True, env=plain)
+        command += ["-x", "c++", "-", "-o", made, *LIBRARIES.get(sanitize, [])]
+        done = subprocess.run(command, input=code, text=True, capture_output=True, env=plain)
         if done.returncode:
             raise SyntaxError(done.stderr)
         made.replace(file)
     return Library(file, names, most_threads, _static_shared(path, scalar))
+
+
+def cache_folder():
+    """The folder of compiled kernels."""
+    folder = pathlib.Path(os.environ.get("MESHSOLVE_HARNESS_CACHE", pathlib.Path(tempfile.gettempdir()) / f"meshsolve-harness-{os.getuid()}"))
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
 
 
 def _static_shared(path, scalar):
@@ -229,9 +252,12 @@ def _static_shared(path, scalar):
 class Library:
     """The kernels of one compiled file."""
 
+    loaded = []
+
     def __init__(self, file, names, most_threads, shared):
-        self.most_threads, self.shared = most_threads, shared
-        library = ctypes.CDLL(str(file))
+        self.loaded.append(self)
+        self.file, self.most_threads, self.shared = file, most_threads, shared
+        self.library = library = ctypes.CDLL(str(file))
         self.types, self.functions = {}, {}
         for name in names:
             signature = getattr(library, f"signature_{name}")
@@ -249,7 +275,34 @@ class Library:
         error = ctypes.create_string_buffer(512)
         if self.functions[name](*sizes, ctypes.c_size_t(shared), pointers, ctypes.c_uint(resident), ctypes.c_uint64(seed),
                                 ctypes.c_double(timeout), error, ctypes.c_size_t(len(error))):
-            raise KernelError(f"{name}: {error.value.decode()}")
+            raise KernelError(f"{name}: {self._with_lines(error.value.decode())}")
+
+    def needed_lines(self):
+        """Lines (file, line) whose barrier or `volatile` some pair of accesses needed so far; only of a library built with "races"."""
+        out, size = ctypes.create_string_buffer(1 << 20), ctypes.c_uint()
+        self.library.harness_sites(out, ctypes.c_size_t(len(out)))
+        rows = [line.split("\t") for line in out.value.decode().splitlines()]
+        needed = {(file, int(line)) for _, file, line, _, pairs, _, _ in rows if int(pairs)}
+        self.library.harness_strong_code.restype = ctypes.POINTER(ctypes.c_int)
+        offsets = self.library.harness_strong_code(ctypes.byref(size))[:size.value]
+        strong = [place.rpartition(":") for place in self._places([offset for offset in offsets if offset])]
+        return needed | {(file, int(line)) for file, _, line in strong if line.isdigit()}
+
+    def _with_lines(self, text):
+        """Replace each {offset of code} by file and line."""
+        offsets = re.findall(r"\{(-?\d+)\}", text)
+        for offset, place in zip(offsets, self._places(offsets)):
+            text = text.replace(f"{{{offset}}}", place.removeprefix(f"{PACKAGE}/"), 1)
+        return text
+
+    def _places(self, offsets):
+        if not offsets:
+            return []
+        symbols = subprocess.run(["nm", self.file], capture_output=True, text=True, check=True).stdout
+        zero = int(re.search(r"^(\w+) \w harness_zero$", symbols, re.MULTILINE)[1], 16)
+        codes = [hex(zero + int(offset) - 1) for offset in offsets]                # return addresses are those of the next instruction
+        found = subprocess.run(["addr2line", "-e", self.file, *codes], capture_output=True, text=True, check=True).stdout
+        return [place.split(" ")[0] for place in found.splitlines()]
 
 
 def _argument(kernel, position, expected, value):

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from kernel_harness import Harness, KernelError, sanitized
+from kernel_harness.harness import Library
 
 PLANTED = pathlib.Path(__file__).parent / "planted"
 FAULTS = PLANTED / "faults.cu"
+RACES = PLANTED / "races.cu"
 
 
 def run(kernel, grid, block, args, shared=0, file=FAULTS, **variation):
@@ -80,6 +82,52 @@ def test_code_of_another_meaning_in_gcc_is_refused(tmp_path, source, says):
     file.write_text(f"// a line\n{source}\n")
     with pytest.raises(SyntaxError, match=says):
         Harness().function(file, "k_a")
+
+
+# ---- races between threads of a block
+
+
+def out():
+    return np.zeros(64, np.int32)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("kernel, args", [
+    ("k_overwritten", [out()]), ("k_lockstep", [out()]), ("k_weak_barrier", [out()]), ("k_byte", [out()]), ("k_plain_read", [out()]),
+    ("k_flag", [out(), np.zeros(1, np.int32), np.int32(0)]),
+])
+def test_races_are_found_with_every_schedule(kernel, args, seed):
+    if kernel == "k_flag":
+        args[1][:] = 0
+    with pytest.raises(KernelError, match=r"data race: thread \d+ at .*races.cu:\d+|data race: thread .* at .*cuda.hpp"):
+        run(kernel, 1, 64, args, file=RACES, sanitize="races", seed=seed)
+
+
+def test_fences_around_a_flag_order_its_payload():
+    sent = out()
+    run("k_flag", 1, 64, [sent, np.zeros(1, np.int32), np.int32(1)], file=RACES, sanitize="races")
+    assert np.array_equal(sent[:32], np.arange(32)[::-1])
+
+
+def lines_of(kernel, words):
+    """Lines of races.cu from the name of a kernel on with one of the words."""
+    code = RACES.read_text().split("\n")
+    begin = next(number for number, line in enumerate(code, 1) if f"{kernel}(" in line)
+    return [number for number, line in enumerate(code, 1) if number > begin and any(word in line for word in words)]
+
+
+def test_needed_constructs_are_listed():
+    run("k_needed", 1, 64, [out(), np.zeros(1, np.int32)], file=RACES, sanitize="races")
+    needed = next(library for library in Library.loaded if library.file.name.startswith("races.")).needed_lines()
+    assert [(str(RACES), line) in needed for line in lines_of("k_needed", ["__syncthreads", "volatile"])] == [True, False, True]
+
+
+@pytest.mark.parametrize("nth, says", [(0, "data race"), (1, ""), (2, "data race")], ids=["needed", "redundant", "volatile"])
+def test_a_construct_is_taken_away(nth, says):
+    line = lines_of("k_needed", ["__syncthreads", "volatile"])[nth]
+    code = ("import numpy as np; from kernel_harness.test_planted import *; "
+            'run("k_needed", 1, 64, [out(), np.zeros(1, np.int32)], file=RACES)')
+    check(sanitized.python(["-c", code], "races", MESHSOLVE_HARNESS_WITHOUT=f"planted/races.cu:{line}"), says)
 
 
 # ---- faults found by sanitizers, each in its own process
