@@ -23,6 +23,7 @@ from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, divergence, gradient, mass_matrix
 from meshsolve.operators.rigid import VertexRotations, alternate
 from meshsolve.options import as_integer, as_number, one_of, thread_count
+from meshsolve.order import rcm
 from meshsolve.report import Report
 from meshsolve.sparse.columns import as_array, as_indices
 from meshsolve.types import ArrayLike, Device
@@ -52,7 +53,7 @@ class Deformation:
     Attributes
     ----------
     energy : float
-        ARAP energy of the last shape.
+        ARAP energy of the last shape, computed at the first use.
     iterations : int
         Solves of ARAP in the last :meth:`move` after its start; 0 if the start has no energy.
     factor : CholeskyFactor
@@ -91,14 +92,19 @@ class Deformation:
         if self._method == "bilaplacian":
             mass = mass_matrix(self._mesh).diagonal()
             L = sp.csr_array(L @ sp.diags_array(1 / np.where(mass > 0, mass, 1)) @ L)
-        elif self._method == "arap":
-            self._rotations = VertexRotations(self._mesh, threads, rims)
-        else:
+        elif self._method == "poisson":
             self._gradients = (gradient(self._mesh) @ self._mesh.vertices).reshape(3, -1, 3)       # (component, face, coordinate)
             self._divergence = divergence(self._mesh)
-        self.factor = cholesky(L, fixed=self._held(), device=device, threads=threads)
+        held = self._held()
+        self.factor = cholesky(L, fixed=held, device=device, threads=threads)
         self.report.merge(self.factor.report)
-        self._shape, self.energy, self.iterations = self._mesh.vertices.copy(), 0.0, 0
+        self.iterations = 0
+        if self._method == "arap":
+            self._arap = _Arap(self._mesh, L, held, self.factor, self.report, threads, rims)
+
+    @property
+    def energy(self):
+        return self._arap.energy if self._method == "arap" else 0.0
 
     def move(self, positions: ArrayLike, *, rotations: ArrayLike | None = None, iterations: int = 30, tol: float = 1e-5) -> Mesh:
         """The mesh with its handles at new positions.
@@ -129,13 +135,14 @@ class Deformation:
         iterations, tol = as_integer(iterations, "iterations"), as_number(tol, "tol")
         held = self._mesh.vertices.copy()
         held[self._handles] = at
-        if self._method == "bilaplacian":
-            self._shape, = self._smooth([self._mesh.vertices], held)
+        if self._method == "arap":
+            shape, self.iterations = self._arap.move(self._handles, at, iterations, tol)
         elif self._method == "poisson":
-            self._shape = self._solve(self._turned(turns), held)
+            shape = self._solve(self._turned(turns), held)
         else:
-            self._alternate(at, held, iterations, tol)
-        return self._mesh.with_vertices(self._shape)
+            moves = held - self._mesh.vertices
+            shape = self._mesh.vertices + self._solve(np.zeros_like(moves), moves)
+        return self._mesh.with_vertices(shape)
 
     def _held(self):
         """The rows that are held, ascending: handles, and vertices without faces."""
@@ -163,25 +170,9 @@ class Deformation:
         rotated = _rotate(self._gradients, field[self._mesh.faces].mean(axis=1))
         return -self._divergence @ rotated.reshape(-1, 3)
 
-    def _smooth(self, bases, held):
-        """Each base shape plus the displacement that solves A d = 0 with the handles at their positions."""
-        moves = np.hstack([held - base for base in bases])
-        d = self._solve(np.zeros_like(moves), moves)
-        return [base + d[:, 3 * k:3 * k + 3] for k, base in enumerate(bases)]
-
     def _solve(self, b, values):
         with self.report.phase("solve"):
             return self.factor.solve(b, fixed_values=values)
-
-    def _alternate(self, at, held, iterations, tol):
-        """Local and global steps in turn, from the start of least energy."""
-        starts = self._smooth([_rigid(self._mesh.vertices, self._handles, at), self._shape], held)
-        of_rigid, of_last = map(self._rotations.fit, starts)
-        start, energy = (starts[1], of_last) if of_last < of_rigid else (starts[0], None)
-        size = float((np.ptp(self._mesh.vertices, axis=0) ** 2).sum())
-        with self.report.phase("alternate"):
-            self._shape, self.energy, self.iterations = alternate(self._rotations, lambda b: self._solve(b, held), start, iterations, tol,
-                                                                  ZERO * size, energy)
 
 
 def checked_handles(mesh, handles):
@@ -195,6 +186,76 @@ def checked_handles(mesh, handles):
         raise InvalidInputError(f"each component needs a handle, that of vertex {int(without.argmax())} has none: hold one of its vertices "
                                 "or leave it out")
     return chosen
+
+
+class _Arap:
+    """As-rigid-as-possible deformation of a mesh whose handles are fixed rows of a factor.
+
+    Vertices are numbered by the reverse Cuthill-McKee ordering, so that neighbors are close in memory. All positions of this class have
+    this numbering. Displacements d of the handles solve L d = 0. They are linear in the handles, so one solve has those of all starts.
+    """
+
+    def __init__(self, mesh, L, held, factor, report, threads, rims):
+        order, self._position = rcm(L).perm, np.empty(len(mesh.vertices), np.int32)
+        self._position[order] = np.arange(len(order), dtype=np.int32)
+        rest = Mesh(mesh.vertices[order], self._position[mesh.faces])
+        self._rest, self._rotations, self._factor, self._report = rest.vertices, VertexRotations(rest, threads, rims), factor, report
+        self._least = ZERO * float((np.ptp(self._rest, axis=0) ** 2).sum())
+        self._extended = self._displacement(self._rest.copy())          # of the handles at rest
+        self._details = self._rest - self._extended
+        block = L[held]
+        near = np.unique(block.indices)
+        self._held, self._near, self._held_block = self._position[held], self._position[near], block[:, near]
+        self._last, self._last_change, self._energy = None, None, 0.0
+
+    @property
+    def energy(self):
+        """Energy of the last shape."""
+        if self._energy is None:
+            self._energy = self._rotations.fit(self._last)
+        return self._energy
+
+    def move(self, handles, at, iterations, tol):
+        """(positions (n, 3) in the numbering of the mesh, number of solves): local and global steps in turn, from the best start."""
+        moved = self._rest.copy()
+        moved[self._position[handles]] = at
+        start, energy = self._start(self._position[handles], at, moved)
+        solve = self._solver(moved)
+        with self._report.phase("alternate"):
+            self._last, self._energy, steps = alternate(self._rotations, solve, start, iterations, tol, self._least, energy)
+        return self._last.take(self._position, axis=0), steps
+
+    def _start(self, handles, at, moved):
+        """(positions, their energy or None): the last shape, or a rigid motion of the rest shape, plus a displacement of the handles."""
+        last, self._last_change = self._last_change, self._displacement(moved - self._rest)
+        turn, shift = _rigid_motion(self._rest[handles], at)
+        rigid = self._details @ turn + (self._last_change + self._extended)
+        if self._last is None:
+            rest = self._rest + self._last_change
+            return rest if self._dirichlet(np.eye(3), 0) <= self._dirichlet(turn, shift) else rigid, None
+        near = self._last + (self._last_change - last)
+        of_rigid, of_near = self._rotations.fit(rigid), self._rotations.fit(near)
+        return (near, of_near) if of_near < of_rigid else (rigid, None)
+
+    def _dirichlet(self, turn, shift):
+        """d^T L d of the displacement d from a rigid motion of the rest shape to the last handles: a bound of the energy."""
+        held, near = (self._last_change[rows] + (self._extended[rows] - self._extended[rows] @ turn - shift)
+                      for rows in (self._held, self._near))
+        return float((held * (self._held_block @ near)).sum())
+
+    def _displacement(self, moves):
+        """The displacement with the values of ``moves`` (n, 3) in the held rows; it overwrites ``moves``."""
+        return self._solver(moves)(np.zeros_like(moves))
+
+    def _solver(self, x):
+        """The function that solves for a right-hand side and writes the free rows of x."""
+        solver = self._factor._solver(x, self._position)
+
+        def solve(b):
+            with self._report.phase("solve"):
+                return solver(b)
+
+        return solve
 
 
 def _rows(given, name, h):
@@ -218,9 +279,9 @@ def _rotate(vectors, turns):
     return np.cos(angle) * vectors + sine * np.cross(turns, vectors) + 0.5 * half**2 * along * turns
 
 
-def _rigid(x, handles, at):
-    """x moved by the rigid motion that takes the handles closest to their positions (Kabsch 1976)."""
-    middle, to = x[handles].mean(axis=0), at.mean(axis=0)
-    U, _, V = np.linalg.svd((x[handles] - middle).T @ (at - to))
+def _rigid_motion(x, at):
+    """(turn (3, 3), shift (3,)) of the rigid motion x @ turn + shift closest to the positions ``at`` (Kabsch 1976)."""
+    middle, to = x.mean(axis=0), at.mean(axis=0)
+    U, _, V = np.linalg.svd((x - middle).T @ (at - to))
     U[:, 2] *= np.sign(np.linalg.det(U @ V)) or 1.0
-    return (x - middle) @ (U @ V) + to
+    return U @ V, to - middle @ (U @ V)

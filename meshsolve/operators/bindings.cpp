@@ -104,10 +104,11 @@ operators::RestRings rest_rings(const In<int64_t>& ptr, const In<int32_t>& other
 }
 
 void fit_vertices(In<int64_t> ptr, In<int32_t> other, In<double> out, In<double> in, In<double> own, Block<const double> x,
-                  InOut<double> quaternion, InOut<double> matrix, InOut<double> trace, InOut<double> stretch, int threads) {
+                  InOut<double> quaternion, InOut<double> matrix, InOut<double> trace, InOut<double> stretch, InOut<double> b,
+                  int threads) {
   Released free;
   operators::fit_vertices(rest_rings(ptr, other, out, in, own), strided(x), quaternion.data(), matrix.data(), trace.data(), stretch.data(),
-                          threads);
+                          b.data(), threads);
 }
 
 void pull_vertices(In<int64_t> ptr, In<int32_t> other, In<double> out, In<double> in, In<double> own, In<double> matrix, InOut<double> b,
@@ -116,11 +117,11 @@ void pull_vertices(In<int64_t> ptr, In<int32_t> other, In<double> out, In<double
   operators::pull_vertices(rest_rings(ptr, other, out, in, own), matrix.data(), b.data(), threads);
 }
 
-void energy_of_vertices(In<int32_t> faces, In<double> weight, bool rims, In<double> rest, Block<const double> x, In<double> matrix,
+void energy_of_vertices(In<int32_t> faces, In<double> weight, bool rims, In<double> rest, Block<const double> x, In<double> quaternion,
                         InOut<double> energy, int threads) {
   Released free;
-  operators::energy_of_vertices(faces.data(), extent(faces) / 3, weight.data(), rims, rest.data(), strided(x), matrix.data(), energy.data(),
-                                threads);
+  operators::energy_of_vertices(faces.data(), extent(faces) / 3, weight.data(), rims, rest.data(), strided(x), quaternion.data(),
+                                energy.data(), threads);
 }
 
 operators::RestShape rest_shape(const In<int32_t>& faces, const In<double>& weight, const In<int64_t>& ptr, const In<int32_t>& corner) {
@@ -154,9 +155,10 @@ void shift_distances(In<double> x, In<int32_t> part, Block<const double> shift, 
 void bind_operators(nb::module_& m) {
   using namespace nb::literals;
   m.def("fit_vertices", fit_vertices, "ptr"_a, "other"_a, "out"_a, "in"_a, "own"_a, "x"_a, "quaternion"_a, "matrix"_a, "trace"_a,
-        "stretch"_a, "threads"_a);
+        "stretch"_a, "b"_a, "threads"_a);
   m.def("pull_vertices", pull_vertices, "ptr"_a, "other"_a, "out"_a, "in"_a, "own"_a, "matrix"_a, "b"_a, "threads"_a);
-  m.def("energy_of_vertices", energy_of_vertices, "faces"_a, "weight"_a, "rims"_a, "rest"_a, "x"_a, "matrix"_a, "energy"_a, "threads"_a);
+  m.def("energy_of_vertices", energy_of_vertices, "faces"_a, "weight"_a, "rims"_a, "rest"_a, "x"_a, "quaternion"_a, "energy"_a,
+        "threads"_a);
   m.def("fit_faces", fit_faces, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rest"_a, "uv"_a, "turn"_a, "energy"_a, "threads"_a);
   m.def("pull_faces", pull_faces, "faces"_a, "weight"_a, "ptr"_a, "corner"_a, "rest"_a, "turn"_a, "threads"_a);
   m.def("cotan_weights", cotan_weights, "vertices"_a, "faces"_a, "of_side"_a,

@@ -61,7 +61,7 @@ void jacobi(const double* S, double scale, double* q) {
   for (int k = 0; k < 4; ++k) q[k] = V[k][best];
 }
 
-// The vertices [begin, end), at most kLanes.
+// The vertices [begin, end), at most kLanes. `matrix` begins with that of vertex `begin`; other arrays have all vertices.
 void fit_batch(const RestRings& rings, const double* x, int64_t begin, int64_t end, double* quaternion, double* matrix, double* trace,
                double* stretch) {
   const LaneKernels& kernels = lane_kernels();
@@ -82,9 +82,28 @@ void fit_batch(const RestRings& rings, const double* x, int64_t begin, int64_t e
     if (const double scale = largest(own, 9); scale > 0) jacobi(own, scale, turn);
     for (int k = 0; k < 4; ++k) q[kLanes * k + lane] = turn[k];
   }
-  kernels.matrices(q, S, end - begin, matrix + 12 * begin, products);
+  kernels.matrices(q, S, end - begin, matrix, products);
   std::copy(products, products + (end - begin), trace + begin);
   std::copy(lengths, lengths + (end - begin), stretch + begin);
+}
+
+// The positions (n, 3) in C order: x itself, or `copy`.
+const double* in_c_order(const Strided<const double>& x, int64_t n, RawVector<double>& copy, int threads) {
+  if (x.row == 3 && x.column == 1) return x.data;
+  copy.resize(3 * n);
+  for_range(threads, n, kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t v = begin; v < end; ++v)
+      for (int k = 0; k < 3; ++k) copy[3 * v + k] = x.at(v, k);
+  });
+  return copy.data();
+}
+
+// The matrix of a unit quaternion, by rows.
+void rotation_of(const double* quaternion, double* R) {
+  const double w = quaternion[0], x = quaternion[1], y = quaternion[2], z = quaternion[3];
+  R[0] = 1 - 2 * (y * y + z * z), R[1] = 2 * (x * y - w * z), R[2] = 2 * (x * z + w * y);
+  R[3] = 2 * (x * y + w * z), R[4] = 1 - 2 * (x * x + z * z), R[5] = 2 * (y * z - w * x);
+  R[6] = 2 * (x * z - w * y), R[7] = 2 * (y * z + w * x), R[8] = 1 - 2 * (x * x + y * y);
 }
 
 template <class F>
@@ -116,20 +135,26 @@ void flat_sides(const double* flat, double p[3][2]) {
 }  // namespace
 
 void fit_vertices(const RestRings& rings, Strided<const double> x, double* quaternion, double* matrix, double* trace, double* stretch,
-                  int threads) {
-  RawVector<double> at(3 * rings.n);                        // x in C order
+                  double* b, int threads) {
+  RawVector<double> copy;
+  const double* const at = in_c_order(x, rings.n, copy, threads);
+  if (threads == 1) std::fill(b, b + 4 * rings.n, 0.0);
   for_range(threads, rings.n, kGrain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t v = begin; v < end; ++v)
-      for (int k = 0; k < 3; ++k) at[3 * v + k] = x.at(v, k);
-  });
-  for_range(threads, rings.n, kGrain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t v = begin; v < end; v += kLanes)
-      fit_batch(rings, at.data(), v, std::min<int64_t>(v + kLanes, end), quaternion, matrix, trace, stretch);
+    for (int64_t v = begin; v < end; v += kLanes) {
+      const int64_t last = std::min<int64_t>(v + kLanes, end);
+      if (threads == 1) {
+        alignas(64) double own[12 * kLanes];
+        fit_batch(rings, at, v, last, quaternion, own, trace, stretch);
+        lane_kernels().add_rotated({rings.ptr, rings.other}, rings.out, rings.own, own, v, last, b);
+      } else {
+        fit_batch(rings, at, v, last, quaternion, matrix + 12 * v, trace, stretch);
+      }
+    }
   });
 }
 
 void energy_of_vertices(const int32_t* faces, int64_t m, const double* weight, bool rims, const double* rest, Strided<const double> x,
-                        const double* matrix, double* energy, int threads) {
+                        const double* quaternion, double* energy, int threads) {
   for_faces(m, threads, [&](int64_t t) {
     const int32_t* face = faces + 3 * t;
     const double *p = rest + 6 * t, *w = weight + 3 * t;
@@ -137,11 +162,11 @@ void energy_of_vertices(const int32_t* faces, int64_t m, const double* weight, b
     difference(x, face[1], face[0], q);
     difference(x, face[2], face[1], q + 3);
     for (int c = 0; c < 3; ++c) {
-      const double* const R = matrix + 12 * int64_t{face[c]};
-      double squares[3] = {};                     // of q - R p; side 2 is minus the sum of the others
+      double R[9], squares[3] = {};               // squares of q - R p; side 2 is minus the sum of the others
+      rotation_of(quaternion + 4 * int64_t{face[c]}, R);
       for (int i = 0; i < 3; ++i) {
-        const double first = q[i] - (R[i] * p[0] + R[4 + i] * p[1] + R[8 + i] * p[2]);
-        const double second = q[3 + i] - (R[i] * p[3] + R[4 + i] * p[4] + R[8 + i] * p[5]);
+        const double first = q[i] - (R[3 * i] * p[0] + R[3 * i + 1] * p[1] + R[3 * i + 2] * p[2]);
+        const double second = q[3 + i] - (R[3 * i] * p[3] + R[3 * i + 1] * p[4] + R[3 * i + 2] * p[5]);
         squares[0] += first * first;
         squares[1] += second * second;
         squares[2] += (first + second) * (first + second);

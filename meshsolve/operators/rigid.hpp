@@ -19,30 +19,31 @@
 
 namespace ms::operators {
 
-// The rings of a mesh at rest. Vertex v with its neighbors u has S_v = sum of c_vu (x_u - x_v)^T, and b_v = sum of R_u c_uv / k
-// over its neighbors u and u = v, with k = 3. Here c_vu = sum over the faces of v and u of (w p of the side that ends at u, minus
-// w p of the side that begins at u). For spokes k = 2, and only the sides between v and u count in c_vu.
+// The rings of a mesh at rest. Vertex v with its neighbors u has S_v = sum of c_vu (x_u - x_v)^T, and b_v = sum of R_u c_uv over its
+// neighbors u and u = v. c_vu is a sum over the faces of v and u, divided by 3: w p of the side that ends at u, minus w p of the side
+// that begins at u. For spokes only the sides between v and u count, and the divisor is 2.
 struct RestRings {
   const int64_t* ptr;                     // (n + 1)
-  const int32_t* other;                   // neighbors of each vertex
+  const int32_t* other;                   // neighbors of each vertex, ascending
   const double* out;                      // (4 a neighbor) c_vu, and the sum of w of the edge
-  const double* in;                       // (4 a neighbor) c_uv / k, and 0
-  const double* own;                      // (3 n) c_vv / k: minus the sum of c_vu / k
+  const double* in;                       // (4 a neighbor) c_uv, and 0; only for pull_vertices
+  const double* own;                      // (3 n) c_vv: minus the sum of c_vu
   int64_t n;
 };
 
-// Best rotations of all vertices for the positions x. `quaternion[4 v...]` is the unit quaternion (w, x, y, z) of vertex v, on
-// entry the last one. Column j of its matrix is at matrix[12 v + 4 j]. trace[v] = tr(R_v S_v); stretch[v] = sum of w |x_u -
-// x_v|^2 / 2 over its edges. The energy is the sum of stretch, that of the shape at rest, and -2 / k trace.
+// Best rotations of all vertices for the positions x. quaternion[4 v...] is the unit quaternion (w, x, y, z) of vertex v, on entry
+// the last one. Further results: trace[v] = tr(R_v S_v); stretch[v] = sum of w |x_u - x_v|^2 / 2 over its edges. The energy is the sum of
+// stretch, that of the shape at rest, and -2 trace. On one thread `b` is as from pull_vertices, with the same bits, and `matrix`
+// is not used: each rotation is applied while its ring is in the cache. Otherwise column j of matrix v is at matrix[12 v + 4 j].
 void fit_vertices(const RestRings& rings, Strided<const double> x, double* quaternion, double* matrix, double* trace, double* stretch,
-                  int threads);
+                  double* b, int threads);
 
 // energy[f] of each face with rotations at its corners: that sum without cancellation. `rest[6 f...]` has sides 0 and 1 of face f
 // at rest.
 void energy_of_vertices(const int32_t* faces, int64_t m, const double* weight, bool rims, const double* rest, Strided<const double> x,
-                        const double* matrix, double* energy, int threads);
+                        const double* quaternion, double* energy, int threads);
 
-// b (n, 3): the right-hand side of L x = b, whose solution minimizes the energy for these rotations.
+// b (n, 4): the right-hand side of L x = b, whose solution minimizes the energy for these rotations, and a column of zeros.
 void pull_vertices(const RestRings& rings, const double* matrix, double* b, int threads);
 
 // A mesh at rest, for rotations of faces. The corners of vertex v are corner[p] for ptr[v] <= p < ptr[v + 1]; corner 3 f + c

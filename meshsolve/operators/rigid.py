@@ -1,7 +1,8 @@
 """As-rigid-as-possible (ARAP) energies: rotations fitted by the native kernels, in turn with solves for the positions.
 
 ``rigid.hpp`` has the energies and the kernels. Both classes have two methods: ``fit(x)`` fits the rotations to positions x and returns
-the energy. ``pull()`` returns the right-hand side b of L x = b, whose solution x has the least energy for these rotations.
+the energy. ``pull()`` returns the right-hand side b of L x = b, whose solution x has the least energy for these rotations. The caller may
+overwrite b, and calls ``pull`` at most once after a fit.
 """
 
 from __future__ import annotations
@@ -42,35 +43,33 @@ class VertexRotations:
     """
 
     def __init__(self, mesh, threads=None, rims=True):
-        self._threads, self._share, n = thread_count(threads), 3 if rims else 2, len(mesh.vertices)
+        self._threads, n = thread_count(threads), len(mesh.vertices)
         w, corner = side_weights(mesh, threads), [mesh.vertices.take(c, axis=0) for c in mesh.faces.T]
         sides = [corner[(c + 1) % 3] - corner[c] for c in range(3)]
-        self._rings = _rings(mesh, w, sides, rims)
+        self._rings = _rings(mesh, w, sides, rims, self._threads)
         self._faces = mesh.faces.reshape(-1), w.reshape(-1), rims, np.hstack(sides[:2]).reshape(-1)
-        self._matrix, self._values = np.zeros(12 * n), (np.empty(n), np.empty(n))
-        self.turns = np.tile([1.0, 0, 0, 0], (n, 1))
-        self._rest = 0.0
-        self.fit(mesh.vertices)
-        self._rest = float(self._values[1].sum())
+        self._matrix, self._values = np.empty(12 * n if self._threads > 1 else 0), (np.empty(n), np.empty(n))
+        self.turns, self._pull = np.tile([1.0, 0, 0, 0], (n, 1)), np.empty((n, 4))
+        self._rest = float(sum(np.einsum("f,fk,fk->", w[:, c], side, side) for c, side in enumerate(sides)))
 
     def fit(self, x):
         """Fit the rotations to positions x (n, 3); return the energy, a float."""
         x = np.asarray(x, np.float64)
         trace, stretch = self._values
-        _core.fit_vertices(*self._rings, x, self.turns.reshape(-1), self._matrix, trace, stretch, self._threads)
+        _core.fit_vertices(*self._rings, x, self.turns.reshape(-1), self._matrix, trace, stretch, self._pull.reshape(-1), self._threads)
         total = float(stretch.sum()) + self._rest
-        energy = total - float(trace.sum()) * 2 / self._share
+        energy = total - 2 * float(trace.sum())
         if energy > CANCELED * total:
             return energy
         of_face = np.empty(len(self._faces[0]) // 3)
-        _core.energy_of_vertices(*self._faces, x, self._matrix, of_face, self._threads)
+        _core.energy_of_vertices(*self._faces, x, self.turns.reshape(-1), of_face, self._threads)
         return float(of_face.sum())
 
     def pull(self):
         """Return the right-hand side (n, 3) of the solve for the positions."""
-        b = np.empty((len(self.turns), 3))
-        _core.pull_vertices(*self._rings, self._matrix, b.reshape(-1), self._threads)
-        return b
+        if self._threads > 1:
+            _core.pull_vertices(*self._rings, self._matrix, self._pull.reshape(-1), self._threads)
+        return self._pull[:, :3]
 
 
 class FaceRotations:
@@ -122,19 +121,19 @@ def alternate(rotations, solve, x, iterations, tol, least, energy=None):
 
     Returns
     -------
-    (x, energy, number of solves)
+    (x, energy, number of solves). The energy is None if the last of ``iterations`` was reached: then x has not been fitted.
     """
     energy, count = rotations.fit(x) if energy is None else energy, 0
-    while count < iterations and energy > least:
+    while count < iterations and energy > least:                        # an energy of None ends the loop
         x = solve(rotations.pull())
-        before, energy, count = energy, rotations.fit(x), count + 1
+        before, energy, count = energy, None if count + 1 == iterations else rotations.fit(x), count + 1
         report.count(count, iterations)
-        if before - energy <= tol * before:
+        if energy is None or before - energy <= tol * before:
             break
     return x, energy, count
 
 
-def _rings(mesh, w, sides, rims):
+def _rings(mesh, w, sides, rims, threads):
     """Return the arrays of ``RestRings`` in ``rigid.hpp``, from the weights (m, 3) and the vectors, 3 of (m, 3), of the sides of faces."""
     n, edges, side = len(mesh.vertices), len(mesh.edges), mesh.side_edges
     pull = [w[:, c - 1, None] * sides[c - 1] - w[:, c, None] * sides[c] for c in range(3)]      # at corner c of each face
@@ -147,12 +146,15 @@ def _rings(mesh, w, sides, rims):
             at_low[k] += np.bincount(side[:, c], np.where(ascends, begin, end), edges)
             at_high[k] += np.bincount(side[:, c], np.where(ascends, end, begin), edges)
     weight = np.bincount(side.reshape(-1), w.reshape(-1), edges)
-    indptr, other, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, thread_count())
+    indptr, other, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, threads)
     row, share = np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr)), 3 if rims else 2
-    out, back, own = np.empty((len(other), 4)), np.zeros((len(other), 4)), np.empty((n, 3))
+    out, back, own = np.empty((len(other), 4)), np.zeros((len(other), 4) if threads > 1 else (0, 4)), np.empty((n, 3))
+    ascends = row < other
     for k in range(3):
-        low, high = at_low[k].take(edge), at_high[k].take(edge)
-        out[:, k], back[:, k] = np.where(row < other, high, low), np.where(row < other, low, high) / share
-        own[:, k] = np.bincount(row, out[:, k], n) / -share
+        low, high = at_low[k].take(edge) / share, at_high[k].take(edge) / share
+        out[:, k] = np.where(ascends, high, low)
+        if threads > 1:                                                 # one thread applies a rotation where it is fitted
+            back[:, k] = np.where(ascends, low, high)
+        own[:, k] = -np.bincount(row, out[:, k], n)
     out[:, 3] = weight.take(edge)
     return indptr, other, out.reshape(-1), back.reshape(-1), own.reshape(-1)

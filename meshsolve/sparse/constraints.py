@@ -144,6 +144,11 @@ class Fixed(Constraint):
         check()
         return x
 
+    def pulled(self, x):
+        """Return (rows, values) to subtract from a right-hand side for the fixed rows of x (n, k), on the host."""
+        near, coupling = self._near_of(False)
+        return self.free[near], coupling @ x[self.rows]
+
     def whole(self, free, fixed_values):
         """Return an (n, k) block on the host from its free rows and the prescribed values."""
         values, _ = self._split.values(fixed_values, free.shape[1], free.dtype)

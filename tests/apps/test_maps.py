@@ -10,6 +10,7 @@ from mesh.small_meshes import torus
 import meshsolve as ms
 import meshsolve.apps.maps as maps_package
 from meshsolve.mesh.measures import corner_angles
+from meshsolve.operators.rigid import VertexRotations
 
 METHODS = ("lscm", "conformal", "arap")
 ALL = ("harmonic", *METHODS, "slim")
@@ -342,6 +343,16 @@ def test_the_energy_of_a_bar_falls_and_handles_stay_where_they_are_put():
     assert (np.diff(energies) <= 1e-12).all() and energies[-1] > 0
     ratio = side_lengths(moved.vertices, mesh.faces) / side_lengths(mesh.vertices, mesh.faces)
     assert ratio.min() > 0.5 and ratio.max() < 1.5
+
+
+def test_the_energy_is_that_of_the_last_shape():
+    mesh, handles = grid(12, 8, hill), [95, 0, 7]
+    D, at = ms.apps.Deformation(mesh, handles), mesh.vertices[handles] + [[0, 0, 0.4], [0, 0.1, 0], [0.2, 0, 0]]
+    assert D.energy == 0
+    for iterations in (1, 3, 200):
+        moved = D.move(at, iterations=iterations, tol=1e-3)
+        assert np.isclose(D.energy, VertexRotations(mesh).fit(moved.vertices), rtol=1e-9) and D.iterations <= iterations
+    assert 3 < D.iterations < 200
 
 
 def test_gradients_turn_by_the_harmonic_field_of_the_rotations():

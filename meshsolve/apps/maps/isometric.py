@@ -40,8 +40,9 @@ def arap(mesh, L, uv, pins, iterations, tol, options):
     else:
         F = cholesky(L, fixed=pins[0], **options)
         solve = functools.partial(F.solve, fixed_values=pins[1])
-    least = ZERO * float((np.ptp(uv, axis=0) ** 2).sum())
-    return alternate(FaceRotations(mesh, options["threads"]), solve, uv, iterations, tol, least)
+    rotations, least = FaceRotations(mesh, options["threads"]), ZERO * float((np.ptp(uv, axis=0) ** 2).sum())
+    uv, energy, steps = alternate(rotations, solve, uv, iterations, tol, least)
+    return uv, rotations.fit(uv) if energy is None else energy, steps
 
 
 def slim(mesh, uv, iterations, tol, options):

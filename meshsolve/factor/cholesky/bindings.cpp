@@ -24,6 +24,10 @@ void bind_double(nb::class_<cholesky::Factor<double>>& bound) {
         Released free;
         f.solve_entries({extent(row), row.data(), column.data(), value.data()}, strided(X), extent(X, 1), threads);
       }, "row"_a, "column"_a, "value"_a, "X"_a, "threads"_a)
+      .def("solve_at", [](const Factor& f, In<int32_t> row, Block<const double> B, Block<double> X, int threads) {
+        Released free;
+        f.solve_at(row.data(), strided(B), strided(X), extent(B, 1), threads);
+      }, "row"_a, "B"_a, "X"_a, "threads"_a)
       .def("reduce", [](const Factor& f, Block<const double> B, Block<double> X, int threads) {
         Released free;
         f.reduce(strided(B), strided(X), extent(B, 1), threads);

@@ -47,6 +47,9 @@ class Factor {
   // Thread-safe: several threads may solve at the same time.
   void solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
 
+  // The same for a matrix of some rows of a larger problem: new row j is at row[j] of B and X. Other rows of X are not written.
+  void solve_at(const int32_t* row, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
+
   // The rows `wanted` of A^-1 B; others of X are arbitrary. B is zero outside the rows `nonzero`. Only fronts on the paths from
   // these rows to the roots are read. The values are those of solve(), except the sign of a zero. One thread.
   struct Rows {
@@ -94,7 +97,8 @@ class Factor {
   int32_t run(const T* values, int threads);
   int32_t rotate_in(const PermutedColumns& C, bool down);
   template <class Visit> void each_column(int32_t s, Visit&& visit) const;
-  template <class Block> void in_blocks(int64_t k, bool permuted, int threads, Block&& block) const;
+  template <class Block> void in_blocks(int64_t k, const int32_t* perm, int threads, Block&& block) const;
+  const int32_t* perm() const { return tree_->symbolic->analysis.perm.data(); }
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1)

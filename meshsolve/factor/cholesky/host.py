@@ -108,6 +108,10 @@ class HostFactor:
         self._factor.solve_entries(rows, columns, values, x, self._threads)
         return x
 
+    def solve_at(self, rows, columns, x):
+        """Write A^-1 B to the rows of x at which B lies in ``columns``: the k-th row of the permuted matrix is ``rows[k]``, int32."""
+        self._factor.solve_at(rows, columns, x, self._threads)
+
     def boundary_block(self):
         """Return the Schur complement of the eliminated rows at the boundary of the analysis, (m, m) float64."""
         m = self._boundary

@@ -195,15 +195,14 @@ void expand_block(const Problem<T>& p, Strided<const double> B, Strided<const do
 
 }  // namespace
 
-// Calls block(S, K, problem, first) for k right-hand sides, see fronts::in_row_blocks.
+// Calls block(S, K, problem, first) for k right-hand sides, see fronts::in_row_blocks. `perm` is that of the problem.
 template <class T>
 template <class Block>
-void Factor<T>::in_blocks(int64_t k, bool permuted, int threads, Block&& block) const {
+void Factor<T>::in_blocks(int64_t k, const int32_t* perm, int threads, Block&& block) const {
   values_.require_factor();
   const AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
   const auto plan = fronts::plan_of(tree, threads, fronts::Use::solve_small_subtrees);
-  const int32_t* const perm = permuted ? tree.symbolic->analysis.perm.data() : nullptr;
   auto space = space_.lease();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space, fronts::leaves_cache<T>(panels_.size())};
@@ -235,15 +234,22 @@ void Batch<T>::solve(const double* B, double* X, int64_t k, int threads) const {
 
 template <class T>
 void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
-  in_blocks(k, system == System::A, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
+  in_blocks(k, system == System::A ? perm() : nullptr, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
     solve_block<T, S>(system, p, B.from(at), K, X.from(at));
+  });
+}
+
+template <class T>
+void Factor<T>::solve_at(const int32_t* row, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
+  in_blocks(k, row, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
+    solve_block<T, S>(System::A, p, B.from(at), K, X.from(at));
   });
 }
 
 template <class T>
 void Factor<T>::solve_rows(Strided<const double> B, Rows nonzero, Rows wanted, Strided<double> X, int64_t k) const {
   const auto reached = paths_to_roots(*tree_, nonzero.data, nonzero.count), read = paths_to_roots(*tree_, wanted.data, wanted.count);
-  in_blocks(k, true, 1, [&](auto S, int64_t K, Problem<T> p, int64_t at) {
+  in_blocks(k, perm(), 1, [&](auto S, int64_t K, Problem<T> p, int64_t at) {
     p.reached = reached.data(), p.wanted = read.data(), p.far = false;
     solve_paths<T, S>(p, B.from(at), K, X.from(at));
   });
@@ -251,19 +257,19 @@ void Factor<T>::solve_rows(Strided<const double> B, Rows nonzero, Rows wanted, S
 
 template <class T>
 void Factor<T>::solve_entries(const Entries& B, Strided<double> X, int64_t k, int threads) const {
-  in_blocks(k, true, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) { solve_few<T, S>(p, B, at, K, X.from(at)); });
+  in_blocks(k, perm(), threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) { solve_few<T, S>(p, B, at, K, X.from(at)); });
 }
 
 template <class T>
 void Factor<T>::reduce(Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
-  in_blocks(k, true, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
+  in_blocks(k, perm(), threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
     reduce_block<T, S>(p, B.from(at), K, X.from(at));
   });
 }
 
 template <class T>
 void Factor<T>::expand(Strided<const double> B, Strided<const double> given, Strided<double> X, int64_t k, int threads) const {
-  in_blocks(k, true, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
+  in_blocks(k, perm(), threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
     expand_block<T, S>(p, B.from(at), given.from(at), K, X.from(at));
   });
 }
@@ -272,6 +278,7 @@ template void Batch<double>::solve(const double*, double*, int64_t, int) const;
 template void Batch<float>::solve(const double*, double*, int64_t, int) const;
 template void Factor<double>::solve(System, Strided<const double>, Strided<double>, int64_t, int) const;
 template void Factor<float>::solve(System, Strided<const double>, Strided<double>, int64_t, int) const;
+template void Factor<double>::solve_at(const int32_t*, Strided<const double>, Strided<double>, int64_t, int) const;
 template void Factor<double>::solve_rows(Strided<const double>, Rows, Rows, Strided<double>, int64_t) const;
 template void Factor<float>::solve_rows(Strided<const double>, Rows, Rows, Strided<double>, int64_t) const;
 template void Factor<double>::solve_entries(const Entries&, Strided<double>, int64_t, int) const;

@@ -36,9 +36,13 @@ struct LaneKernels {
   // trace[lane] = tr(R S) in all lanes.
   void (*matrices)(const double* q, const double* S, Int count, double* matrix, double* trace);
 
-  // b[3 v...] = sum of R_u c over u in the ring of v and u = v, for the vertices v of [begin, end). The columns of R_u lie at
-  // R[12 u + 4 j]; c[4 p...] belongs to the ring, own[3 v...] to v.
+  // b[4 v...] = sum of R_u c over u in the ring of v and u = v, in ascending order of u, for the vertices v of [begin, end). The
+  // columns of R_u lie at R[12 u + 4 j]; c[4 p...] belongs to the ring, own[3 v...] to v. Rings are ascending; b[4 v + 3] is 0.
   void (*rotated_sums)(const Rings& rings, const double* c, const double* own, const double* R, Int begin, Int end, double* b);
+
+  // b[4 u...] += R_v c for u in the ring of v and u = v, for the vertices v of [begin, end), with R_v at R[12 (v - begin)]. In
+  // ascending batches these are the terms of `rotated_sums` in the same order. Here c[4 p...] is that of the mirror entry of p.
+  void (*add_rotated)(const Rings& rings, const double* c, const double* own, const double* R, Int begin, Int end, double* b);
 };
 
 const LaneKernels& lane_kernels();

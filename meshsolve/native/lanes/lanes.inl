@@ -96,7 +96,7 @@ void moments(const Rings& rings, const double* a, const double* x, Int begin, In
 
 constexpr int newton_steps = 12;           // 2 or 3 are usual from the rotation of the last iteration
 constexpr double unique = 1e-10;           // smallest curvature of tr(R S), relative to |S|, of a unique maximum
-constexpr double turned = 1e-12;           // squared angle of the last step; an error of 1e-12 is left
+constexpr double turned = 1e-8;            // squared angle of the last step; Newton's method is cubic here: an error of 1e-12 is left
 
 // One step of all lanes; state[lane] is 1 while the lane goes on, 0 if it is done, -1 if it failed. Returns the number that go
 // on.
@@ -174,22 +174,37 @@ void matrices(const double* __restrict q, const double* __restrict S, Int count,
     for (int j = 0; j < 3; ++j) *reinterpret_cast<Four*>(matrix + 12 * l + 4 * j) = Four{R[j][l], R[3 + j][l], R[6 + j][l], 0};
 }
 
+inline __attribute__((always_inline)) void add_column_sums(const double* columns, const double* weights, Four& sum) {
+  for (int j = 0; j < 3; ++j) sum += *reinterpret_cast<const Four*>(columns + 4 * j) * weights[j];
+}
+
 void rotated_sums(const Rings& rings, const double* c, const double* own, const double* R, Int begin, Int end, double* b) {
   for (Int v = begin; v < end; ++v) {
     Four sum = {};
+    int64_t p = rings.ptr[v];
+    const int64_t last = rings.ptr[v + 1];
+    for (; p < last && rings.other[p] < v; ++p) add_column_sums(R + 12 * static_cast<Int>(rings.other[p]), c + 4 * p, sum);
+    add_column_sums(R + 12 * v, own + 3 * v, sum);
+    for (; p < last; ++p) add_column_sums(R + 12 * static_cast<Int>(rings.other[p]), c + 4 * p, sum);
+    *reinterpret_cast<Four*>(b + 4 * v) = sum;
+  }
+}
+
+void add_rotated(const Rings& rings, const double* c, const double* own, const double* R, Int begin, Int end, double* b) {
+  for (Int v = begin; v < end; ++v, R += 12) {
     const auto add = [&](Int u, const double* weights) {
-      const double* const columns = R + 12 * u;
-      for (int j = 0; j < 3; ++j) sum += *reinterpret_cast<const Four*>(columns + 4 * j) * weights[j];
+      Four sum = *reinterpret_cast<const Four*>(b + 4 * u);
+      add_column_sums(R, weights, sum);
+      *reinterpret_cast<Four*>(b + 4 * u) = sum;
     };
     add(v, own + 3 * v);
     for (int64_t p = rings.ptr[v]; p < rings.ptr[v + 1]; ++p) add(rings.other[p], c + 4 * p);
-    for (int j = 0; j < 3; ++j) b[3 * v + j] = sum[j];
   }
 }
 
 }  // namespace
 
 extern const LaneKernels lane_table;
-const LaneKernels lane_table{add_fluxes, moments, rotations, matrices, rotated_sums};
+const LaneKernels lane_table{add_fluxes, moments, rotations, matrices, rotated_sums, add_rotated};
 
 }  // namespace ms::ISA

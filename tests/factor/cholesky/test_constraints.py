@@ -405,3 +405,18 @@ def test_the_error_of_an_elastic_body_mentions_rotations():
         with pytest.raises(ms.NotPositiveDefiniteError, match="singular: use pin=True, fix some rows") as caught:
             ms.cholesky(sp.csr_array(A), device="cpu")
         assert "elastic" not in str(caught.value)
+
+
+@pytest.mark.parametrize("precision", ["double", "mixed"])
+def test_a_function_for_many_right_hand_sides_in_another_numbering(precision):
+    A, rng = ms.datasets.grid2d(40, 30, boundary="dirichlet"), np.random.default_rng(3)
+    fixed, position = rng.choice(1200, 70, replace=False), rng.permutation(1200).astype(np.int32)
+    F, values = ms.cholesky(A, fixed=fixed, precision=precision), rng.standard_normal((1200, 3))
+    x = np.empty_like(values)
+    x[position] = values
+    solve = F._solver(x, position)
+    for _ in range(2):
+        b, moved = rng.standard_normal((1200, 3)), np.empty((1200, 4))
+        moved[position, :3] = b
+        right = F.solve(b, fixed_values=values)
+        assert solve(moved[:, :3]) is x and abs(x[position] - right).max() <= 1e-13 * abs(right).max()
