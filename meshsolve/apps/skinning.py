@@ -3,7 +3,7 @@
 Each column minimizes w^T L M^-1 L w with w = 1 at its handle, 0 at the others and 0 <= w <= 1; rows are then divided by their sums.
 Coupled weights minimize the sum over all columns, with rows that sum to 1 as equalities.
 
-Source: Jacobson, Baran, Popovic, Sorkine 2011. Cost: one analysis, and 10 to 40 refactorizations of the bi-Laplacian for each handle.
+Source: Jacobson, Baran, Popovic, Sorkine 2011. Cost: one analysis, and 10 to 30 refactorizations of the bi-Laplacian for each handle.
 Coupled: 10 to 60 refactorizations of one matrix with h n rows and n equalities.
 """
 

@@ -155,3 +155,25 @@ def test_bounds_alone_move_the_minimum():
         warnings.simplefilter("error")
         x, info = ms.Quadratic(A).minimize(np.zeros(30), lower=np.where(np.arange(30) == 12, 1.0, -np.inf))
     assert info.converged and x[12] == 1 and info.kkt_residual < 1e-8
+
+
+def test_rows_that_step_apart_save_steps():
+    """Bi-Laplacian on an uneven sphere: active bounds have multipliers of all sizes. One step length for all rows takes 97 steps."""
+    mesh, rng = ms.datasets.icosphere(3), np.random.default_rng(0)
+    mesh = mesh.with_vertices(mesh.vertices + 0.5 * mesh.edge_lengths.mean() * rng.standard_normal((642, 3)))
+    L, handles = ms.cotan_laplacian(mesh), np.sort(rng.choice(642, 20, replace=False))
+    Q = sp.csr_array(L @ sp.diags_array(1 / ms.mass_matrix(mesh).diagonal()) @ L)
+    W, info = ms.Quadratic(Q, fixed=handles).minimize(np.zeros((642, 4)), fixed_values=np.eye(20)[:, :4], lower=0.0, upper=1.0)
+    assert info.converged and info.iterations < 90 and W.min() >= 0 and W.max() <= 1
+
+
+def test_dense_problems_go_back_to_one_step_length():
+    """Every row couples with all others, so steps of each row apart would take 35 steps."""
+    rng = np.random.default_rng(4)
+    G = rng.standard_normal((60, 60))
+    H = (G * 10.0 ** rng.uniform(-4, 4, 60)) @ G.T + 1e-3 * np.eye(60)
+    H = (H + H.T) / 2
+    b = 10 * H @ rng.standard_normal(60)
+    x, info = ms.Quadratic(H).minimize(b, lower=0.0)
+    check(H, b, x, info, lower=0.0)
+    assert info.iterations < 25
