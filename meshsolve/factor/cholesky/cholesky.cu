@@ -3,9 +3,9 @@
 // CUDA counterpart of factor.cpp; source: Liu 1992. Three methods, chosen by the size of a front (fronts/cuda.py):
 //   k_factor     a warp or a thread block has the panel in shared memory: assemble it, eliminate its columns, write it, write the
 //                update matrix as -L21 L21^T and add those of the children. Nothing is cleared or read twice.
-//   by tiles     the panel does not fit: k_assemble by tiles of columns, then for each 32 columns k_eliminate (diagonal block),
-//                k_solve_below (rows below it), k_subtract (later columns), at the end k_subtract for the update matrix. All
-//                such fronts of a level go through each launch together.
+//   by tiles     the panel does not fit: k_assemble by tiles of columns, then for each 32 columns k_eliminate (diagonal block
+//                and rows below it) and k_subtract (later columns), at the end k_subtract for the update matrix. All such
+//                fronts of a level go through each launch together.
 //   libraries    the largest are assembled by k_assemble and factored by cuSOLVER and cuBLAS; k_check tests their pivots.
 // *failed is the smallest column whose pivot is not positive and finite; its ancestors fail in later columns only. The host reads
 // *failed once, after the last launch, together with the exponent of the smallest pivot (k_measure).
@@ -18,7 +18,6 @@ using fronts::Block;
 using fronts::Front;
 using fronts::Tree;
 using fronts::tile;
-using fronts::Warp;
 
 constexpr int pivot_block = 32;         // columns of one step by tiles
 constexpr int assembly_columns = 8;     // columns of a tile of k_assemble
@@ -91,34 +90,38 @@ template <class T> __device__ __forceinline__ void assemble_tile(const Tree<T>& 
   fronts::add_children(t, f, g, from, to, at);
 }
 
-// The diagonal block that begins in column `from`, by one warp.
-template <class T> __device__ __forceinline__ void eliminate_block(const Front& f, T* L, int from, int* failed) {
-  __shared__ T diagonal[pivot_block * pivot_block];
-  const Warp g;
+// The columns [from, from + pivot_block) of a panel: the diagonal block, and the rows of this thread block below it. Each thread
+// block eliminates the diagonal block in shared memory; the last that has read it stores it. `arrived` counts them, from 0 to 0.
+// Each thread has one row in registers. Missing columns are not stored.
+template <class T> __device__ __forceinline__ void eliminate_columns(const Front& f, T* L, int from, int* arrived, int* failed) {
+  __shared__ T diagonal[pivot_block * pivot_block];         // by columns
+  __shared__ T inverse[pivot_block];                        // of its diagonal
+  __shared__ bool is_last;
+  const Block g;
   const int width = min(pivot_block, static_cast<int>(f.pivots) - from);
   T* const stored = L + f.panel + from + from * f.leading;
-  for (int j = g.warp; j < width; j += g.warps)
-    for (int i = j + g.lane; i < width; i += 32) diagonal[i + j * width] = stored[i + j * f.leading];
-  g.sync();
-  const int done = eliminate(g, diagonal, width, width);
-  if (done < width && g.rank == 0) atomicMin(failed, static_cast<int>(f.first) + from + done);
-  for (int j = g.warp; j < width; j += g.warps)
-    for (int i = j + g.lane; i < width; i += 32) stored[i + j * f.leading] = diagonal[i + j * width];
-}
-
-// Rows below that diagonal block: each thread has one row of 32 columns in registers. Missing columns are columns of the
-// identity.
-template <class T> __device__ __forceinline__ void solve_below(const Front& f, T* L, int from) {
-  __shared__ T diagonal[pivot_block * pivot_block];       // by rows, the reciprocal on the diagonal
-  const int width = min(pivot_block, static_cast<int>(f.pivots) - from);
-  const int row = from + width + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const T* const stored = L + f.panel + from + from * f.leading;
-  for (int k = threadIdx.x; k < pivot_block * pivot_block; k += blockDim.x) {
+  for (int k = g.rank; k < pivot_block * pivot_block; k += g.size) {
     const int i = k % pivot_block, j = k / pivot_block;
-    const T value = i >= j && i < width ? stored[i + j * f.leading] : T(0);
-    diagonal[i * pivot_block + j] = i == j ? T(1) / (i < width ? value : T(1)) : value;
+    diagonal[k] = i >= j && i < width ? stored[i + j * f.leading] : T(0);
   }
-  __syncthreads();
+  g.sync();
+  if (g.rank == 0) {
+    __threadfence();                                        // the block is read before it is stored by another thread block
+    is_last = atomicAdd(arrived, 1) == static_cast<int>(gridDim.x) - 1;
+    __threadfence();
+  }
+  const int done = eliminate(g, diagonal, pivot_block, width);
+  for (int j = g.rank; j < pivot_block; j += g.size) inverse[j] = T(1) / (j < width ? diagonal[j * (pivot_block + 1)] : T(1));
+  g.sync();
+  if (is_last) {
+    for (int j = g.warp; j < width; j += g.warps)
+      if (g.lane >= j && g.lane < width) stored[g.lane + j * f.leading] = diagonal[g.lane + j * pivot_block];
+    if (g.rank == 0) {
+      atomicExch(arrived, 0);
+      if (done < width) atomicMin(failed, static_cast<int>(f.first) + from + done);
+    }
+  }
+  const int row = from + width + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (row >= f.height) return;
   T* const x = L + f.panel + row + from * f.leading;
   T value[pivot_block];
@@ -127,8 +130,8 @@ template <class T> __device__ __forceinline__ void solve_below(const Front& f, T
 #pragma unroll
   for (int j = 0; j < pivot_block; ++j) {
 #pragma unroll
-    for (int k = 0; k < j; ++k) value[j] -= value[k] * diagonal[j * pivot_block + k];
-    value[j] *= diagonal[j * pivot_block + j];
+    for (int k = 0; k < j; ++k) value[j] -= value[k] * diagonal[j + k * pivot_block];
+    value[j] *= inverse[j];
   }
 #pragma unroll
   for (int j = 0; j < pivot_block; ++j)
@@ -203,15 +206,10 @@ k_assemble(const int* tiles, const long long* table, const int* child, const int
   assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
 }
 
-extern "C" __global__ void __launch_bounds__(32)
-k_eliminate(const int* list, const long long* table, SCALAR* panels, int from, int* failed) {
-  eliminate_block(reinterpret_cast<const Front*>(table)[list[blockIdx.x]], panels, from, failed);
-}
-
-// Grid: tiles of rows x fronts.
+// Grid: tiles of rows, at least one, x fronts. arrived: 0 for each front.
 extern "C" __global__ void __launch_bounds__(128)
-k_solve_below(const int* list, const long long* table, SCALAR* panels, int from) {
-  solve_below(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, from);
+k_eliminate(const int* list, const long long* table, SCALAR* panels, int from, int* arrived, int* failed) {
+  eliminate_columns(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, from, arrived + blockIdx.y, failed);
 }
 
 // Grid: tiles of rows x tiles of columns x fronts.

@@ -30,7 +30,7 @@ K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cho
 NONE = np.iinfo(np.int32).max                               # value of *failed if no pivot has failed
 BIAS = 1023                                                 # of float64 exponents
 WIDTHS = (1, 4, 8)                                          # right-hand sides of one pass: compiled widths of solve.cu
-BELOW = 128                                                 # rows of a thread block of k_solve_below
+BELOW = 128                                                 # rows of a thread block of k_eliminate
 
 
 class OnDevice:
@@ -100,10 +100,12 @@ class DeviceFactor(OnDevice):
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
         self._updates = xp.empty(tree.update_scalars, self.dtype)
-        self._initial = xp.full(4, NONE, np.int32)
+        most = max((large.count for level in tree.levels for large in level.large), default=0)
+        self._initial = xp.full(4 + most, NONE, np.int32)
         self._initial[2:] = 0
-        self._status = xp.empty_like(self._initial)         # failed pivot, smallest exponent, bits, info of cuSOLVER
+        self._status = xp.empty_like(self._initial)         # failed pivot, smallest exponent, bits, info of cuSOLVER, counters of k_eliminate
         self._failed, self._least, self._bits, self._info = (self._status[k:k + 1] for k in range(4))
+        self._arrived = self._status[4:]
         dense = (self._panel(front)[0] for level in tree.levels for front in level.dense)
         self._work = xp.empty(max((device.dense("potrf_size", diagonal) for diagonal in dense), default=0), self.dtype)
         self._norm, self._steps, self._is_open, self._exponent, self.changes = None, {}, False, 0, 0
@@ -242,9 +244,8 @@ class DeviceFactor(OnDevice):
     def _factor_by_tiles(self, large):
         for step in large.steps:
             begin = np.int32(step.begin)
-            self._launch(K, "k_eliminate", step.count, 32, 0, (large.fronts, self.tree.table, self._panels, begin, self._failed))
-            self._launch(K, "k_solve_below", (-(-step.rows // BELOW), step.count), BELOW, 0,
-                         (large.fronts, self.tree.table, self._panels, begin))
+            self._launch(K, "k_eliminate", (max(1, -(-step.rows // BELOW)), step.count), BELOW, 0,
+                         (large.fronts, self.tree.table, self._panels, begin, self._arrived, self._failed))
             self._subtract(large.fronts, step.count, step.rows, step.columns, 0, step.begin, step.begin + PIVOT_BLOCK)
         self._subtract(large.fronts, large.count, large.updates, large.updates, 1, 0, PIVOT_BLOCK * len(large.steps))
 

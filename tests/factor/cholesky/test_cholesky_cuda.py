@@ -16,6 +16,7 @@ from zoo import backward_error, grid, random_spd, spd
 
 import meshsolve as ms
 from meshsolve import device
+from meshsolve.factor.cholesky import cuda
 from meshsolve.factor.fronts import cuda as fronts
 
 # ---- the numeric phase ------------------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ def test_every_kernel_on_something_small(monkeypatch):
     """A small matrix, because ThreadSanitizer is slow for each thread of each block."""
     A = random_spd(64, 0.3, 3)
     monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
-    kernels = {f"k_{name}" for name in ("factor", "assemble", "eliminate", "solve_below", "subtract", "to_columns", "from_columns",
+    kernels = {f"k_{name}" for name in ("factor", "assemble", "eliminate", "subtract", "to_columns", "from_columns",
                                             "forward", "backward", "diagonal", "values", "check", "check_later", "measure")}
     kernels |= {"k_relative", "k_count_entries", "k_place_entries", "k_hook", "k_shorten", "k_sum_segments"}
     with device.use(Harness(seed=1)) as harness:
@@ -161,6 +162,19 @@ def test_every_kernel_on_something_small(monkeypatch):
         monkeypatch.setattr(fronts, "LIMITS", WAYS["libraries"])
         assert backward_error(A, ms.cholesky(A, device="cuda").solve(b), b) < 1e-14
     assert kernels <= harness.launches.keys(), harness.launches
+
+
+@pytest.mark.sanitize
+def test_many_blocks_eliminate_the_same_columns(monkeypatch):
+    """The last thread block that has read the diagonal block stores it: any schedule gives the same bits."""
+    A, factors = spd(sp.csr_array(np.ones((72, 72)))), []
+    monkeypatch.setattr(fronts, "LIMITS", WAYS["tiles"])
+    for below, options in ((128, {}), (32, dict(resident=2, seed=1))):
+        monkeypatch.setattr(cuda, "BELOW", below)
+        with device.use(Harness(**options)):
+            factors.append(ms.cholesky(A, ordering="natural", device="cuda").refactor(A).L.data)
+    assert np.array_equal(*factors)
+    close(factors[0], ms.cholesky(A, ordering="natural", device="cpu").L.data, 1e-13)
 
 
 def test_a_refactorization_allocates_nothing(gpu, monkeypatch):
