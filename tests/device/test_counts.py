@@ -7,12 +7,15 @@ lowers one lowers its limit. The matrices lie on the host unless a case says oth
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kernel_harness import KernelError
 from kernel_harness.strict import KINDS, Strict
 from on_device import Sparse, to_cuda
 from zoo import grid, spd
 
 import meshsolve as ms
 from meshsolve import device
+from meshsolve.factor.cholesky import cuda
+from meshsolve.factor.fronts.cuda import from_columns, to_columns
 
 # launches, expressions, reads, allocations, uploads, library calls
 CHOLESKY = {
@@ -89,6 +92,47 @@ def test_cholesky_with_fixed_rows(harness):
 def test_cholesky_of_a_matrix_on_the_host(harness):
     F = ms.cholesky(SMALL, device="cuda").refactor(SMALL)
     phase(harness, "refactor, matrix on the host", lambda: F.refactor(SMALL))
+
+
+@pytest.mark.parametrize("options", [{}, {"fixed": [3, 70]}, {"precision": "mixed"}], ids=str)
+def test_the_numeric_phase_and_both_sweeps_can_be_captured(harness, options):
+    """As a CUDA graph: nothing is read, allocated or uploaded, and no library is called. The results are those of plain calls."""
+    A = Sparse(SMALL)
+    F = ms.cholesky(A, device="cuda", **options).refactor(A)
+    x = F.solve(np.ones((SMALL.shape[0], 3)))
+    engine, later = F._factor, F._values.later(Sparse(4 * SMALL))
+    width, xp = 4, device.xp()
+    B, X = (xp.ones((engine.tree.n, 3)) for _ in range(2))
+    engine.solve("A", B)
+    Y, vectors = xp.empty(engine.tree.n * width, engine.dtype), xp.empty(engine.tree.vector_rows * width, engine.dtype)
+    coupling = F._values.next_coupling()
+    with harness.captured():
+        engine.queue(lambda values, bits: later.check(values, coupling and coupling[2], F._null_space.watched, 0.0, (0.0, np.inf), bits))
+        to_columns(B, 0, 3, width, Y, engine.tree.perm)
+        for kernel in ("k_forward", "k_backward"):
+            engine.sweep(kernel, Y, vectors, width)
+        from_columns(Y, X, 0, 3, engine.tree.perm)
+    assert device.to_host(engine._status)[0] == cuda.NONE
+    engine.accept()
+    assert np.array_equal(device.to_host(X), device.to_host(engine.solve("A", B)))
+    if not options:
+        assert np.array_equal(4 * device.to_host(X), x)
+
+
+def test_a_captured_block_refuses_all_but_work_on_existing_memory(harness):
+    x, xp, a = to_cuda(np.arange(6.0)), device.xp(), to_cuda(np.eye(2, order="F"))
+    mask = x > 1
+    with harness.captured():
+        for call in (lambda: device.to_host(x), lambda: float(x[2]), lambda: bool(x[0]), lambda: device.to_device(np.ones(2)),
+                     lambda: xp.empty(3), lambda: xp.zeros_like(x), lambda: x + 1, lambda: x > 1, lambda: x[mask], lambda: x.copy(),
+                     lambda: x.__setitem__(mask, 0.0), lambda: xp.flatnonzero(x), lambda: xp.asarray([1]), lambda: x.sum(),
+                     lambda: device.scalar_later(x[:1])(), lambda: device.dense("syrk", a, a)):
+            with pytest.raises(KernelError, match="captured"):
+                call()
+        x.fill(2.0)
+        x[1:] = x[:-1].reshape(5)
+        x += 1.0
+    assert device.to_host(x).tolist() == 6 * [3.0]
 
 
 def makers(name):

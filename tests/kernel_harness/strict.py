@@ -12,7 +12,7 @@ import operator
 
 import numpy as np
 
-from kernel_harness.harness import Harness
+from kernel_harness.harness import Harness, KernelError
 
 # functions of cupy 14.2 that the library uses, and some more
 FUNCTIONS = frozenset((
@@ -30,8 +30,13 @@ MOST_BINS = 256                                             # most bins of CUB's
 NUMBERS = (bool, int, float, complex, np.generic, type(None), str, np.dtype, type, slice, type(Ellipsis))
 
 
-def count(kind):
-    """Count one operation of the GPU: an expression, a named allocation, an upload or a library call."""
+def count(kind, in_place=False):
+    """Count one operation of the GPU: a read, an expression, a named allocation, an upload or a library call.
+
+    Raises KernelError in a block that is captured, unless the operation writes to memory that exists.
+    """
+    if Strict.is_capturing and not in_place:
+        raise KernelError(f"{kind} in a captured block: a graph records kernels and copies on memory that exists")
     Strict.counts[kind] += 1
 
 
@@ -59,6 +64,7 @@ class Array:
 
     def get(self):
         """Return a numpy copy."""
+        count("reads")
         Strict.comes_back.append(self.host.size)
         return np.array(self.host, order="C")
 
@@ -86,7 +92,7 @@ class Array:
             raise NotImplementedError("an array assigned through a mask")
         if isinstance(index, np.ndarray) and index.dtype.kind in "iu" and isinstance(value, Array) and value.size > 1:
             _refuse_twice(index)
-        count("expressions")
+        count("expressions", in_place=not isinstance(index, np.ndarray))
         self.host[index] = unwrap(value)
 
     def __getattr__(self, name):
@@ -97,10 +103,14 @@ class Array:
             _refuse_options(name, kwargs)
             if name in ("argmax", "argmin", "max", "min") and self.size == 0:
                 raise ValueError(f"zero-size array to reduction operation {name}, along whatever axis")
-            return wrap(computed(getattr(self.host, name)(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}), self.host))
+            found = getattr(self.host, name)(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()})
+            if name == "fill":
+                return count("expressions", in_place=True)
+            return wrap(computed(found, self.host))
         return call
 
     def _scalar(self, kind):
+        count("reads")
         Strict.comes_back.append(self.host.size)
         return kind(self.host.reshape(()) if self.host.size == 1 else self.host)
 
@@ -123,7 +133,7 @@ def _binary(name):
 
     def in_place(self, other):
         value = unwrap(other)
-        count("expressions")
+        count("expressions", in_place=True)
         self.host = getattr(operator, f"i{name.strip('_')}")(self.host, value)
         return self
     return op, reflected, in_place
@@ -236,6 +246,7 @@ class Strict(Harness):
 
     comes_back = []
     counts: collections.Counter = collections.Counter()
+    is_capturing = False
 
     xp = Module()
 
@@ -249,11 +260,20 @@ class Strict(Harness):
         """Return a context whose dictionary has, at its end, the number of operations of each of `KINDS`."""
         numbers, before = {}, self._totals()
         yield numbers
-        numbers.update((kind, after - before[kind]) for kind, after in self._totals().items())
+        after = self._totals()
+        numbers.update((kind, after[kind] - before[kind]) for kind in KINDS)
+
+    @contextlib.contextmanager
+    def captured(self):
+        """Return a context in which only launches and copies on existing memory are allowed, as in the capture of a CUDA graph."""
+        Strict.is_capturing = True
+        try:
+            yield
+        finally:
+            Strict.is_capturing = False
 
     def _totals(self):
-        known = {"launches": sum(self.launches.values()), "reads": len(Strict.comes_back)}
-        return {kind: known.get(kind, Strict.counts[kind]) for kind in KINDS}
+        return Strict.counts + collections.Counter({"launches": sum(self.launches.values())})
 
     def launch(self, function, grid, block, shared, args):
         if any(isinstance(value, np.ndarray) for value in args):

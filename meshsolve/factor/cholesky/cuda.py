@@ -103,7 +103,7 @@ class DeviceFactor(OnDevice):
         most = max((large.count for level in tree.levels for large in level.large), default=0)
         self._initial = xp.full(4 + most, NONE, np.int32)
         self._initial[2:] = 0
-        self._status = xp.empty_like(self._initial)         # failed pivot, smallest exponent, bits, info of cuSOLVER, counters of k_eliminate
+        self._status = xp.empty_like(self._initial)         # failed pivot, smallest exponent, bits, info of cuSOLVER, and counters
         self._failed, self._least, self._bits, self._info = (self._status[k:k + 1] for k in range(4))
         self._arrived = self._status[4:]
         dense = (self._panel(front)[0] for level in tree.levels for front in level.dense)
@@ -140,15 +140,20 @@ class DeviceFactor(OnDevice):
 
         Returns (bits, as :meth:`factor`). The caller then calls :meth:`accept`, or :meth:`restore` for the earlier factor.
         """
-        self._is_open, self._exponent_before = True, self._exponent
-        self._status[:] = self._initial
-        write(self._pending, self._bits)
-        self._eliminate(self._pending)
+        self.queue(write)
         failed, least, bits = device.to_host(self._status[:3]).tolist()
         self._exponent = least - BIAS
         if failed == NONE:
             failed = constant_component(self._pattern, self._iperm, self._pending, self._pattern.n) if self.may_be_singular() else -1
         return bits, failed
+
+    def queue(self, write):
+        """Queue the work of :meth:`factor_again` without reading. No memory is allocated. A CUDA graph can record it, unless a front has
+        so many columns that a library factors it."""
+        self._is_open, self._exponent_before = True, self._exponent
+        self._status[:] = self._initial
+        write(self._pending, self._bits)
+        self._eliminate(self._pending)
 
     @property
     def pending(self):
@@ -180,11 +185,23 @@ class DeviceFactor(OnDevice):
         for begin, count, width in _passes(k):
             to_columns(B, begin, count, width, Y, perm)
             if system != "Lt":
-                self._sweep("k_forward", Y, vectors, width)
+                self.sweep("k_forward", Y, vectors, width)
             if system != "L":
-                self._sweep("k_backward", Y, vectors, width)
+                self.sweep("k_backward", Y, vectors, width)
             from_columns(Y, X, begin, count, perm)
         return X
+
+    def sweep(self, kernel, Y, vectors, width):
+        """Queue one direction of a solve, ``"k_forward"`` or ``"k_backward"``, for ``width`` right-hand sides, one of WIDTHS.
+
+        Y, (n width,), has the columns one after the other; vectors, (tree.vector_rows width,), is a workspace. The launches are prepared
+        once: preparing takes longer than a small level.
+        """
+        steps = self._steps.get((kernel, width))
+        if steps is None:
+            steps = self._steps[kernel, width] = tuple(self._forward(width) if kernel == "k_forward" else self._backward(width))
+        for step in steps:
+            step(Y, vectors)
 
     def solve_entries(self, rows, columns, values, count):
         """Return A^-1 B, (n, count) on the GPU, for the sum B of ``values`` at (rows, columns)."""
@@ -265,14 +282,6 @@ class DeviceFactor(OnDevice):
         """Return the pivot rows and the rows below them of a front's panel, as column-major views."""
         panel = column_major(self._panels, front.panel, front.leading, front.pivots, front.leading)
         return panel[:front.pivots], panel[front.pivots:front.height]
-
-    def _sweep(self, kernel, Y, vectors, width):
-        """Run one direction of a solve. Its launches are prepared once: a small level takes less time than preparing its launch."""
-        steps = self._steps.get((kernel, width))
-        if steps is None:
-            steps = self._steps[kernel, width] = tuple(self._forward(width) if kernel == "k_forward" else self._backward(width))
-        for step in steps:
-            step(Y, vectors)
 
     def _forward(self, width):
         for level in self.tree.levels:
