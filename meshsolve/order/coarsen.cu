@@ -56,7 +56,6 @@ class Bisection {
     measure();
     for (int v = lane; v < g.n; v += 32) stamp[v] = 0;
     listed = 0;
-    __syncwarp();
     int v = start;
     for (int step = 2; weight_0 < total / 2; ++step) {
       const int own = g.vertex_weight[v];
@@ -90,7 +89,6 @@ class Bisection {
           stamp[v] = moved;
           moves[made] = v;
         }
-        __syncwarp();
         move(v, from, ++made + 1);
         if (state().beats(best, limit, total)) {
           best = state();
@@ -228,7 +226,6 @@ class Hierarchy {
       if (used + entries > pool_factor * edges) break;
       for (int v = threadIdx.x; v < g.n; v += blockDim.x)
         if (leads(mate, v)) merge(g, v, mate[v], p_.coarse + at, next);
-      __syncthreads();
       used += entries;
       at = next;
       ++level;
@@ -275,7 +272,7 @@ class Hierarchy {
     return best;
   }
 
-  // coarse[v] = number of the pair of v. Returns the number of pairs; an unmatched vertex counts as one.
+  // coarse[v] = number of the pair of v. Returns the number of pairs; an unmatched vertex counts as one. A barrier must follow.
   __device__ inline int number_pairs(const Graph& g, const int* mate, int* coarse) const {
     int before = 0;
     for (int base = 0; base < g.n; base += blockDim.x) {
@@ -289,11 +286,11 @@ class Hierarchy {
     __syncthreads();
     for (int v = threadIdx.x; v < g.n; v += blockDim.x)
       if (!leads(mate, v)) coarse[v] = coarse[mate[v]];
-    __syncthreads();
     return before;
   }
 
-  // Reserves an upper bound for the row of each pair: the lengths of both rows. Returns the sum.
+  // Reserves an upper bound for the row of each pair: the lengths of both rows. Returns the sum. Its scans make `coarse` visible to
+  // all threads.
   __device__ inline int reserve_rows(const Graph& g, const int* mate, const int* coarse, int next, int used) const {
     int before = used;
     for (int base = 0; base < g.n; base += blockDim.x) {
@@ -305,7 +302,6 @@ class Hierarchy {
       if (first) p_.row_begin[next + coarse[v]] = begin;
       before += total;
     }
-    __syncthreads();
     return before - used;
   }
 
@@ -400,7 +396,6 @@ k_coarsen(const int* node_ptr, const int* ptr, const int* adj, const int* weight
     p.row_end[v] = ptr[first + v + 1];
     p.vertex_weight[v] = vertex_weight[first + v];
   }
-  __syncthreads();
   Hierarchy h(p, n, ptr[first + n] - ptr[first], heaviest[k], hash_key(seed, k));
   h.build({n, first, p.row_begin, p.row_end, adj, weight, p.vertex_weight}, coarsest, handshakes, mate + first, prefer + first);
 }

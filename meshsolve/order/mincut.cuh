@@ -46,7 +46,7 @@ template <class Index> class MinCut {
   __device__ __forceinline__ static bool fits(int size, long long capacity) { return size < ended && bytes(size) <= capacity; }
 
   // memory: `capacity` >= bytes(size) bytes, aligned for a Claim; 0 for global memory. Rows are copied to the rest of it if they
-  // fit.
+  // fit. A barrier must follow the constructor.
   __device__ __forceinline__ MinCut(char* memory, long long capacity, const Band& band, Waves* shared)
       : b(band), waves(shared), claim(reinterpret_cast<Claim*>(memory)), came(reinterpret_cast<Index*>(claim + b.size)),
         goes(came + b.size), end(goes + b.size), queue(end + b.size),
@@ -136,7 +136,6 @@ template <class Index> class MinCut {
       used += total;
     }
     if (threadIdx.x == 0) start[b.size] = used;
-    __syncthreads();
     return used <= most;
   }
 
@@ -156,8 +155,7 @@ template <class Index> class MinCut {
 
   // ---- waves
 
-  __device__ __forceinline__ void restart() {
-    __syncthreads();
+  __device__ __forceinline__ void restart() {               // a barrier must lie between two searches
     if (threadIdx.x < 3) waves->joined[threadIdx.x] = 0;
     tail = 0;
     counter = waves->joined;

@@ -45,7 +45,6 @@ __device__ inline long long claim(int count, unsigned long long* used) {
   if (threadIdx.x == 0) base = static_cast<long long>(atomicAdd(used, static_cast<unsigned long long>(total)));
   __syncthreads();
   const long long at = base + before;
-  __syncthreads();                                          // the next call may write
   return at;
 }
 

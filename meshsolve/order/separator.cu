@@ -131,7 +131,6 @@ class Separator {
       end = counters[band_size];
     }
     band = end;
-    __syncthreads();
   }
 
   __device__ __forceinline__ void enter_band(const Neighbor& u, int layer) const {

@@ -48,7 +48,6 @@ __device__ __forceinline__ bool list_components(const Cutter& C, int begin, int 
       found[filled] = C.order[begin + from];
       C.mark[found[filled]] = 1;
     }
-    __syncthreads();
     filled = flood(C.search, found, filled, filled + 1, Slice{C, begin, 0, nullptr});
   }
   return starts == 1;
@@ -66,11 +65,8 @@ __device__ __forceinline__ int bisect(const Cutter& C, int begin, int end) {
     __syncthreads();
     return begin + size / 2;
   }
-  __syncthreads();
   const int a = found[size - 1];
-  __syncthreads();
   if (threadIdx.x == 0) C.mark[found[0] = a] = 0;
-  __syncthreads();
   flood(C.search, found, 0, 1, Slice{C, begin, 1, nullptr});
   const int b = found[size - 1];
   __syncthreads();
@@ -99,7 +95,6 @@ __device__ __forceinline__ void cut_tree(const Cutter& C, int begin, int end, in
     up[0] = -1;
   }
   for (int i = threadIdx.x; i < size; i += blockDim.x) weight[i] = 1;
-  __syncthreads();
   flood(C.search, found, 0, 1, Slice{C, begin, 0, up});
   if (threadIdx.x == 0) {
     for (int k = size - 1; k >= 0; --k) {
@@ -119,7 +114,6 @@ __device__ __forceinline__ void cut_tree(const Cutter& C, int begin, int end, in
       C.order[at[root[k]]++] = found[k];
     }
   }
-  __syncthreads();
 }
 
 // The pieces, for k_merge.
@@ -157,7 +151,6 @@ k_cut(const long long* ptr, const int* idx, const int* cell, const int* numbers,
   const Cutter C{{ptr, idx, finder, slot}, cell, numbers[c], order, tag, mark, queue};
   int b = begins[c], e = ends[c], depth = 0;
   for (int i = b + threadIdx.x; i < e; i += blockDim.x) tag[order[i]] = b;
-  __syncthreads();
   for (;;) {
     if (e - b > limit) {
       const int middle = bisect(C, b, e);
@@ -176,7 +169,6 @@ k_cut(const long long* ptr, const int* idx, const int* cell, const int* numbers,
     if (depth == 0) return;
     b = e;
     e = stack[--depth];
-    __syncthreads();
   }
 }
 
@@ -208,7 +200,6 @@ k_merge(const long long* ptr, const int* idx, const int* order, const int* begin
       M.for_neighbors(k, [&](int other) {
         if (fits(other)) atomicExch(contact + other, 0);
       });
-      __syncthreads();
     }
     int target = best > 0 ? unclaimed - static_cast<int>(best & 0xffffffffu) : -1;
     const bool tiny = own * 16ll <= limit || own == 1;

@@ -67,7 +67,6 @@ __device__ __forceinline__ void recenter(const Search& S, const Region& R, int c
   __syncthreads();
   for (int k = threadIdx.x; k < cells; k += blockDim.x)
     if (last[k] >= 0) R.seed[k] = R.queue[last[k]];
-  __syncthreads();
 }
 
 // Adds floor(size / limit) seeds to each cell beyond the limit: members at equal steps. Returns the number of cells.
@@ -93,7 +92,6 @@ __device__ __forceinline__ int add_seeds(const Region& R, int cells, int limit, 
       filled += added;
     }
   }
-  __syncthreads();
   return filled;
 }
 
@@ -186,7 +184,6 @@ k_component_seeds(const long long* ptr, const int* idx, const int* root, const i
     found[0] = lowest[b];
     seen[lowest[b]] = 1;
   }
-  __syncthreads();
   flood({ptr, idx, finder, slot}, found, 0, 1, FromRoot{root, lowest[b], seen});
   for (int j = threadIdx.x; j < seeds[b]; j += blockDim.x) {
     const int v = found[static_cast<long long>(j) * size[b] / seeds[b]];
@@ -218,7 +215,6 @@ k_lloyd(const long long* ptr, const int* idx, const int* region, const int* memb
     const long long begin = j * n / cells, end = (j + 1) * n / cells;
     R.seed[j] = R.member[begin + static_cast<long long>(hash_key(own, j) % static_cast<unsigned long long>(end - begin))];
   }
-  __syncthreads();
   grow(S, R, cells);
   for (int round = 0; round < rounds; ++round) {
     recenter(S, R, cells, last + seed_ptr[r]);

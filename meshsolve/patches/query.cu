@@ -67,7 +67,6 @@ __device__ __forceinline__ void write_rows(const At& at, int p, int* shared, con
   const int *const source = at.source.global(p), *const target = at.target.global(p);
   int *const start = shared, *const next = shared + owned, *const row = shared + 2 * owned;
   for (int s = threadIdx.x; s < owned; s += blockDim.x) start[s] = static_cast<int>(indptr[source[s] + 1] - indptr[source[s]]);
-  __syncthreads();
   block_exclusive_sums(start, owned);
   for (int s = threadIdx.x; s < owned; s += blockDim.x) next[s] = start[s];
   __syncthreads();
@@ -279,6 +278,5 @@ k_crossing(const long long* vertex_ptr, const long long* vertex_owned, const int
       keys[first + before] = pair_key(a, b);
       keys[first + before + 1] = pair_key(b, a);
     }
-    __syncthreads();
   }
 }

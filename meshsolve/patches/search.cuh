@@ -58,7 +58,8 @@ template <class Rule> __device__ __forceinline__ int flood(const Search& S, int*
   return filled;
 }
 
-// out = value(i) for the items i in 0 .. count - 1 with keep(i), in order. Returns their number.
+// out = value(i) for the items i in 0 .. count - 1 with keep(i), in order. Returns their number. A barrier must follow before other
+// threads read `out`.
 template <class Keep, class Value> __device__ __forceinline__ int compact(int count, int* out, Keep keep, Value value) {
   int filled = 0;
   for (int base = 0; base < count; base += blockDim.x) {
@@ -69,7 +70,6 @@ template <class Keep, class Value> __device__ __forceinline__ int compact(int co
     if (kept) out[filled + before] = value(i);
     filled += total;
   }
-  __syncthreads();
   return filled;
 }
 

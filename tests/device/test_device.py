@@ -1,5 +1,6 @@
 """The backend interface of the GPU: the choice of a device, errors without one, and use after errors."""
 
+import pathlib
 import sys
 from unittest import mock
 
@@ -17,6 +18,8 @@ from meshsolve.device.cuda import CuPy, reason_without, source
 from meshsolve.device.reductions import is_any, max_of_columns, max_of_rows, sum_of_columns
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
 from meshsolve.sparse.lists_cuda import bincount
+
+PRIMITIVES = pathlib.Path(__file__).resolve().parents[1] / "kernel_harness" / "planted" / "primitives.cu"
 
 
 @pytest.fixture
@@ -262,6 +265,33 @@ def test_reductions_of_more_than_a_grid_has_threads(short_grids, monkeypatch):
 def test_reductions_are_clean():
     with device.use(Harness(seed=1)):
         reductions_are_numpys(600)
+
+
+@pytest.mark.sanitize
+def test_columns_that_share_a_thread_block(monkeypatch):
+    monkeypatch.setattr(device, "MOST_ACROSS", 2)
+    with device.use(Harness(seed=1, block=64)):
+        x = np.random.default_rng(0).standard_normal((150, 5))
+        assert np.array_equal(max_of_columns(x), x.max(axis=0)) and np.allclose(sum_of_columns(x), x.sum(axis=0), rtol=1e-13)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("seed", [0, 1])
+def test_operations_of_a_thread_block(seed):
+    """Sums, maxima, scans and sorts of device/common.cuh, one after the other."""
+    rng, count = np.random.default_rng(seed), 250
+    given, rows, unsorted = rng.integers(0, 99, 97).astype(np.int32), rng.integers(0, 9, count), rng.integers(0, 999, count)
+    memory, numbers = np.concatenate([rows, unsorted]).astype(np.int32), np.zeros((11, 96), np.int32)
+    harness = Harness(seed=seed)
+    harness.launch(harness.function(PRIMITIVES, "k_primitives"), (1,), (96,), 0, (given, np.int32(count), memory, numbers))
+    expected = []
+    for x in (given[:96], given[1:]):
+        expected += [np.cumsum(x) - x, np.full(96, x.sum()), np.full(96, x.max()), np.full(96, -x.min())]
+    for _ in range(2):
+        total, rows = rows.sum(), np.cumsum(rows) - rows
+        expected.append(total + rows[::-1][:96])
+    expected.append(np.sort(unsorted)[::-1][:96])
+    assert np.array_equal(numbers, expected)
 
 
 def test_a_reduction_of_an_empty_array(cuda):

@@ -150,7 +150,7 @@ def read(path, folders, seen):
         for folder in (path.parent, *folders):
             file = (folder / match[1]).resolve()
             if file.is_file():
-                line = text.count("\n", 0, match.start()) + 2
+                line = match.string.count("\n", 0, match.start()) + 2
                 return read(file, folders, seen) + f'\n#line {line} "{path}"' if file not in seen else ""
         raise FileNotFoundError(f"{path}: {match[1]} is in none of the folders")
 

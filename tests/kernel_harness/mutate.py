@@ -31,7 +31,7 @@ TABLE = HERE / "mutations.csv"
 CONSTRUCT = re.compile(r"\b(__syncthreads|__syncwarp|__threadfence)\s*\(|\b(volatile)\b")
 DEFINITION = re.compile(r"(?:__device__|__global__)[^;{}=]*?\b(\w+)\s*\(", re.DOTALL)
 COLUMNS = ["file", "function", "construct", "number", "result", "by"]
-TIMEOUT = 400                                               # seconds that a mutant may take; a hang counts as found
+TIMEOUT = 1200                                              # seconds that a file of tests may take; a hang is written as "timeout"
 
 Site = collections.namedtuple("Site", "file function construct number line")    # number: in its function, from 0
 
@@ -77,7 +77,7 @@ class Recorder:
 
 def marked_files():
     return [file for file in sorted(HERE.parent.rglob("test_*.py"))
-            if "@pytest.mark.sanitize" in file.read_text() and file.parent != HERE]
+            if re.search(r"@pytest\.mark\.(sanitize|races)\b", file.read_text()) and file.parent != HERE]
 
 
 def witnesses():
@@ -102,7 +102,7 @@ def record(kept, file):
     """Run the sanitized tests of a file and write what they need; in a child process."""
     import pytest
 
-    return pytest.main(["-q", "-x", "-m", "sanitize", "-k", "not as-launched", "-p", "no:cacheprovider", file], plugins=[Recorder(kept)])
+    return pytest.main(["-q", "-x", "-m", "sanitize or races", "-k", "not as-launched", "-p", "no:cacheprovider", file], plugins=[Recorder(kept)])
 
 
 # ---- mutants
@@ -110,14 +110,15 @@ def record(kept, file):
 
 def found_by(site, witness):
     """(result, test or reason) of a mutant."""
-    for sanitizer, tests in ([("races", [witness])] if witness else []) + [(kind, tests_of(site)) for kind in ("races", "thread")]:
+    kinds = ("races", "thread") if site.construct.startswith("__sync") else ("thread", "races")      # the likely one first
+    for sanitizer, tests in ([("races", [witness])] if witness else []) + [(kind, tests_of(site)) for kind in kinds]:
         for test in tests:
-            select = [] if "::" in test else ["-m", "sanitize", "-k", "not as-launched"]
+            select = [] if "::" in test else ["-m", "sanitize or races" if sanitizer == "races" else "sanitize", "-k", "not as-launched"]
             try:
                 child = sanitized.python(["-m", "pytest", "-x", "-q", *select, "-p", "no:cacheprovider", test], sanitizer, timeout=TIMEOUT,
                                          **{harness.WITHOUT: f"{site.file}:{site.line}"})
             except subprocess.TimeoutExpired:
-                return "found", f"{test} (does not end)"
+                return "timeout", f"{test} ({sanitizer})"
             if child.returncode not in (0, 5):
                 failed = re.search(r"^FAILED (\S+)", child.stdout, re.MULTILINE)
                 return "found", f"{failed[1] if failed else test} ({sanitizer})"
@@ -125,11 +126,18 @@ def found_by(site, witness):
 
 
 def tests_of(site):
-    """The files with sanitized tests of the package of a site; all of them for what every package includes."""
-    package = pathlib.Path(site.file).parent.parts
-    files = [file.relative_to(HERE.parents[1]).as_posix() for file in marked_files()]
-    own = [file for file in files if pathlib.Path(file).parent.parts[1:][:len(package)] == package]
-    return own or [file for file in files if package[0] in ("device", pathlib.Path(file).parts[1])]
+    """The files with sanitized tests of the packages whose kernels name the function of a site, those of its own package first."""
+    packages = [pathlib.Path(site.file).parent.parts]
+    for path in [*harness.PACKAGE.rglob("*.cu"), *harness.PACKAGE.rglob("*.cuh")]:
+        if re.search(rf"\b{site.function}\b", path.read_text()):
+            packages.append(path.relative_to(harness.PACKAGE).parent.parts)
+    tests = {}
+    for package in packages:
+        for file in marked_files():
+            folder = file.parent.relative_to(HERE.parent).parts
+            if package[:len(folder)] == folder:
+                tests[file.relative_to(HERE.parents[1]).as_posix()] = True
+    return list(tests)
 
 
 def known():
@@ -146,12 +154,15 @@ def main():
     parser.add_argument("prefixes", nargs="*")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--needed", action="store_true", help="print which test needs each, run no mutant")
+    parser.add_argument("--quick", action="store_true", help="only the constructs that some test needs")
     parser.add_argument("--construct", help="only these, a comma-separated list")
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--record", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.record:
         sys.exit(record(*options.record))
-    os.nice(15)
+    os.chdir(HERE.parents[1])
+    os.setpriority(os.PRIO_PROCESS, 0, max(15, os.getpriority(os.PRIO_PROCESS, 0)))
     rows = known()
     chosen = [site for site in sites(options.prefixes) if not options.construct or site.construct in options.construct.split(",")]
     if options.list:
@@ -165,9 +176,12 @@ def main():
             print(f"{site.file}:{site.line}\t{site.function}\t{site.construct}\t{needed.get(f'{site.file}:{site.line}', '')}")
         return
     chosen = [site for site in chosen if key(site) not in rows]
+    chosen.sort(key=lambda site: f"{site.file}:{site.line}" not in needed)           # mutants that take long last
+    if options.quick:
+        chosen = [site for site in chosen if f"{site.file}:{site.line}" in needed]
     if not TABLE.exists():
         TABLE.write_text(",".join(COLUMNS) + "\n")
-    with concurrent.futures.ThreadPoolExecutor(2) as pool, TABLE.open("a", newline="") as table:
+    with concurrent.futures.ThreadPoolExecutor(options.processes) as pool, TABLE.open("a", newline="") as table:
         out = csv.writer(table, lineterminator="\n")
         jobs = {pool.submit(found_by, site, needed.get(f"{site.file}:{site.line}")): site for site in chosen}
         for job in concurrent.futures.as_completed(jobs):

@@ -1,6 +1,7 @@
 """The tests marked `sanitize`, with kernels built for the detector of races, AddressSanitizer and ThreadSanitizer."""
 
 import pathlib
+import re
 
 import pytest
 
@@ -8,13 +9,14 @@ from kernel_harness import sanitized
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 MARKED = [file for file in sorted(TESTS.rglob("test_*.py"))
-          if "@pytest.mark.sanitize" in file.read_text() and file != pathlib.Path(__file__)]
+          if re.search(r"@pytest\.mark\.(sanitize|races)\b", file.read_text()) and file != pathlib.Path(__file__)]
 
 
 def run(sanitizer, file):
     """A process for each file: ThreadSanitizer holds 8128 threads in its life. Blocks as they are launched on a GPU take longest."""
     fewer = [] if sanitizer == "address" else ["-k", "not as-launched"]
-    return sanitized.python(["-m", "pytest", "-x", "-m", "sanitize", *fewer, "-p", "no:cacheprovider", str(file)], sanitizer, timeout=3600)
+    marks = "sanitize or races" if sanitizer == "races" else "sanitize"
+    return sanitized.python(["-m", "pytest", "-x", "-m", marks, *fewer, "-p", "no:cacheprovider", str(file)], sanitizer, timeout=3600)
 
 
 @pytest.mark.slow

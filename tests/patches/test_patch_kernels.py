@@ -130,6 +130,37 @@ def test_shared_memory_of_the_caller():
         assert np.array_equal(device.to_host(sums), expected)
 
 
+NEIGHBORS = """
+// Rows that other threads have built: the numbers of all neighbors of owned vertices.
+__device__ void neighbors(const Patch& patch, int* sums) {
+  for (int v = threadIdx.x; v < patch.owned_vertices; v += blockDim.x)
+    for (int u : patch.vv((v + 1) % patch.owned_vertices)) atomicAdd(sums + patch.number, patch.global_vertex(u));
+}
+"""
+ENDS = """
+// No rows: the ends of all edges.
+__device__ void ends(const Patch& patch, int* sums) {
+  for (int e = threadIdx.x; e < patch.edges; e += blockDim.x)
+    for (int k = 0; k < 2; ++k) atomicAdd(sums + patch.number, patch.global_vertex(patch.end((e + 1) % patch.edges, k)));
+}
+"""
+
+
+@pytest.mark.sanitize
+def test_elements_of_other_threads():
+    with device.use(Harness(seed=1, block=64)):
+        P = PatchMesh(torus(8, 6), patch_size=12)
+        patches = list(map(P.patch, range(P.num_patches)))
+        indptr, indices = P.query("VV", device="cpu")
+        owned = [q.ltog_vertices[:q.num_owned[0]] for q in patches]
+        expected = {NEIGHBORS: [sum(indices[indptr[v]:indptr[v + 1]].sum() for v in vertices) for vertices in owned],
+                    ENDS: [q.ltog_vertices[q.ev].sum() for q in patches]}
+        for source, numbers in expected.items():
+            sums = device.xp().zeros(P.num_patches, np.int32)
+            P.kernel(source)(sums)
+            assert np.array_equal(device.to_host(sums), numbers)
+
+
 def test_the_example_of_the_document(cuda, monkeypatch):
     (block,) = [block for block in re.findall(r"```py\n(.*?)```", DOCUMENT.read_text(), re.S) if "patches.kernel" in block]
     monkeypatch.setitem(sys.modules, "cupy", device.xp())

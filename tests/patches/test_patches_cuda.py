@@ -11,7 +11,7 @@ from kernel_harness import Harness
 from patch_shapes import MESHES, NON_MANIFOLD, book, fan, incidence, make_mesh, shuffled, soup, torus, union
 
 from meshsolve import device
-from meshsolve.patches import PatchMesh, query_cuda
+from meshsolve.patches import PatchMesh, kmeans_cuda, query_cuda
 from meshsolve.patches.rows import WITHIN_PATCHES
 
 OF_PATTERN = ("VV", "VE", "EV")
@@ -150,6 +150,27 @@ def test_every_kernel_on_something_small():
         check(shuffled(union(torus(6, 6), torus(3, 3), soup(4), book(5), unreferenced=3), seed=2), patch_size=4)
         check(sp.csr_array(PATTERNS["grid"][:60, :60]), OF_PATTERN, patch_size=8)
     assert {"k_lloyd", "k_cut", "k_merge", "k_unite", "k_rows", "k_closure", "k_crossing"} <= harness.launches.keys(), harness.launches
+
+
+@pytest.mark.races
+def test_cuts_and_merges_of_something_small(monkeypatch):
+    """Disconnected cells, stars, patches of one vertex, adjacent small pieces, and rows beyond the shared memory."""
+    monkeypatch.setattr(query_cuda, "CAPACITY", 0)
+    with device.use(Harness(seed=1, block=32)):
+        check(shuffled(union(fan(60), torus(5, 5), soup(3))), patch_size=8)
+        check(incidence(np.zeros(90, int), np.arange(1, 91), (91, 91)), OF_PATTERN, patch_size=6)
+        check(path(7), OF_PATTERN, patch_size=1)
+        check(sp.csr_array(sp.random_array((150, 150), density=0.012, rng=0)), OF_PATTERN, patch_size=9)
+
+
+@pytest.mark.sanitize
+def test_halves_of_parts(varied):
+    """A part of two components, one of two vertices, and one that is not marked."""
+    G = sp.csr_array(sp.block_diag([path(21), path(30), path(2), path(9)]))
+    part, marked = np.repeat([0, 1, 2], [51, 2, 9]).astype(np.int32), np.array([True, True, False])
+    found, count = kmeans_cuda.halve((G.indptr.astype(np.int64), G.indices.astype(np.int32)), part, 3, marked)
+    assert len(set(found[53:])) == 1 and max(np.bincount(found)) <= 26
+    assert count == len(np.unique(found)) and not set(found[:51]) & set(found[51:])
 
 
 def test_arrays_built_on_the_gpu_stay_on_the_gpu(cuda):

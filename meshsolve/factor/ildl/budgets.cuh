@@ -4,7 +4,7 @@
 
 namespace ms::ildl {
 
-// Inclusive maximum scan over the threads of a block.
+// Inclusive maximum scan over the threads of a block. A barrier must lie between two calls.
 __device__ __forceinline__ long long block_inclusive_max(long long value, long long& most) {
   __shared__ long long largest[32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
@@ -17,7 +17,6 @@ __device__ __forceinline__ long long block_inclusive_max(long long value, long l
   for (int w = 0; w < warp; ++w) value = max(value, largest[w]);
   most = largest[0];
   for (int w = 1; w < warps; ++w) most = max(most, largest[w]);
-  __syncthreads();
   return value;
 }
 
@@ -95,7 +94,6 @@ __device__ __forceinline__ void trim(const Rows& R, int i) {
         value[kept * m + p] = x;
         scaled[kept * m + p] = w;
       }
-      __syncthreads();
     }
     equal += ties;
     kept += stay;

@@ -55,7 +55,6 @@ __device__ __forceinline__ void gather_long(const Sweep& W, int from, const T* v
   }
   __syncthreads();
   if (threadIdx.x == 0) *waiting = 0;
-  __syncthreads();
 }
 
 // Sums of the rows of L outside the diagonal tile times the known unknowns, for `count` tiles from position `from` on.
@@ -111,7 +110,6 @@ __device__ __forceinline__ void solve_tiles(const Sweep& W, int from, int count,
 // The next task of this block, once it may run; -1 if no task is left or the kernel has stalled.
 template <bool is_forward> __device__ __forceinline__ int next_task(const Sweep& W) {
   __shared__ int task;
-  __syncthreads();
   if (threadIdx.x == 0) {
     const unsigned long long mine = atomicAdd(W.ticket, 1ull) - W.first_ticket;
     task = -1;

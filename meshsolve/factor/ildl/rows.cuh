@@ -186,7 +186,6 @@ __device__ __forceinline__ void list_columns(const Rows& R, const Row& row) {
     int at = row.before[j];
     for (unsigned left = row.words[j]; left; left &= left - 1) row.slot[at++] = j * R.cap + __ffs(static_cast<int>(left)) - 1;
   }
-  __syncthreads();
 }
 
 // ---- the values of a block row

@@ -21,7 +21,6 @@ struct WarpTile {
       e[lane] = 0;
       order[lane] = lane;
     }
-    __syncwarp(full_warp);
   }
 
   __device__ double& at(int i, int j) const { return a[i + j * lead]; }

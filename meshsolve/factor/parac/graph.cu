@@ -149,7 +149,6 @@ k_number(int n, const long long* ptr, const int* to, unsigned long long* first, 
         old[known] = root;
       }
       ++known;
-      __syncthreads();
     }
     const int end = known;
     search.discover(begin, end);

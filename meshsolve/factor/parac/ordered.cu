@@ -125,9 +125,7 @@ __device__ __forceinline__ bool serve_request(const Ordered& F, int* request, do
   __syncthreads();
   if (requested == quit) return false;
   if (threadIdx.x == 0) *static_cast<volatile int*>(request) = none;
-  __syncthreads();
-  eliminate_by_block(F, requested, shared);
-  __syncthreads();
+  eliminate_by_block(F, requested, shared);                 // ends with a barrier, or the kernel halts
   return true;
 }
 

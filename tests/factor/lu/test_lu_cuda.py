@@ -202,6 +202,7 @@ def test_wide_fronts_with_exchanges(monkeypatch, way, shared):
         assert_solves(A, F, widths=(1, 4))
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("way", ["shared memory", "blocks only", "tiles"])
 def test_ties_of_pivots_go_to_the_first_row(monkeypatch, way):
     """Sums of a few integers, equal in many rows. On a GPU fused products break ties."""
@@ -464,3 +465,14 @@ def test_every_kernel_on_something_small(monkeypatch):
         G = ms.lu(A, engine="columns", device="cuda")
         assert backward_error(A, G.solve(b), b) < 1e-14 and backward_error(A.T, G.solve(b, "T"), b) < 1e-14
     assert {f"k_{name}" for name in wanted} | {"k_positions", "k_enter", "k_leave", "k_residual"} <= harness.launches.keys()
+
+
+@pytest.mark.sanitize
+def test_levels_of_one_thread_block_follow_each_other():
+    """A hundred small matrices, whose columns are updated by several warps in each level."""
+    rng = np.random.default_rng(0)
+    A = sp.csr_array(sp.block_diag([rng.standard_normal((4, 4)) + 4 * np.eye(4) for _ in range(100)]))
+    with device.use(Harness(seed=1, block=64)) as harness:
+        F, b = ms.lu(A, engine="columns", ordering="natural", device="cuda"), np.ones(400)
+        assert backward_error(A, F.solve(b), b) < 1e-14
+    assert harness.launches["k_update_narrow"]

@@ -30,7 +30,8 @@ def slivers():
 
 
 MATRICES = {"grid": GRID, "islands": ISLANDS, "shuffled": shuffled(ISLANDS), "slivers": slivers(),
-            "grounded": ms.datasets.grid2d(12, 9, boundary="dirichlet"), "no entries": sp.csr_array((4, 4))}
+            "grounded": ms.datasets.grid2d(12, 9, boundary="dirichlet"), "no entries": sp.csr_array((4, 4)),
+            "consecutive": sp.csr_array(sp.block_diag([ms.datasets.grid2d(12, 9), ms.datasets.grid2d(3, 3)]))}       # vertex 108 is the next
 
 
 def of_both(L):
@@ -58,11 +59,12 @@ def test_the_graph_of_the_cpu(cuda, name):
 
 
 @pytest.mark.sanitize
-def test_numbers_do_not_depend_on_the_schedule(varied):
-    expected, found = of_both(MATRICES["shuffled"])
+@pytest.mark.parametrize("name", ["shuffled", "consecutive"])
+def test_numbers_do_not_depend_on_the_schedule(varied, name):
+    expected, found = of_both(MATRICES[name])
     for graph in (expected, found):
         graph.gather_neighbors(0)
-    assert len(found.origin) == ISLANDS.shape[0]
+    assert len(found.origin) == MATRICES[name].shape[0]
     check(expected, found)
 
 

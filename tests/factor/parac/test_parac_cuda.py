@@ -171,6 +171,18 @@ def test_a_full_workspace_grows(cuda_path, monkeypatch):
     assert met.count("_grow") > 4 and met.count("_next_epoch") > 4
 
 
+@pytest.mark.slow
+@pytest.mark.races
+def test_a_row_of_thousands_of_entries_is_moved_by_a_thread_block():
+    """The hub is not the first vertex, so other threads than the first list its row."""
+    order = np.arange(4600)
+    order[[0, 2000]] = 2000, 0
+    L = sp.csr_array(wheel(4600)[order][:, order])
+    L.sort_indices()
+    with device.use(Harness(seed=2, block=96)):
+        check(L, samples=1)
+
+
 def test_rows_that_outgrow_their_capacity_move_once(cuda_path, monkeypatch):
     """The first failure once copied all rows, because their unused capacity counted as used."""
     rewritten = cuda._Rounds._next_epoch

@@ -98,7 +98,6 @@ __device__ __forceinline__ void finish(int n, int lanes, const long long* column
     upper = fmax(upper, magnitude(pivot));
     perturbed += !(fabs(static_cast<double>(stored)) >= rule.tiny);
   }
-  __syncwarp();
   upper = warp_max(upper);
   perturbed = warp_sum(perturbed);
   if (lane == 0) {
