@@ -90,6 +90,11 @@ class TetMesh:
         return self._edges_and_sides[1]
 
     @functools.cached_property
+    def edge_lengths(self) -> Array:
+        """(e,) float64: the length of each edge."""
+        return np.linalg.norm(self.vertices[self.edges[:, 1]] - self.vertices[self.edges[:, 0]], axis=1)
+
+    @functools.cached_property
     def components(self) -> Array:
         """(n,) int32: the number of the connected component of each vertex."""
         n = len(self.vertices)

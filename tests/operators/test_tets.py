@@ -119,6 +119,6 @@ def test_what_needs_a_surface():
     with pytest.raises(ms.InvalidInputError, match='kind="voronoi" needs triangles'):
         ms.mass_matrix(BOX, "voronoi")
     with pytest.raises(ms.InvalidInputError, match="must be a meshsolve.Mesh, got TetMesh"):
-        ms.apps.Geodesics(BOX)
+        ms.apps.denoise(BOX)
     with pytest.raises(ValueError, match="read-only"):
         BOX.vertices[0] = 1

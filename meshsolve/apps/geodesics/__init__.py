@@ -21,14 +21,16 @@ import scipy.sparse as sp
 from meshsolve import _core
 from meshsolve.api import cholesky
 from meshsolve.apps.geodesics.curves import segments_of
-from meshsolve.apps.geodesics.heat import LEVELS, ScalarHeat
+from meshsolve.apps.geodesics.heat import LEVELS, ScalarHeat, with_units
 from meshsolve.apps.geodesics.signed_heat import LEVEL_SETS, SignedHeat
-from meshsolve.apps.geodesics.slopes import SLOPES
+from meshsolve.apps.geodesics.slopes import SLOPES, SolidSlopes
 from meshsolve.apps.geodesics.sources import columns_of, points_of
 from meshsolve.apps.geodesics.vector_heat import VectorHeat
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.tets import TetMesh
+from meshsolve.operators import cotan_laplacian, mass_matrix
 from meshsolve.operators.intrinsic import intrinsic_delaunay
 from meshsolve.options import as_number, is_auto, one_of, thread_count
 from meshsolve.report import Report
@@ -43,11 +45,12 @@ class Geodesics:
     """Distances, curves, vectors and maps on one mesh, by heat.
 
     Distances accept meshes of any size, unit and quality: boundaries, non-manifold edges, several components. The other methods
-    need a manifold mesh with faces that are oriented alike.
+    need a manifold surface with faces that are oriented alike. Solids have distances through their inside (``distance``, ``each``)
+    and ``extend``. Their points are given as ``(cells, barycentric (p, 4))``.
 
     Parameters
     ----------
-    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
+    mesh : Mesh, TetMesh, trimesh.Trimesh or meshio.Mesh
         With n vertices.
     t : "auto" or float
         Time of the heat flow, in squared units of length. ``"auto"``: the squared mean edge length of each component. A larger t
@@ -68,7 +71,8 @@ class Geodesics:
     Notes
     -----
     On a coarse mesh the distances are those of the method, not of the surface: a right triangle with unit legs has (0, 0.71,
-    0.71).
+    0.71). In a solid, slivers have negative weights, and heat may not be positive everywhere; then t is raised as for heat that
+    underflows.
 
     Examples
     --------
@@ -86,11 +90,9 @@ class Geodesics:
         self.report = Report(threads=thread_count(threads))
         self._options: dict[str, Any] = {"device": place_for(device, size=len(mesh.vertices)), "threads": threads}
         with self.report.phase("operators"):
-            triangles = intrinsic_delaunay(mesh)
-            laplacian = triangles.laplacian()
-            self._slopes = SLOPES[self._options["device"]](triangles, thread_count(threads))
+            laplacian, mass, self._slopes = self._operators()
             self._time = _squared_mean_edges(mesh) if is_auto(t) else np.full(len(mesh.vertices), as_number(t, "t", above=True))
-            self._heat = ScalarHeat(laplacian, triangles.mass().diagonal() / self._time, self._options, self.report)
+            self._heat = ScalarHeat(laplacian, mass / self._time, self._options, self.report)
         self._components, self._count = mesh.components, int(mesh.components.max()) + 1
         with self.report.phase("factor"):
             self._poisson = cholesky(laplacian + _pins(laplacian, self._components), **self._options)
@@ -171,9 +173,8 @@ class Geodesics:
         Raises
         ------
         InvalidInputError
-            No curve, a curve of one point, a point outside the mesh; consecutive vertices that no edge joins, or points without a
-            path between them (names them); curves
-            that cancel each other; a mesh that is not manifold and oriented (names the edge).
+            No curve, a curve of one point, a point outside the mesh. Consecutive vertices that no edge joins, or points without a path
+            between them (names them). Curves that cancel each other. A mesh that is not manifold and oriented (names the edge).
         MeshsolveError
             Heat does not reach every face.
 
@@ -192,6 +193,7 @@ class Geodesics:
         """
         if level_set is not None:
             one_of(level_set, "level_set", LEVEL_SETS)
+        self._require_surface("signed distances need")
         return self._signed.distance(segments_of(self._mesh, curve), level_set)
 
     def transport(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike], vectors: ArrayLike) -> Array:
@@ -323,6 +325,7 @@ class Geodesics:
 
     @functools.cached_property
     def _vectors(self):
+        self._require_surface("tangent vectors need")
         with self.report.phase("operators"):
             return VectorHeat(self._mesh, self._time, self._options, self.report)
 
@@ -330,6 +333,18 @@ class Geodesics:
     def _signed(self):
         with self.report.phase("operators"):
             return SignedHeat(self._mesh, self._time, self._options, self.report, LEVELS)
+
+    def _operators(self):
+        """(Laplacian, (n,) masses, slopes) of the surface or solid."""
+        place, threads = self._options["device"], self.report.facts["threads"]
+        if isinstance(self._mesh, TetMesh):
+            return with_units(cotan_laplacian(self._mesh)), mass_matrix(self._mesh).diagonal(), SolidSlopes(self._mesh, place, threads)
+        triangles = intrinsic_delaunay(self._mesh)
+        return triangles.laplacian(), triangles.mass().diagonal(), SLOPES[place](triangles, threads)
+
+    def _require_surface(self, what):
+        if isinstance(self._mesh, TetMesh):
+            raise InvalidInputError(f"{what} a surface, got a TetMesh: give its surface()")
 
     def _shares(self, points, values):
         """(n, k) mean values (s, k) of the sources, weighted by the heat that comes from each; NaN where none comes."""
@@ -380,7 +395,7 @@ class Geodesics:
 
 @takes_arrays
 def _checked(mesh):
-    return checked_mesh(mesh)
+    return mesh if isinstance(mesh, TetMesh) else checked_mesh(mesh)
 
 
 def _require_finite(given, name):

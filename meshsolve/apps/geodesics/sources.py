@@ -1,4 +1,4 @@
-"""Points on a mesh, as sources of distances and fields: vertices, or points in faces and on edges by barycentric coordinates."""
+"""Points on a mesh, as sources of distances and fields: vertices, or points in faces or cells by barycentric coordinates."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve.errors import InvalidInputError
+from meshsolve.mesh.tets import TetMesh
 from meshsolve.types import Array
 
 SUM_TOLERANCE = 1e-8    # largest error of the sum of barycentric coordinates, and largest -coordinate
@@ -19,11 +20,11 @@ class Points:
     Parameters
     ----------
     vertices : (s, c) integers
-        Corners with weight: c is 1 for vertices, 3 for points in faces.
+        Corners with weight: c is 1 for vertices, 3 for points in faces, 4 in cells.
     weights : (s, c) float64
         Barycentric coordinates.
     faces : (s,) integers, or None
-        Faces of the points; None for vertices.
+        Faces or cells of the points; None for vertices.
     """
 
     vertices: Array
@@ -56,11 +57,11 @@ class Points:
         columns = np.zeros(count, np.int32) if columns is None else columns.astype(np.int32)
         return self.vertices.ravel().astype(np.int32), np.repeat(columns, each), self.weights.ravel()
 
-    def with_corners(self):
-        """The same points with three corners each, also vertices."""
-        if self.vertices.shape[1] == 3:
+    def with_corners(self, count=3):
+        """The same points with ``count`` corners each, also vertices."""
+        if self.vertices.shape[1] == count:
             return self
-        return Points(self.vertices.repeat(3, axis=1), self.weights * [1, 0, 0], self.faces)
+        return Points(self.vertices.repeat(count, axis=1), self.weights * np.eye(1, count), self.faces)
 
 
 def columns_of(mesh, sources):
@@ -73,7 +74,7 @@ def columns_of(mesh, sources):
         return points, np.arange(len(points))
     sets = [points_of(mesh, one, f"sources[{k}]") for k, one in enumerate(sources)]
     if any(one.faces is not None for one in sets):
-        sets = [one.with_corners() for one in sets]
+        sets = [one.with_corners(corners_of(mesh)[0].shape[1]) for one in sets]
     points = Points(np.concatenate([one.vertices for one in sets]), np.concatenate([one.weights for one in sets]))
     return points, np.repeat(np.arange(len(sets)), [len(one) for one in sets])
 
@@ -83,8 +84,8 @@ def points_of(mesh, sources, name="sources"):
 
     Parameters
     ----------
-    mesh : Mesh
-    sources : (s,) integers, one integer, or (faces (p,), barycentric (p, 3))
+    mesh : Mesh or TetMesh
+    sources : (s,) integers, one integer, or (faces (p,), barycentric (p, 3)); in a solid (cells (p,), barycentric (p, 4))
     name : str
         Name of the argument for messages.
 
@@ -111,15 +112,21 @@ def points_of(mesh, sources, name="sources"):
     return Points(vertices[:, None], np.ones((len(vertices), 1)))
 
 
+def corners_of(mesh):
+    """Corners of the faces of a surface, (m, 3), or of the cells of a solid, (m, 4), and the word for one of them."""
+    return (mesh.cells, "cell") if isinstance(mesh, TetMesh) else (mesh.faces, "face")
+
+
 def _points_in_faces(mesh, faces, barycentric, name):
+    corners, word = corners_of(mesh)
+    count, each = corners.shape
     faces, weights = np.atleast_1d(np.asarray(faces)), np.atleast_2d(np.asarray(barycentric, dtype=np.float64))
-    if faces.size == 0 or weights.shape != (len(faces), 3) or faces.dtype.kind not in "iu":
-        raise InvalidInputError(f"{name} must be (faces (p,), barycentric (p, 3)), got shapes {faces.shape} and {weights.shape}")
-    count = len(mesh.faces)
+    if faces.size == 0 or weights.shape != (len(faces), each) or faces.dtype.kind not in "iu":
+        raise InvalidInputError(f"{name} must be ({word}s (p,), barycentric (p, {each})), got shapes {faces.shape} and {weights.shape}")
     inside = (abs(weights.sum(axis=1) - 1) <= SUM_TOLERANCE) & (weights >= -SUM_TOLERANCE).all(axis=1)
     bad = ~inside | (faces < 0) | (faces >= count)
     if bad.any():
         k = int(bad.argmax())
-        raise InvalidInputError(f"point {k} of {name} must lie in a face below {count}, with coordinates that are not negative "
-                                f"and sum to 1; got face {faces[k]}, coordinates {weights[k].tolist()}")
-    return Points(mesh.faces[faces], np.maximum(weights, 0), faces)
+        raise InvalidInputError(f"point {k} of {name} must lie in a {word} below {count}, with coordinates that are not negative "
+                                f"and sum to 1; got {word} {faces[k]}, coordinates {weights[k].tolist()}")
+    return Points(corners[faces], np.maximum(weights, 0), faces)
