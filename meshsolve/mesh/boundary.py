@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import connected_components
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError
@@ -47,8 +47,8 @@ def loops_of(faces, side_edges, sides, is_manifold=False):
     mate = np.empty_like(order)                             # other arc that leaves the same fan
     mate[order] = order.reshape(-1, 2)[:, ::-1].reshape(-1)
     arcs = np.arange(len(tail))
-    order, is_first = _cycles(mate[arcs ^ 1])
-    return np.split(vertex[corner[order]], np.flatnonzero(is_first[order])[1:])
+    order, first = _core.mesh_cycles(mate[arcs ^ 1])
+    return np.split(vertex[corner[order]], first[1:])
 
 
 def side_directions(mesh, angles=None, fans_allowed=False):
@@ -118,31 +118,3 @@ def _not_oriented(mesh, edge):
 def _next_corner(side):
     """Return the corner at which a side ends."""
     return np.where(side % 3 == 2, side - 2, side + 1)
-
-
-def _cycles(following):
-    """Order the arcs of a permutation cycle by cycle, each cycle from its lowest arc.
-
-    Each cycle occurs in both directions; only the direction whose lowest arc is even is kept. The cycles are linked to one
-    path, so that one traversal visits all arcs.
-
-    Returns
-    -------
-    order : array of int
-        The kept arcs.
-    is_first : (arcs,) bool
-        True for the lowest arc of a kept cycle.
-    """
-    count = len(following)
-    ones, rows = np.ones(count, np.int8), np.arange(count + 1)
-    label = connected_components(sp.csr_array((ones, following, rows), shape=(count, count)), directed=True, connection="weak")[1]
-    first = np.unique(label, return_index=True)[1]
-    first = np.sort(first[first % 2 == 0])
-    before = np.empty_like(following)
-    before[following] = rows[:-1]
-    path = following.copy()
-    path[before[first]] = np.append(first[1:], before[first[-1]])
-    order = breadth_first_order(sp.csr_array((ones, path, rows), shape=(count, count)), first[0], return_predecessors=False)
-    is_first = np.zeros(count, bool)
-    is_first[first] = True
-    return order, is_first

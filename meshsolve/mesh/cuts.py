@@ -52,6 +52,7 @@ def require_surface(mesh):
         k = int((component != component[0]).argmax())
         raise InvalidInputError(f"the mesh must have one component: faces 0 and {k} are not connected; map each component on its own")
     boundary.side_directions(mesh)
+    mesh.is_manifold = True                                 # the cached property: the walk has checked it
 
 
 def _seam(mesh):

@@ -93,6 +93,21 @@ bool manifold(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side
   return true;
 }
 
+Cycles cycles_of(const int64_t* following, int64_t arcs) {
+  Cycles out;
+  std::vector<char> seen(arcs, 0);
+  for (int64_t lowest = 0; lowest < arcs; ++lowest) {
+    if (seen[lowest]) continue;
+    const bool is_kept = lowest % 2 == 0;
+    if (is_kept) out.first.push_back(static_cast<int64_t>(out.arcs.size()));
+    for (int64_t arc = lowest; !seen[arc]; arc = following[arc]) {
+      seen[arc] = 1;
+      if (is_kept) out.arcs.push_back(arc);
+    }
+  }
+  return out;
+}
+
 // Edges are in lexicographic order. A first pass appends the lower neighbors of every row in ascending order, a second pass the
 // higher ones.
 Adjacency adjacency_of(int32_t n, const int32_t* ends, int64_t e, bool diagonal, int threads) {

@@ -18,6 +18,13 @@ Edges edges_of(int32_t n, const int32_t* faces, int64_t m, int threads);
 // True if every edge has at most two faces and the faces at every vertex form one fan, closed or open.
 bool manifold(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t e);
 
+// The cycles of a permutation that maps arc 2 i or 2 i + 1 to its successor and has each cycle in both directions. Kept is the
+// direction whose lowest arc is even: `arcs` cycle by cycle, each from its lowest arc, and the positions at which cycles begin.
+struct Cycles {
+  std::vector<int64_t> arcs, first;
+};
+Cycles cycles_of(const int64_t* following, int64_t arcs);
+
 // CSR pattern with ascending rows; `diagonal` adds the diagonal entries.
 struct Adjacency {
   std::vector<int64_t> ptr;          // (n + 1) row pointers

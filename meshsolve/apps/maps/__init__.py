@@ -186,15 +186,15 @@ def _mapped(mesh, method, weights, loops, pins, iterations, tol, options, report
                                     f"{counted(int(flat.sum()), 'face')} without area, the first is face {int(flat.argmax())}: cut the "
                                     "mesh into rounder parts")
         return slim(mesh, start, iterations, tol, options)
-    L, area = cotan_laplacian(mesh), _area_form(len(mesh.vertices), loops)
+    L, arcs = cotan_laplacian(mesh), np.array([np.concatenate(loops), np.concatenate([np.roll(loop, -1) for loop in loops])])
     if pins is not None:
-        uv = _lscm(L, area, *pins, options)
+        uv = _lscm(L, arcs, *pins, options)
     else:
-        uv = _oriented(mesh, _spectral(mesh, _conformal_energy(L, area), loops, options) if method == "conformal" else
-                       _lscm(L, area, *_far_apart(mesh, loops[0]), options))
+        uv = _oriented(mesh, arcs, _spectral(mesh, _conformal_energy(L, arcs), arcs[0], options) if method == "conformal" else
+                       _lscm(L, arcs, *_far_apart(mesh, loops[0]), options))
     if method == "arap":
         return arap(mesh, L, uv, pins, iterations, tol, options)
-    return uv, float(0.5 * (uv * (L @ uv)).sum() - uv[:, 0] @ (area @ uv[:, 1])), 0
+    return uv, 0.5 * float((uv * (L @ uv)).sum()) - _area_inside(arcs, uv), 0
 
 
 def _without_unreferenced(mesh):
@@ -262,15 +262,21 @@ def _with_pins(L, rows, values, options):
     return values if len(rows) == n else cholesky(L, fixed=rows, **options).solve(np.zeros((n, 2)), fixed_values=values)
 
 
-def _area_form(n, loops):
-    """(n, n) csr_array C: u^T C v is the area of the image of a map (u, v). Only boundary vertices have entries."""
-    i, j = np.concatenate(loops), np.concatenate([np.roll(loop, -1) for loop in loops])
-    half = np.full(len(i), 0.5)
-    return sp.csr_array((np.r_[half, -half], (np.r_[i, j], np.r_[j, i])), shape=(n, n))
+def _area_inside(arcs, uv):
+    """The area of the image of a map, from the arcs (2, b) of the boundary: their first and second vertices."""
+    (u, v), (next_u, next_v) = (uv[ends].T for ends in arcs)
+    return 0.5 * float(u @ next_v - v @ next_u)
 
 
-def _conformal_energy(L, area):
+def _area_form(n, arcs):
+    """(n, n) coo_array C: u^T C v is the area of the image of a map (u, v). Only boundary vertices have entries."""
+    half = np.full(arcs.shape[1], 0.5)
+    return sp.coo_array((np.r_[half, -half], (arcs.ravel(), arcs[::-1].ravel())), shape=(n, n))
+
+
+def _conformal_energy(L, arcs):
     """(2 n, 2 n) csr_array whose quadratic form is twice the Dirichlet energy minus twice the area of a map (u, v)."""
+    area = _area_form(L.shape[0], arcs)
     return sp.csr_array(sp.block_array([[L, -area], [-area.T, L]]))
 
 
@@ -283,7 +289,7 @@ def _far_apart(mesh, loop):
     return rows[order], np.array([[0.0, 0.0], [1.0, 0.0]])[order]
 
 
-def _lscm(L, area, rows, values, options):
+def _lscm(L, arcs, rows, values, options):
     """The map of least conformal energy with prescribed images of some vertices, ascending.
 
     u + i v minimizes z^H (L + i C) z for the area form C. Only boundary vertices have entries in C, so L is condensed to them and to
@@ -292,20 +298,21 @@ def _lscm(L, area, rows, values, options):
     n = L.shape[0]
     if len(rows) == n:
         return values
-    kept = np.unique(np.append(rows, np.flatnonzero(np.diff(area.indptr))))
+    kept = np.unique(np.append(rows, arcs[0]))
     if len(kept) == n or len(kept) ** 2 > LONG_BOUNDARY * n or place_for(options["device"], size=n) != "cpu":
-        F = cholesky(_conformal_energy(L, area), fixed=np.append(rows, n + rows), **options)
+        F = cholesky(_conformal_energy(L, arcs), fixed=np.append(rows, n + rows), **options)
         return F.solve(np.zeros(2 * n), fixed_values=values.T.ravel()).reshape(2, n).T
     S = schur_complement(L, kept, threads=options["threads"])
-    H, fixed, z = S.matrix + 1j * area[kept][:, kept].toarray(), np.isin(kept, rows), np.zeros(len(kept), complex)
+    H = S.matrix + 1j * _area_form(len(kept), np.searchsorted(kept, arcs)).toarray()
+    fixed, z = np.isin(kept, rows), np.zeros(len(kept), complex)
     z[fixed] = values[:, 0] + 1j * values[:, 1]
     z[~fixed] = np.linalg.solve(H[~fixed][:, ~fixed], -H[~fixed][:, fixed] @ z[fixed])
     return S.expand(np.zeros((n, 2)), np.stack([z.real, z.imag], axis=1))
 
 
-def _spectral(mesh, energy, loops, options):
-    """The map of least conformal energy whose boundary has a given second moment about its mean."""
-    n, loop = len(mesh.vertices), np.concatenate(loops)
+def _spectral(mesh, energy, loop, options):
+    """The map of least conformal energy whose boundary, the vertices ``loop``, has a given second moment about its mean."""
+    n = len(mesh.vertices)
     on_boundary = np.zeros(n)
     on_boundary[loop] = 1
     w, X, _ = eigsh(energy, min(4, 2 * len(loop) - 1), M=sp.diags_array(np.r_[on_boundary, on_boundary]), **options)
@@ -326,8 +333,8 @@ def _signed_areas(mesh, uv):
     return 0.5 * (u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0])
 
 
-def _oriented(mesh, uv):
+def _oriented(mesh, arcs, uv):
     """The map with the surface's area, not mirrored."""
-    area = _signed_areas(mesh, uv).sum()
+    area = _area_inside(arcs, uv)
     uv = uv * np.array([1.0, -1.0 if area < 0 else 1.0])
     return uv * np.sqrt(mesh.face_areas.sum() / max(abs(area), np.finfo(float).tiny))

@@ -183,11 +183,22 @@ void reduce_block(const Problem<T>& p, Strided<const double> B, int64_t K, Strid
     for (int64_t c = 0; c < K; ++c) X.at(i - first, c) = static_cast<double>(Y[i * S + c]);
 }
 
-// X := A^-1 B with X given at the Schur interface.
+bool is_zero(Strided<const double> B, int64_t n, int64_t K) {
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t c = 0; c < K; ++c)
+      if (B.at(i, c) != 0) return false;
+  return true;
+}
+
+// X := A^-1 B with X given at the Schur interface. A B of zeros needs no forward solve.
 template <class T, int64_t S>
 void expand_block(const Problem<T>& p, Strided<const double> B, Strided<const double> given, int64_t K, Strided<double> X) {
-  T* const Y = forward_of<T, S>(p, B, K);
   const int64_t first = p.tree.eliminated(), n = p.tree.n();
+  T* const Y = p.space.work;
+  if (is_zero(B, n, K))
+    std::fill(Y, Y + first * S, T(0));
+  else
+    forward_of<T, S>(p, B, K);
   for (int64_t i = first; i < n; ++i)
     for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < K ? static_cast<T>(given.at(i - first, c)) : T(0);
   backward<T, S>(p, Y, K, X);
