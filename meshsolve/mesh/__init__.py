@@ -249,8 +249,7 @@ class Mesh:
     @functools.cached_property
     def components(self) -> np.ndarray:
         """(n,) int32: the connected component of each vertex, numbered from 0. An unreferenced vertex is a component."""
-        indptr, indices, _ = _core.mesh_adjacency(len(self.vertices), self.edges.reshape(-1), False, thread_count())
-        return _core.components(indptr, indices, np.ones(len(indices)))[1]
+        return _core.mesh_components(len(self.vertices), self.edges.reshape(-1))
 
     @functools.cached_property
     def boundary_edges(self) -> np.ndarray:

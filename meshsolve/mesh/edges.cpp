@@ -3,7 +3,6 @@
 #include "edges.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "native/forest.hpp"
 #include "native/threads/parallel.hpp"
@@ -16,8 +15,10 @@ namespace {
 // The sides whose lower vertex is in a range, in one bucket per lower vertex. A bucket is sorted by the higher vertex.
 struct Sides {
   std::vector<int64_t> start;                                  // first entry of each bucket
-  RawVector<std::pair<int32_t, int32_t>> bucket;               // (higher vertex, side)
+  RawVector<uint64_t> bucket;                                  // higher vertex in the upper half, side in the lower half
   int64_t edges = 0;
+
+  static int32_t high(uint64_t entry) { return static_cast<int32_t>(entry >> 32); }
 
   void gather(int64_t begin, int64_t end, const int32_t* faces, int64_t m) {
     const auto each_side = [&](auto&& f) {
@@ -31,10 +32,10 @@ struct Sides {
     each_side([&](int64_t, int64_t low, int32_t) { ++start[low + 1]; });
     std::vector<int64_t> next = cumsum_with_cursors(start);
     bucket.resize(start.back());
-    each_side([&](int64_t side, int64_t low, int32_t high) { bucket[next[low]++] = {high, static_cast<int32_t>(side)}; });
+    each_side([&](int64_t side, int64_t low, int32_t high) { bucket[next[low]++] = uint64_t(high) << 32 | uint64_t(side); });
     for (int64_t v = 0; v < end - begin; ++v) {
       std::sort(bucket.begin() + start[v], bucket.begin() + start[v + 1]);
-      for (int64_t p = start[v]; p < start[v + 1]; ++p) edges += p == start[v] || bucket[p].first != bucket[p - 1].first;
+      for (int64_t p = start[v]; p < start[v + 1]; ++p) edges += p == start[v] || high(bucket[p]) != high(bucket[p - 1]);
     }
   }
 
@@ -43,13 +44,12 @@ struct Sides {
     --edge;
     for (int64_t v = 0; v + 1 < static_cast<int64_t>(start.size()); ++v)
       for (int64_t p = start[v]; p < start[v + 1]; ++p) {
-        const auto [high, side] = bucket[p];
-        if (p == start[v] || high != bucket[p - 1].first) {
+        if (p == start[v] || high(bucket[p]) != high(bucket[p - 1])) {
           ++edge;
           out.ends[2 * edge] = static_cast<int32_t>(begin + v);
-          out.ends[2 * edge + 1] = high;
+          out.ends[2 * edge + 1] = high(bucket[p]);
         }
-        out.of_side[side] = static_cast<int32_t>(edge);
+        out.of_side[static_cast<uint32_t>(bucket[p])] = static_cast<int32_t>(edge);
       }
   }
 };
@@ -91,6 +91,20 @@ bool manifold(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side
   for (int64_t k = 0; k < 3 * m; ++k)
     if (set[k] == k && seen[faces[k]]++) return false;
   return true;
+}
+
+// Roots are the lowest vertices of their trees.
+RawVector<int32_t> components_of(int32_t n, const int32_t* ends, int64_t e) {
+  RawVector<int32_t> tree(n);
+  for (int32_t v = 0; v < n; ++v) tree[v] = v;
+  for (int64_t k = 0; k < e; ++k) {
+    const int32_t a = find_root(ends[2 * k], tree.data()), b = find_root(ends[2 * k + 1], tree.data());
+    tree[std::max(a, b)] = std::min(a, b);
+  }
+  int32_t count = 0;
+  RawVector<int32_t> out(n);
+  for (int32_t v = 0; v < n; ++v) out[v] = tree[v] == v ? count++ : out[find_root(v, tree.data())];
+  return out;
 }
 
 Cycles cycles_of(const int64_t* following, int64_t arcs) {

@@ -18,6 +18,9 @@ Edges edges_of(int32_t n, const int32_t* faces, int64_t m, int threads);
 // True if every edge has at most two faces and the faces at every vertex form one fan, closed or open.
 bool manifold(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t e);
 
+// The connected component of each vertex, numbered by their lowest vertices.
+RawVector<int32_t> components_of(int32_t n, const int32_t* ends, int64_t e);
+
 // The cycles of a permutation that maps arc 2 i or 2 i + 1 to its successor and has each cycle in both directions. Kept is the
 // direction whose lowest arc is even: `arcs` cycle by cycle, each from its lowest arc, and the positions at which cycles begin.
 struct Cycles {

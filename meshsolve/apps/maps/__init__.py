@@ -22,7 +22,7 @@ from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.cuts import cut_to_disc, require_surface
-from meshsolve.operators import cotan_laplacian, graph_laplacian
+from meshsolve.operators import assembler, cotan_laplacian, graph_laplacian
 from meshsolve.options import as_flag, as_integer, as_number, counted, one_of, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.columns import as_array, as_indices
@@ -127,9 +127,9 @@ def _on_disc(mesh, method, weights, cut, images, iterations, tol, options):
     """The map and its report, for checked options."""
     report = MapReport(method=method, threads=options["threads"])
     with report.phase("cut"):
-        require_surface(mesh)
+        used = require_surface(mesh)
         whole, report.vertex_of = cut_to_disc(mesh) if cut else (mesh, np.arange(len(mesh.vertices), dtype=np.int32))
-        disc, rows = _without_unreferenced(whole)
+        disc, rows = _without_unreferenced(whole, used[report.vertex_of])
         loops = _boundary_of_disc(disc)
         pins = _pins(*images, method, len(mesh.vertices), rows)
     with report.phase("map"):
@@ -186,21 +186,22 @@ def _mapped(mesh, method, weights, loops, pins, iterations, tol, options, report
                                     f"{counted(int(flat.sum()), 'face')} without area, the first is face {int(flat.argmax())}: cut the "
                                     "mesh into rounder parts")
         return slim(mesh, start, iterations, tol, options)
-    L, arcs = cotan_laplacian(mesh), np.array([np.concatenate(loops), np.concatenate([np.roll(loop, -1) for loop in loops])])
-    if pins is not None:
-        uv = _lscm(L, arcs, *pins, options)
+    rows = assembler(mesh, threads=options["threads"])
+    values, masses = rows.values(mesh.vertices)
+    L, arcs = rows.matrix(values), np.array([np.concatenate(loops), np.concatenate([np.roll(loop, -1) for loop in loops])])
+    if method == "conformal":
+        uv = _spectral(mesh, _conformal_energy(L, arcs), arcs[0], options)
     else:
-        uv = _oriented(mesh, arcs, _spectral(mesh, _conformal_energy(L, arcs), arcs[0], options) if method == "conformal" else
-                       _lscm(L, arcs, *_far_apart(mesh, loops[0]), options))
+        uv = _lscm(L, arcs, *(_far_apart(mesh, loops[0]) if pins is None else pins), options)
+    if pins is None:
+        uv = _oriented(uv, _area_inside(arcs, uv), masses.sum())
     if method == "arap":
         return arap(mesh, L, uv, pins, iterations, tol, options)
     return uv, 0.5 * float((uv * (L @ uv)).sum()) - _area_inside(arcs, uv), 0
 
 
-def _without_unreferenced(mesh):
-    """(mesh without vertices that have no face, (k,) their numbers in the mesh), with a warning if there are some."""
-    used = np.zeros(len(mesh.vertices), bool)
-    used[mesh.faces] = True
+def _without_unreferenced(mesh, used):
+    """(mesh of the vertices ``used``, those with a face, (k,) their numbers in the mesh), with a warning if others are left out."""
     if used.all():
         return mesh, np.arange(len(used))
     missing = int((~used).sum())
@@ -306,7 +307,7 @@ def _lscm(L, arcs, rows, values, options):
     H = S.matrix + 1j * _area_form(len(kept), np.searchsorted(kept, arcs)).toarray()
     fixed, z = np.isin(kept, rows), np.zeros(len(kept), complex)
     z[fixed] = values[:, 0] + 1j * values[:, 1]
-    z[~fixed] = np.linalg.solve(H[~fixed][:, ~fixed], -H[~fixed][:, fixed] @ z[fixed])
+    z[~fixed] = np.linalg.solve(H[np.ix_(~fixed, ~fixed)], -H[np.ix_(~fixed, fixed)] @ z[fixed])
     return S.expand(np.zeros((n, 2)), np.stack([z.real, z.imag], axis=1))
 
 
@@ -333,8 +334,7 @@ def _signed_areas(mesh, uv):
     return 0.5 * (u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0])
 
 
-def _oriented(mesh, arcs, uv):
-    """The map with the surface's area, not mirrored."""
-    area = _area_inside(arcs, uv)
-    uv = uv * np.array([1.0, -1.0 if area < 0 else 1.0])
-    return uv * np.sqrt(mesh.face_areas.sum() / max(abs(area), np.finfo(float).tiny))
+def _oriented(uv, area, wanted):
+    """The map, whose image has an ``area``, in the scale of the ``wanted`` area and not mirrored."""
+    scale = np.sqrt(wanted / max(abs(area), np.finfo(float).tiny))
+    return uv * np.array([scale, -scale if area < 0 else scale])
