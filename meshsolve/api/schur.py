@@ -142,8 +142,8 @@ def _kept(M, rows):
 def _analyzed(M, kept, ordering, seed, threads):
     """The :class:`Symbolic` of M with the rows ``kept.rows`` last; the others are ordered by the pattern of their block."""
     _core.keep_free_memory(M.nnz, threads)
-    inner = kept.reduce(M, threads)
-    pattern = Csr(inner.n, inner.indptr, inner.indices, diagonal=True)
+    indptr, indices, _ = _core.split(M.indptr, M.indices, np.empty(0), kept.free, kept.position, threads)[0]
+    pattern = Csr(len(kept.free), indptr, indices, diagonal=True)
     chosen = order.resolve(ordering if order.is_method(ordering) else kept.restrict(ordering), pattern, seed=as_seed(seed), threads=threads)
     perm = np.concatenate([kept.free[chosen.perm], kept.rows])
     chosen = replace(chosen, perm=perm, tree=None, elimination=None)

@@ -58,7 +58,7 @@ def side_directions(mesh, angles=None, fans_allowed=False):
     ----------
     mesh : Mesh
     angles : (m, 3) float64, optional
-        Of the corners; without them only the mesh is checked.
+        Of the corners; without them only the mesh is checked, and ``before`` and ``total`` are empty.
     fans_allowed : bool
         Whether the faces at a vertex may form several fans.
 
@@ -77,7 +77,7 @@ def side_directions(mesh, angles=None, fans_allowed=False):
         An edge has more than two faces, or two that are not oriented alike (names the edge); the faces at a vertex form several
         fans (names the vertex).
     """
-    angles = np.zeros(mesh.faces.size) if angles is None else angles.reshape(-1)
+    angles = np.empty(0) if angles is None else angles.reshape(-1)
     before, total, first, edge, vertex = _core.side_directions(
         len(mesh.vertices), mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges), angles)
     if edge >= 0:

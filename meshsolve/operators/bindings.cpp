@@ -59,7 +59,8 @@ auto intrinsic_delaunay(In<int32_t> faces, In<int32_t> of_side, In<double> lengt
 
 auto side_directions(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t edges, In<double> corner_angles) {
   auto out = released([&] {
-    return operators::side_directions(n, faces.data(), extent(faces) / 3, of_side.data(), edges, corner_angles.data());
+    return operators::side_directions(n, faces.data(), extent(faces) / 3, of_side.data(), edges,
+                                      corner_angles.size() > 0 ? corner_angles.data() : nullptr);
   });
   return std::make_tuple(to_numpy(std::move(out.angle)), to_numpy(std::move(out.total)), to_numpy(std::move(out.first)), out.bad_edge,
                          out.bad_vertex);

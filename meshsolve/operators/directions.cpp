@@ -72,8 +72,10 @@ SideDirections side_directions(int32_t n, const int32_t* faces, int64_t m, const
   std::vector<int32_t> other, left(n, 0);              // left: corners at each vertex that no walk has visited
   out.bad_edge = pair_sides(faces, m, of_side, edges, other);
   if (out.bad_edge >= 0) return out;
-  out.angle.resize(3 * m);
-  out.total.assign(n, 0);
+  if (corner) {
+    out.angle.resize(3 * m);
+    out.total.assign(n, 0);
+  }
   out.first.assign(n, -1);
   for (int32_t side = 0; side < 3 * m; ++side) {
     int32_t& first = out.first[faces[side]];
@@ -83,8 +85,10 @@ SideDirections side_directions(int32_t n, const int32_t* faces, int64_t m, const
   for (int32_t v = 0; v < n; ++v) {
     int32_t side = out.first[v];
     while (side >= 0) {                                // counterclockwise to the next side that starts at v
-      out.angle[side] = out.total[v];
-      out.total[v] += corner[side];
+      if (corner) {
+        out.angle[side] = out.total[v];
+        out.total[v] += corner[side];
+      }
       --left[v];
       side = other[last(side)];
       if (side == out.first[v]) break;

@@ -13,7 +13,8 @@ struct SideDirections {
   int32_t bad_edge = -1;             // an edge of more than two faces, or of two that are not oriented alike; else -1
   int32_t bad_vertex = -1;           // a vertex whose faces form several fans; else -1
 };
-// Computes the direction of each side at its first corner from the corner angles (3 m). It stops at a bad edge or vertex.
+// Computes the direction of each side at its first corner from the corner angles (3 m). It stops at a bad edge or vertex. Without
+// corner angles it has no angles and totals.
 SideDirections side_directions(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t edges,
                                const double* corner);
 

@@ -20,8 +20,8 @@
 namespace ms::operators {
 
 // The rings of a mesh at rest. Vertex v with its neighbors u has S_v = sum of c_vu (x_u - x_v)^T, and b_v = sum of R_u c_uv over its
-// neighbors u and u = v. c_vu is a sum over the faces of v and u, divided by 3: w p of the side that ends at u, minus w p of the side
-// that begins at u. For spokes only the sides between v and u count, and the divisor is 2.
+// neighbors u and u = v. The vector c_vu is a sum over the faces of v and u, divided by 3: w p of the side that ends at u, minus w p
+// of the side that begins at u. For spokes only the sides between v and u count, and the divisor is 2.
 struct RestRings {
   const int64_t* ptr;                     // (n + 1)
   const int32_t* other;                   // neighbors of each vertex, ascending

@@ -47,7 +47,7 @@ auto embedded(In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_
 
 auto split_up(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> free, In<int32_t> position, int threads) {
   Split parts = released([&] {
-    return split(pattern(indptr, indices), data.data(), free.data(), extent(free), position.data(), threads);
+    return split(pattern(indptr, indices), data.size() > 0 ? data.data() : nullptr, free.data(), extent(free), position.data(), threads);
   });
   const auto arrays = [](RowBlock& b) {
     return std::make_tuple(to_numpy(std::move(b.ptr)), to_numpy(std::move(b.idx)), to_numpy(std::move(b.x)));

@@ -11,10 +11,10 @@ namespace {
 
 constexpr int64_t grain = 1 << 13;      // rows
 
-void allot(RowBlock& block) {              // ptr holds counts
+void allot(RowBlock& block, bool has_values) {                 // ptr holds counts
   cumsum(block.ptr);
   block.idx.resize(block.ptr.back());
-  block.x.resize(block.ptr.back());
+  if (has_values) block.x.resize(block.ptr.back());
 }
 
 }  // namespace
@@ -31,8 +31,8 @@ Split split(const Pattern& A, const double* x, const int32_t* free, int64_t coun
       parts.free.ptr[i + 1] = A.degree(free[i]) - fixed;
     }
   });
-  allot(parts.free);
-  allot(parts.coupling);
+  allot(parts.free, x != nullptr);
+  allot(parts.coupling, x != nullptr);
   for_range(threads, count, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t i = from; i < to; ++i) {
       int64_t at = parts.free.ptr[i], aside = parts.coupling.ptr[i];
@@ -41,7 +41,8 @@ Split split(const Pattern& A, const double* x, const int32_t* free, int64_t coun
         RowBlock& block = j < 0 ? parts.coupling : parts.free;
         int64_t& next = j < 0 ? aside : at;
         block.idx[next] = j < 0 ? -1 - j : j;
-        block.x[next++] = x[p];
+        if (x) block.x[next] = x[p];
+        ++next;
       }
     }
   });

@@ -19,7 +19,7 @@ struct Split {                          // the free rows
 };
 
 // free: the (count,) free rows, ascending. position[j]: position of column j among the free ones, or -1 minus its position among the fixed
-// ones. Entries of a row keep their order. O(nnz(A)).
+// ones. Entries of a row keep their order. Without values x the blocks have none. O(nnz(A)).
 Split split(const Pattern& A, const double* x, const int32_t* free, int64_t count, const int32_t* position, int threads);
 
 // Connected component of each row of a symmetric matrix, (n); components are numbered by their first rows. Zero entries connect

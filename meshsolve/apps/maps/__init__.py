@@ -269,15 +269,10 @@ def _area_inside(arcs, uv):
     return 0.5 * float(u @ next_v - v @ next_u)
 
 
-def _area_form(n, arcs):
-    """(n, n) coo_array C: u^T C v is the area of the image of a map (u, v). Only boundary vertices have entries."""
-    half = np.full(arcs.shape[1], 0.5)
-    return sp.coo_array((np.r_[half, -half], (arcs.ravel(), arcs[::-1].ravel())), shape=(n, n))
-
-
 def _conformal_energy(L, arcs):
     """(2 n, 2 n) csr_array whose quadratic form is twice the Dirichlet energy minus twice the area of a map (u, v)."""
-    area = _area_form(L.shape[0], arcs)
+    half = np.full(arcs.shape[1], 0.5)
+    area = sp.coo_array((np.r_[half, -half], (arcs.ravel(), arcs[::-1].ravel())), shape=L.shape)           # its form is u^T C v
     return sp.csr_array(sp.block_array([[L, -area], [-area.T, L]]))
 
 
@@ -304,10 +299,12 @@ def _lscm(L, arcs, rows, values, options):
         F = cholesky(_conformal_energy(L, arcs), fixed=np.append(rows, n + rows), **options)
         return F.solve(np.zeros(2 * n), fixed_values=values.T.ravel()).reshape(2, n).T
     S = schur_complement(L, kept, threads=options["threads"])
-    H = S.matrix + 1j * _area_form(len(kept), np.searchsorted(kept, arcs)).toarray()
+    H, (i, j) = S.matrix.astype(complex), np.searchsorted(kept, arcs)
+    H.imag[i, j], H.imag[j, i] = 0.5, -0.5                              # a boundary edge has one direction
     fixed, z = np.isin(kept, rows), np.zeros(len(kept), complex)
     z[fixed] = values[:, 0] + 1j * values[:, 1]
-    z[~fixed] = np.linalg.solve(H[np.ix_(~fixed, ~fixed)], -H[np.ix_(~fixed, fixed)] @ z[fixed])
+    H = H[~fixed]
+    z[~fixed] = np.linalg.solve(H[:, ~fixed], -H[:, fixed] @ z[fixed])
     return S.expand(np.zeros((n, 2)), np.stack([z.real, z.imag], axis=1))
 
 
