@@ -35,21 +35,40 @@ class HostBasis:
         return self.blocks[b]
 
     def __setitem__(self, b, block):
-        self.blocks[b] = block
+        if not np.may_share_memory(self.blocks[b], block):
+            self.blocks[b] = block
+
+    def space(self, b):
+        """Memory for block b that an operator may write its result to."""
+        return self.blocks[b]
+
+    def several(self, first, count):
+        """(count, n, 8) consecutive blocks: a view, or a copy to be stored again."""
+        return self.blocks[first:first + count]
 
     def project(self, W, first, last):
-        """(8 (last - first), 8) Q^T W for the blocks first <= b < last."""
-        H = np.empty(((last - first) * WIDTH, WIDTH))
-        _core.eigen_project(self.n, self.blocks.ravel(), first, last, W.ravel(), H.ravel(), self.threads)
-        return H
+        """(8 (last - first), 8 c) Q^T W for the blocks first <= b < last and W of one block (n, 8) or c blocks (c, n, 8)."""
+        count = W.size // (self.n * WIDTH)
+        H = np.empty((count, (last - first) * WIDTH, WIDTH))
+        _core.eigen_project(self.n, self.blocks.ravel(), first, last, W.ravel(), count, H.ravel(), self.threads)
+        return H[0] if count == 1 else H.transpose(1, 0, 2).reshape(H.shape[1], -1)
 
     def subtract(self, H, Z, first, last):
         """Z -= Q H for the same blocks, in place."""
-        _core.eigen_subtract(self.n, self.blocks.ravel(), first, last, np.ascontiguousarray(H).ravel(), Z.ravel(), self.threads)
+        count = H.shape[1] // WIDTH
+        H = np.ascontiguousarray(H.reshape(len(H), count, WIDTH).transpose(1, 0, 2))
+        _core.eigen_subtract(self.n, self.blocks.ravel(), first, last, H.ravel(), count, Z.ravel(), self.threads)
 
-    def rotate(self, Y):
-        """The first blocks become Q Y: Y (8 from, 8 to), to <= from."""
-        _core.eigen_rotate(self.n, self.blocks.ravel(), len(Y) // WIDTH, Y.shape[1] // WIDTH, np.ascontiguousarray(Y).ravel(), self.threads)
+    def rotate(self, Y, first=0):
+        """The blocks from ``first`` on become their product with Y: (8 from, 8 to), to <= from."""
+        _core.eigen_rotate(self.n, self.blocks[first:].ravel(), len(Y) // WIDTH, Y.shape[1] // WIDTH, np.ascontiguousarray(Y).ravel(),
+                           self.threads)
+
+    def combine(self, Y, scale):
+        """(n, k) rows scaled of Q Y, as an array of its own: Y (8 blocks, k), scale (n,)."""
+        X = np.empty((self.n, Y.shape[1]))
+        _core.eigen_combine(self.n, self.blocks.ravel(), len(Y) // WIDTH, np.ascontiguousarray(Y).ravel(), scale, X.ravel(), self.threads)
+        return X
 
     def times(self, Z, U):
         """Z U of a block and an (8, 8) array, in place; returns Z."""
@@ -59,18 +78,12 @@ class HostBasis:
     def gram(self, Z, W):
         """(8, 8) Z^T W."""
         G = np.empty((WIDTH, WIDTH))
-        _core.eigen_project(self.n, Z.ravel(), 0, 1, W.ravel(), G.ravel(), self.threads)
+        _core.eigen_project(self.n, Z.ravel(), 0, 1, W.ravel(), 1, G.ravel(), self.threads)
         return G
 
-    def columns(self, blocks, count):
-        """(n, count) the first columns, as an array of their own."""
-        X = np.empty((self.n, blocks, WIDTH))
-        X[:] = self.blocks[:blocks].transpose(1, 0, 2)
-        return np.ascontiguousarray(X.reshape(self.n, -1)[:, :count])
-
     def random(self, rng):
-        """A block of standard normal numbers."""
-        return rng.standard_normal((self.n, WIDTH))
+        """A block of random numbers of mean 0."""
+        return rng.random((self.n, WIDTH)) - 0.5
 
 
 class CudaBasis:
@@ -86,15 +99,33 @@ class CudaBasis:
     def __setitem__(self, b, block):
         self.rows[b * WIDTH:(b + 1) * WIDTH] = block.T
 
+    def space(self, b):
+        return None
+
+    def several(self, first, count):
+        return self.xp.stack([self[first + i] for i in range(count)])
+
     def project(self, W, first, last):
-        return device.to_host(self.rows[first * WIDTH:last * WIDTH] @ W)
+        wide = W if W.ndim == 2 else self.xp.concatenate([W[i] for i in range(len(W))], axis=1)
+        return device.to_host(self.rows[first * WIDTH:last * WIDTH] @ wide)
 
     def subtract(self, H, Z, first, last):
-        Z -= self.rows[first * WIDTH:last * WIDTH].T @ device.to_device(np.ascontiguousarray(H))
+        part = self.rows[first * WIDTH:last * WIDTH].T @ device.to_device(np.ascontiguousarray(H))
+        if Z.ndim == 2:
+            Z -= part
+            return
+        for i in range(len(Z)):
+            Z[i] -= part[:, i * WIDTH:(i + 1) * WIDTH]
 
-    def rotate(self, Y):
-        rotated = device.to_device(np.ascontiguousarray(Y.T)) @ self.rows[:len(Y)]
-        self.rows[:Y.shape[1]] = rotated
+    def rotate(self, Y, first=0):
+        begin = first * WIDTH
+        rotated = device.to_device(np.ascontiguousarray(Y.T)) @ self.rows[begin:begin + len(Y)]
+        self.rows[begin:begin + Y.shape[1]] = rotated
+
+    def combine(self, Y, scale):
+        X = self.xp.ascontiguousarray((device.to_device(np.ascontiguousarray(Y.T)) @ self.rows[:len(Y)]).T)
+        X *= device.to_device(scale)[:, None]
+        return X
 
     def times(self, Z, U):
         Z[...] = Z @ device.to_device(np.ascontiguousarray(U))
@@ -103,11 +134,8 @@ class CudaBasis:
     def gram(self, Z, W):
         return device.to_host(Z.T @ W)
 
-    def columns(self, blocks, count):
-        return self.xp.ascontiguousarray(self.rows[:count].T)
-
     def random(self, rng):
-        return device.to_device(rng.standard_normal((self.n, WIDTH)))
+        return device.to_device(rng.random((self.n, WIDTH)) - 0.5)
 
 
 BASES: dict[str, type[HostBasis] | type[CudaBasis]] = {"cpu": HostBasis, "cuda": CudaBasis}

@@ -1,13 +1,19 @@
 """Block Lanczos with thick restart: the eigenvalues of largest absolute value of an operator C, self-adjoint in the inner product x^T W y.
 
-Each step applies C to the last block, orthogonalizes the result against the whole basis and extends the projected matrix
-T = Q^T W C Q. At the capacity of the basis the best Ritz vectors are kept and the others dropped. Cost of a step: one solve with 8
-right-hand sides and 32 n dim operations in two sweeps over the basis.
+Each step applies C to the last block and extends the projected matrix T = Q^T W C Q. The result is made orthogonal to the last two
+blocks, to which alone T couples it. Every second step then makes the last two blocks, which are "raw", orthogonal to the whole basis:
+two sweeps over the basis for 16 columns, for memory bounds their time. At the capacity of the basis the best Ritz vectors are kept and
+the others dropped. Cost of a step: one solve with 8 right-hand sides and 32 n dim operations in one sweep.
 
-Invariants: Q^T W Q = I to rounding, except for columns that are zero; C Q = Q T + Z B on the last block, Z the next block.
+A raw block has lost orthogonality by eps |theta_1| / ||B||, its successor by |theta_1| / ||B|| times as much. T has errors of the
+square of the first loss, because C is symmetric. If the second is not small, its block is dropped, and from then on each step makes its
+block orthogonal to the whole basis.
 
-Sources: Wu, Simon 2000 (thick restart); Zhou, Saad 2008 (blocks); Giraud, Langou, Rozloznik 2005 (a second pass of Gram-Schmidt suffices);
-Yamamoto et al. 2015 (Cholesky QR twice).
+Invariants: Q^T W Q = I to rounding, except for raw blocks and for columns that are zero; C Q = Q T + Z B on the last block, Z the next
+block.
+
+Sources: Wu, Simon 2000 (thick restart); Zhou, Saad 2008 (blocks); Simon 1984 (the error of T); Bielich et al. 2022 (delayed
+orthogonalization); Giraud, Langou, Rozloznik 2005 (a second pass of Gram-Schmidt suffices); Yamamoto et al. 2015 (Cholesky QR twice).
 """
 
 from __future__ import annotations
@@ -21,6 +27,8 @@ from meshsolve.eigen.basis import WIDTH
 DEPENDENT = 1e-12       # a column whose norm falls to this fraction lies in the span of the columns before it, to rounding
 CANCELED = 1e-3        # fraction of a norm below which orthogonality to the basis is lost and restored by another pass
 REMOVED = 0.1           # part of a column in the basis, relative to what is left of it, above which another pass follows
+LOST = 1e-6             # largest part of the second raw block in the basis, relative to its norm, that one pass removes to rounding
+RAW = 2                 # blocks that one sweep over the basis makes orthogonal
 ILL = 1e-6              # smallest pivot of a normalized Gram matrix that Cholesky QR, used twice, copes with
 
 
@@ -34,7 +42,7 @@ class Ritz:
     Y : (dim, dim) float64
         Eigenvectors of T: the Ritz vectors are Q Y.
     residuals : (dim,) float64
-        ||C x - theta x|| / |theta|; infinite where theta is 0.
+        ||C z - theta z|| / |theta| of z = C x / theta, for x = Q Y, estimated from ||C|| on the last block; infinite where theta is 0.
     """
 
     theta: np.ndarray
@@ -48,7 +56,7 @@ class Lanczos:
     Parameters
     ----------
     operator : callable
-        (n, 8) -> (n, 8): C times a block; the result is a new array.
+        (n, 8), out -> (n, 8): C times a block; the result is ``out``, or a new array.
     weigh : callable or None
         (n, 8) -> (n, 8): W times a block; None for the identity.
     basis : HostBasis or CudaBasis
@@ -56,16 +64,19 @@ class Lanczos:
     capacity : int
         Blocks of the basis at which it is restarted.
     seed : int
+    start : (n, 8) array, optional
+        The first block, which is overwritten; by default random.
     """
 
-    def __init__(self, operator, weigh, basis, capacity, seed):
+    def __init__(self, operator, weigh, basis, capacity, seed, start=None):
         self.operator, self.basis, self.capacity = operator, basis, capacity
-        self.weigh = weigh or (lambda block: block)
+        self.weigh, self.is_weighed = weigh or (lambda block: block), weigh is not None
         self.rng = np.random.default_rng(seed)
         self.T = np.zeros(((capacity + 1) * WIDTH,) * 2)
         self.blocks = self.kept = self.solves = self.restarts = 0
+        self.raw, self.is_delayed = 0, True                 # raw blocks, the next one among them; whether there may be any
         self.border = np.zeros((WIDTH, WIDTH))              # B: couples the next block to the last one
-        self._begin(0)
+        self._begin(0, self.basis.random(self.rng) if start is None else start)
 
     @property
     def dim(self):
@@ -79,39 +90,54 @@ class Lanczos:
     def step(self):
         """Extend T by one block."""
         b, basis = self.blocks, self.basis
-        Z = self.operator(basis[b])
+        Z = self.operator(basis[b], basis.space(b + 1))
         self.solves += 1
         near = 0 if b == self.kept else b - 1               # the blocks that T couples b to, by theory
         H = basis.project(self.weigh(Z), near, b + 1)
         basis.subtract(H, Z, near, b + 1)
-        Z, R, rest = self._orthonormal(Z, b + 1)
+        Z, R, left = self._normalized(Z)
+        rest = np.zeros(((b + 1) * WIDTH, WIDTH))
+        if near == 0 or not self.is_delayed or left <= CANCELED:
+            if self.raw:                                    # Z has the errors of a raw block
+                self._clean()
+                self.step()
+                return
+            Z, U, rest = self._orthonormal(Z, b + 1)
+            rest, R = rest @ R, U @ R
+        else:
+            self.raw += 1
         rest[near * WIDTH:] += H
         last = slice(b * WIDTH, (b + 1) * WIDTH)
         self.T[:last.stop, last], self.T[last, :last.stop] = rest, rest.T
         self.T[last, last] = (rest[last] + rest[last].T) / 2
-        basis[b + 1], self.border = Z, R
-        self.blocks = b + 1
-        if self.blocks < self.capacity:
-            following = slice(last.stop, last.stop + WIDTH)
-            self.T[following, last], self.T[last, following] = R, R.T
+        basis[b + 1], self.blocks = Z, b + 1
+        self._couple(R)
+        if self.raw == RAW:
+            self._clean()
+        if self.blocks == b:                                # the last raw block was dropped
+            self.step()
 
     def ritz(self):
         """The :class:`Ritz` pairs of T."""
+        if self.raw:
+            self._clean()
         theta, Y = np.linalg.eigh(self.T[:self.dim, :self.dim])
         order = np.argsort(-np.abs(theta), kind="stable")
         theta, Y = theta[order], Y[:, order]
+        last = np.linalg.norm(self.T[:self.dim + WIDTH, self.dim - WIDTH:self.dim], 2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            residuals = np.linalg.norm(self.border @ Y[-WIDTH:], axis=0) / np.abs(theta)
+            residuals = np.linalg.norm(self.border @ Y[-WIDTH:], axis=0) / np.abs(theta) * np.minimum(last / np.abs(theta), 1)
         return Ritz(theta, Y, np.where(theta == 0, np.inf, residuals))
 
-    def vectors(self, ritz, wanted):
-        """(n, len(wanted)) Ritz vectors with these numbers after one more application of C, which the last block contains: Q becomes
-        C Q Y / theta."""
-        Y = np.zeros((self.dim + WIDTH, -(-len(wanted) // WIDTH) * WIDTH))
-        Y[:self.dim, :len(wanted)] = ritz.Y[:, wanted]
-        Y[self.dim:, :len(wanted)] = self.border @ ritz.Y[-WIDTH:, wanted] / ritz.theta[wanted]
-        self.basis.rotate(Y)
-        return self.basis.columns(Y.shape[1] // WIDTH, len(wanted))
+    def vectors(self, ritz, wanted, scale):
+        """(n, len(wanted)) Ritz vectors with these numbers after one more application of C, which the last block contains: C Q Y / theta.
+        Rows are multiplied by ``scale``."""
+        Y = ritz.Y[:, wanted]
+        return self.basis.combine(np.r_[Y, self.border @ Y[-WIDTH:] / ritz.theta[wanted]], scale)
+
+    def filtered(self, ritz, weights):
+        """(n, 8) the first block after multiplication of its Ritz vectors by weights."""
+        return self.basis.combine((ritz.Y * weights) @ ritz.Y[:WIDTH].T, np.ones(self.basis.n))
 
     def restart(self, ritz, wanted):
         """Keep the Ritz vectors with these numbers, a multiple of 8; the next block stays."""
@@ -128,12 +154,47 @@ class Lanczos:
         missing = -len(converged) % WIDTH                    # zero columns fill the last block
         theta = np.r_[ritz.theta[converged], np.zeros(missing)]
         self._keep(theta, np.c_[ritz.Y[:, converged], np.zeros((self.dim, missing))])
-        self._begin(self.blocks)
+        self._begin(self.blocks, self.basis.random(self.rng))
         self.restarts += 1
 
-    def _begin(self, blocks):
-        """A random block behind ``blocks`` others, to which T does not couple it."""
-        self.basis[blocks] = self._orthonormal(self.basis.random(self.rng), blocks)[0]
+    def _begin(self, blocks, block):
+        """Go on with a block behind ``blocks`` others, to which T does not couple it."""
+        self.basis[blocks] = self._orthonormal(block, blocks)[0]
+
+    def _couple(self, B):
+        """The next block has the coefficients B in C times the last one."""
+        b = self.blocks
+        self.border, self._coefficients(b, b - 1)[...], self._coefficients(b - 1, b)[...] = B, B, B.T
+
+    def _clean(self):
+        """Make the raw blocks orthonormal, and orthogonal to the basis. Where they were Q U, they are Q, and T belongs to Q."""
+        first, raw, basis = self.blocks - self.raw + 1, self.raw, self.basis
+        Z = basis.several(first, raw)
+        part = basis.project(self._weighed(Z), 0, first)
+        basis.subtract(part, Z, 0, first)
+        for i in range(raw):
+            basis[first + i] = Z[i]
+        self.raw, self.blocks = 0, first
+        if abs(part).max() > LOST:                          # C times the first raw block must be computed again
+            self.is_delayed = False
+            basis[first], U, _ = self._orthonormal(basis[first], first)
+            self._couple(U @ self._coefficients(first, first - 1))
+            return
+        G = basis.project(self._weighed(basis.several(first, raw)), first, first + raw)
+        U = np.linalg.cholesky((G + G.T) / 2).T
+        basis.rotate(np.linalg.inv(U), first)
+        U1, inverse = U[:WIDTH, :WIDTH], np.linalg.inv(U[:WIDTH, :WIDTH])
+        self._couple(U1 @ self._coefficients(first, first - 1))
+        if raw == RAW:
+            A = self._coefficients(first, first)
+            A[...] = inverse.T @ A @ inverse
+            A[...] = (A + A.T) / 2
+            self.blocks += 1
+            self._couple(U[WIDTH:, WIDTH:] @ self._coefficients(first + 1, first) @ inverse)
+
+    def _coefficients(self, row, column):
+        """(8, 8) a block of T, as a view."""
+        return self.T[row * WIDTH:(row + 1) * WIDTH, column * WIDTH:(column + 1) * WIDTH]
 
     def _orthonormal(self, Z, blocks):
         """(Z', R, H) with Z = Q H + Z' R, where Q are the first ``blocks`` and Z' is orthonormal and orthogonal to Q. Dependent columns
@@ -187,6 +248,10 @@ class Lanczos:
         block = self.basis.xp.zeros_like(Z)
         block[:, :1] = column
         return self.basis.gram(Z, self.weigh(block))[:count, 0]
+
+    def _weighed(self, blocks):
+        """W times several blocks."""
+        return self.basis.xp.stack([self.weigh(blocks[i]) for i in range(len(blocks))]) if self.is_weighed else blocks
 
     def _keep(self, theta, Y):
         self.basis.rotate(Y)

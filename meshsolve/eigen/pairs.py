@@ -15,14 +15,12 @@ import scipy.sparse.linalg as spla
 
 from meshsolve import device
 from meshsolve.api.factors import parac
-from meshsolve.eigen.basis import WIDTH
 from meshsolve.eigen.pencil import Pencil
 from meshsolve.eigen.search import NEAR_ZERO, Search, in_interval, smallest
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, NotPositiveDefiniteError, OutOfMemoryError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_flag, as_integer, as_number, as_seed, counted, is_auto, one_of, thread_count
 from meshsolve.report import Report, warn
-from meshsolve.sparse.columns import lengths, reduce_columns
 from meshsolve.sparse.constraints import checked
 from meshsolve.sparse.places import place_of_factor
 from meshsolve.types import ArrayLike, Auto, Device, Matrix
@@ -276,26 +274,13 @@ def _normalized(pencil, X):
 def _finished(pencil, w, X):
     """(k,) relative residuals of the pairs, on the host. In place, the entry of largest absolute value of each column of X becomes
     positive: the first among equals."""
-    norms = [float(abs(matrix).sum(axis=0).max()) for matrix in (pencil.A, pencil.M)]
-    residuals = np.empty(len(w))
-    for first in range(0, len(w), WIDTH):
-        part = slice(first, first + WIDTH)
-        columns = X[:, part].copy(order="C")
-        negative = _have_negative_peak(columns)
-        if negative.any():
-            columns *= pencil.place.bring(np.where(negative, -1.0, 1.0))
-            X[:, part] = columns
-        left = pencil.residual(columns, pencil.weighed(columns) * pencil.place.bring(w[part]))
-        scale = (norms[0] + abs(w[part]) * norms[1]) * lengths(columns)
-        residuals[part] = lengths(left) / np.where(scale > 0, scale, 1)             # A = 0: both are 0
-    return residuals
-
-
-def _have_negative_peak(columns):
-    """(k,) bool, on the host: whether the first entry of largest absolute value, to a relative 1e-8, is negative."""
-    most, least = (device.to_host(reduce_columns(name, columns)) for name in ("max", "min"))
+    norms = [float((abs(matrix) @ np.ones(pencil.n)).max()) for matrix in (pencil.A, pencil.M)]
+    residuals, sizes, most, least = pencil.measured(w, X)
     near = (1 - 1e-8) * np.maximum(most, -least)
     negative = -least >= near
-    for c in np.flatnonzero(negative & (most >= near)):
-        negative[c] = bool(columns[int((abs(columns[:, c]) >= near[c]).argmax()), c] < 0)
-    return negative
+    for c in np.flatnonzero(negative & (most >= near)):                             # equal entries of both signs
+        negative[c] = bool(X[int((abs(X[:, c]) >= near[c]).argmax()), c] < 0)
+    if negative.any():
+        X *= pencil.place.bring(np.where(negative, -1.0, 1.0))
+    scale = (norms[0] + abs(w) * norms[1]) * sizes
+    return residuals / np.where(scale > 0, scale, 1)                                # A = 0: both are 0

@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from meshsolve import _core, device
 from meshsolve.api.definite import cholesky
 from meshsolve.api.factors import ildl
+from meshsolve.eigen.basis import WIDTH
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.memory import PER_ROW
 from meshsolve.report import without_warnings
-from meshsolve.sparse.columns import as_indices
+from meshsolve.sparse.columns import as_indices, lengths, reduce_columns
 from meshsolve.sparse.constraints import Pinned
 from meshsolve.sparse.matrix import as_csr, as_symmetric
 from meshsolve.sparse.places import PLACES
@@ -23,6 +25,7 @@ from meshsolve.sparse.rows import components
 
 ATTEMPTS = 3            # shifts tried for a count: one that equals an eigenvalue is moved
 MOVED = 1e-8            # by this fraction of the scale of the eigenvalues
+SQUARES = 1e-280, 1e280         # range of sums of squares without overflow and loss of digits
 
 
 class Pencil:
@@ -57,7 +60,7 @@ class Pencil:
             if len(self.rows) == 0:
                 raise InvalidInputError("A and M must have a row that is not zero and not fixed, got none")
             A, weights = A[self.rows][:, self.rows], weights[self.rows][:, self.rows]
-        self.n, self._definite, self._indefinite = A.shape[0], None, None
+        self.n, self._definite, self._indefinite, self._congruent = A.shape[0], None, None, None
         self.constants = components(as_csr(A))[0] if pin else 0
         is_diagonal = np.array_equal(weights.indices, np.repeat(np.arange(self.n), np.diff(weights.indptr)))
         self.masses = self._checked_masses(weights.diagonal()) if is_diagonal else None
@@ -76,6 +79,16 @@ class Pencil:
         """A - sigma M as a csr_array."""
         return sp.csr_array((self.A.data - sigma * self.M.data, self.A.indices, self.A.indptr), shape=(self.n, self.n))
 
+    def _standard(self, sigma):
+        """The matrix to factor: A - sigma M, with rows and columns divided by the roots of the masses if all are positive."""
+        if not self.has_masses or self.masses is None:
+            return self.shifted(sigma)
+        if self._congruent is None:
+            roots = np.sqrt(self.masses)
+            self._congruent = self.A.data / (np.repeat(roots, np.diff(self.A.indptr)) * roots[self.A.indices]), 1.0 * (self.M.data > 0)
+        A, identity = self._congruent
+        return sp.csr_array((A - sigma * identity, self.A.indices, self.A.indptr), shape=self.A.shape)
+
     def scale(self):
         """A bound of the eigenvalues' order of magnitude: the largest entry of A's diagonal over the mean of M's."""
         mean = self.M.diagonal().mean()
@@ -87,9 +100,9 @@ class Pencil:
         """The Cholesky factor of A - sigma M, for a shift below all eigenvalues; the next call replaces its values."""
         try:
             if self._definite is None:
-                self._definite = cholesky(self.shifted(sigma), threads=self.threads, device=self.place.name)
+                self._definite = cholesky(self._standard(sigma), threads=self.threads, device=self.place.name)
             else:
-                self._definite.refactor(self.shifted(sigma))
+                self._definite.refactor(self._standard(sigma))
             return self._definite
         except NotPositiveDefiniteError as e:
             raise NotPositiveDefiniteError(
@@ -101,9 +114,11 @@ class Pencil:
         """The complete L D L^T factor of A - sigma M at any shift; the next call replaces its values."""
         with without_warnings(MeshsolveWarning):
             if self._indefinite is None:
-                self._indefinite = ildl(self.shifted(sigma), fill_level=None, threads=self.threads, device=self.place.name)
+                ordering = "auto" if self._definite is None else self._definite.perm
+                self._indefinite = ildl(self._standard(sigma), fill_level=None, ordering=ordering, threads=self.threads,
+                                        device=self.place.name)
             else:
-                self._indefinite.refactor(self.shifted(sigma))
+                self._indefinite.refactor(self._standard(sigma))
         return self._indefinite
 
     def below(self, sigma):
@@ -120,22 +135,21 @@ class Pencil:
                                 "interval")
 
     def operator(self, F):
-        """Callable (n, 8) -> (n, 8): (A - sigma M)^-1 M, made symmetric by the roots of the masses where M is diagonal."""
+        """Callable (n, 8), out -> (n, 8): (A - sigma M)^-1 M, made symmetric by the roots of the masses where M is diagonal."""
+        solve = self.solve(F)
         if self.masses is None:
             M = self.product(self.M)
-            return lambda block: F.solve(M(block))
-        roots, solve = self.roots(), self.solve(F)
-
-        def apply(block):
-            x = solve(roots * block)
-            x *= roots
-            return x
-
-        return apply
+            return lambda block, out: solve(M(block), out)
+        if self.has_masses:                                 # the roots are in the factor
+            return solve
+        roots = self.roots()
+        return lambda block, out: roots * solve(roots * block, out)
 
     def solve(self, F):
-        """Callable (n, 8) -> (n, 8) that applies the inverse of a factor without measuring residuals."""
-        return F.apply_columns if F is self._indefinite and self.place.name == "cpu" else F.solve
+        """Callable (n, 8), out -> (n, 8) that applies the inverse of a factor without measuring residuals."""
+        if F is self._indefinite and self.place.name == "cpu":
+            return F.apply_columns
+        return lambda block, out: F.solve(block, out=out)
 
     def weighed(self, block):
         """M times a block."""
@@ -151,23 +165,36 @@ class Pencil:
         """(n, 1) square roots of the masses, where the factor lies."""
         return self.place.bring(np.sqrt(self.masses)[:, None])
 
-    def vectors(self, F, Y, theta):
-        """(n, k) eigenvectors of the pencil from those of :meth:`operator`; rows without mass by one more solve."""
+    def row_scale(self):
+        """(n,) factors of the rows of the eigenvectors of :meth:`operator` that make those of the pencil, except for rows without mass."""
         if self.masses is None:
-            return Y
-        if self.has_masses:
-            Y /= self.roots()
-            return Y
-        Y *= self.roots()
-        return F.solve(Y) / self.place.bring(theta)
+            return np.ones(self.n)
+        return self.masses ** (-0.5 if self.has_masses else 0.5)
+
+    def completed(self, F, X, theta):
+        """(n, k) eigenvectors of the pencil: rows without mass by one more solve."""
+        return X if self.has_masses else F.solve(X) / self.place.bring(theta)
 
     def product(self, matrix):
         """Callable (n, k) -> (n, k) where the factor lies: ``matrix``, A or M, times a block."""
         return lambda X: -self._subtracted(matrix, X, self.place.xp.zeros(X.shape))
 
-    def residual(self, X, B):
-        """B - A X."""
-        return self._subtracted(self.A, X, B)
+    def measured(self, w, X):
+        """(4, k) on the host: of each column x of X the norms of A x - w M x and of x, the largest and the least entry."""
+        if self.place.name == "cpu" and X.size:
+            facts = np.empty((4, len(w)))
+            _core.eigen_measure(self.A.indptr.astype(np.int64), self.A.indices.astype(np.int32), self.A.data, self.M.data, w, X.ravel(),
+                                facts.ravel(), self.threads)
+            if ((facts[:2] > SQUARES[0]) & (facts[:2] < SQUARES[1])).all():
+                facts[:2] **= 0.5
+                return facts
+        found = [np.zeros((4, 0))]
+        for first in range(0, len(w), WIDTH):
+            part = slice(first, first + WIDTH)
+            x = X[:, part].copy(order="C")
+            left = self._subtracted(self.A, x, self.weighed(x) * self.place.bring(w[part]))
+            found.append([lengths(left), lengths(x), *(device.to_host(reduce_columns(name, x)) for name in ("max", "min"))])
+        return np.concatenate(found, axis=1)
 
     def _checked_masses(self, masses):
         """The diagonal of M, which must not have a negative entry."""

@@ -32,6 +32,8 @@ AMID = 24               # pairs from which on a shift amid them is considered
 EFFORT = 5.0            # most operations of Cholesky's factorization for that, for each pair and nonzero of L: blocks then cost less
 MIDDLE = 0.55           # share of the wanted eigenvalues below such a shift
 GAP = 1e-2              # smallest gap that it may lie in, relative to the distance from the first shift
+FASTEST, SLOWEST = 2.5, 1.4     # logarithms of residuals that a block is assumed to gain until it is known, and at least
+PATIENCE = 0.85         # share of the blocks until convergence after which it is tested: residuals fall faster at the end
 AFTER = 4               # blocks after a deflation before convergence is tested
 
 
@@ -43,13 +45,13 @@ class Search:
         self.report = Report(threads=pencil.threads)
         self.iterations, self.shifts, self.is_orthonormal = 0, [], False
 
-    def lanczos(self, F, pairs):
-        """An iteration with the factor F of A - sigma M and a basis for so many pairs."""
+    def lanczos(self, F, pairs, start=None):
+        """An iteration with the factor F of A - sigma M and a basis for so many pairs, from a block (n, 8) or a random one."""
         pencil = self.pencil
         capacity = min(int(COLUMNS * pairs) // WIDTH + SPARE, pencil.n // WIDTH - 1)
         ensure_memory((capacity + 1) * WIDTH * 8 * pencil.n, f"a basis of {capacity * WIDTH} vectors")
         basis = BASES[pencil.place.name](pencil.n, capacity + 1, pencil.threads)
-        return Lanczos(pencil.operator(F), pencil.weigh(), basis, capacity, self.seed)
+        return Lanczos(pencil.operator(F), pencil.weigh(), basis, capacity, self.seed, start)
 
     def factor(self, sigma):
         self.shifts.append(float(sigma))
@@ -67,27 +69,34 @@ class Search:
         """Take the first blocks of an iteration."""
         with self.report.phase("lanczos"):
             while iteration.blocks < min(blocks, iteration.capacity):
-                iteration.step()
-                self.iterations += 1
+                self.step(iteration)
 
     def run(self, iteration, pairs, selected):
         """Iterate until ``selected(ritz)`` are all converged: (Ritz pairs, their numbers, whether they are)."""
         check = max(pairs + max(WIDTH, pairs // 2), (iteration.kept + AFTER) * WIDTH if iteration.kept else 0)
+        before = None
         with self.report.phase("lanczos"):
             while True:
                 if iteration.dim >= check or iteration.is_full or self.iterations >= self.maxiter:
                     ritz = iteration.ritz()
                     numbers = selected(ritz)
-                    converged = int((ritz.residuals[numbers] <= self.tol).sum())
-                    done = converged == len(numbers) >= pairs
-                    if done or self.iterations >= self.maxiter:
-                        return ritz, numbers, done
-                    check = iteration.dim + max((pairs - converged) // WIDTH, 1) * WIDTH
+                    worst = ritz.residuals[numbers].max(initial=0) if len(numbers) >= pairs else np.inf
+                    if worst <= self.tol or self.iterations >= self.maxiter:
+                        return ritz, numbers, worst <= self.tol
+                    now = iteration.blocks, np.log(min(worst, 1) / self.tol)
+                    check = iteration.dim + _blocks_to_wait(before, now) * WIDTH
+                    before = now
                     if iteration.is_full:
                         keep = min((pairs + WIDTH + (iteration.dim - pairs) // 3) // WIDTH, iteration.blocks - 1) * WIDTH
                         iteration.restart(ritz, _first(ritz, numbers)[:keep])
-                iteration.step()
-                self.iterations += 1
+                        before = None
+                self.step(iteration)
+
+    def step(self, iteration):
+        """Extend an iteration by one block."""
+        before = iteration.solves
+        iteration.step()
+        self.iterations += iteration.solves - before
 
     def deflate(self, iteration, ritz, wanted):
         """Keep the converged pairs, the wanted ones first, and go on with a random block."""
@@ -150,6 +159,14 @@ def _first(ritz, wanted):
     return np.r_[wanted, np.setdiff1d(np.arange(len(ritz.theta)), wanted)]
 
 
+def _blocks_to_wait(before, now):
+    """Blocks until the next test of convergence. ``before``, ``now``: blocks and logarithm of the worst residual over the tolerance, of the
+    test before (or None) and of this one. An even number, if it is not 1, makes no block orthogonal alone."""
+    rate = FASTEST if before is None else max((before[1] - now[1]) / (now[0] - before[0]), SLOWEST)
+    wait = int(min(PATIENCE * now[1] / rate, now[1] / SLOWEST))
+    return max(wait - wait % 2, 1)
+
+
 def _values(ritz, sigma):
     """The eigenvalues of the pencil that belong to those of the operator; -inf where theta is 0."""
     with np.errstate(divide="ignore"):
@@ -191,14 +208,19 @@ def _started(search, k, sigma):
 def _amid(search, k, F, sigma, iteration):
     """The same with a shift amid the k smallest eigenvalues, unless none is found."""
     search.extend(iteration, WARM_UP)
-    at = _gap(iteration.ritz(), search.pencil.n, MIDDLE * k, sigma)
+    ritz = iteration.ritz()
+    at = _gap(ritz, search.pencil.n, MIDDLE * k, sigma)
     if at is None:
         return F, sigma, iteration
     try:
         number, at, G = search.below(at)
     except InvalidInputError:                               # the number is not decided
         return F, sigma, iteration
-    return (G, at, search.lanczos(G, k)) if k // 4 <= number <= k else (F, sigma, iteration)
+    if not k // 4 <= number <= k:
+        return F, sigma, iteration
+    last = sigma + (at - sigma) / MIDDLE
+    weights = 1 / (1 + np.minimum(abs(_values(ritz, sigma) - sigma) / (last - sigma), 1e3)**4)
+    return G, at, search.lanczos(G, k, iteration.filtered(ritz, weights))
 
 
 def _gap(ritz, n, count, sigma):
@@ -220,7 +242,7 @@ def _pairs(search, iteration, ritz, numbers, F, sigma):
     order = numbers[np.argsort(values[numbers], kind="stable")]
     search.is_orthonormal = search.pencil.has_masses
     with search.report.phase("vectors"):
-        X = search.pencil.vectors(F, iteration.vectors(ritz, order), ritz.theta[order])
+        X = search.pencil.completed(F, iteration.vectors(ritz, order, search.pencil.row_scale()), ritz.theta[order])
     return values[order], X
 
 

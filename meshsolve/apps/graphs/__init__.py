@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from meshsolve.api.solving import solve
 from meshsolve.eigen import Eigenpairs, eigsh
@@ -28,6 +27,7 @@ from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array, as_indices, as_rhs
 from meshsolve.sparse.graphs import is_graph, weights_of
 from meshsolve.sparse.matrix import as_csr
+from meshsolve.sparse.rows import components
 from meshsolve.types import ArrayLike, Device, Matrix
 
 UNREACHED = -1                  # label of a vertex in a component without labels
@@ -35,9 +35,7 @@ UNREACHED = -1                  # label of a vertex in a component without label
 
 def components_of(L):
     """(number of components, component (n,) of each vertex) of a graph; edges of weight 0 do not connect."""
-    W = L.copy()
-    W.eliminate_zeros()
-    return connected_components(W, directed=False)
+    return components(as_csr(L))
 
 
 class Labels(NamedTuple):
