@@ -21,14 +21,15 @@ from meshsolve.files import as_path, written_whole
 from meshsolve.mesh import gltf, interop, stl
 from meshsolve.mesh.data import Surface, color_fractions, per_vertex, warn_of_lost
 from meshsolve.mesh.gltf_write import write_glb
-from meshsolve.mesh.ply import read_ply, write_ply
-from meshsolve.mesh.polygons import Polygons, distinct_rows, merge_identical, surface
+from meshsolve.mesh.ply import polygon_ply, read_ply, write_ply
+from meshsolve.mesh.polygons import Polygons, distinct_rows, merge_identical, surface, warn_of_small
 from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array
 
 TEXT_READERS = {".obj": _core.read_obj, ".off": _core.read_off, ".stl": _core.read_stl_text}
 READABLE = (".obj", ".ply", ".off", ".stl", ".glb", ".gltf", *interop.MODULES)
 WRITABLE = (".obj", ".ply", ".off", ".stl", ".glb", *interop.MODULES)
+POLYGONAL = (".obj", ".ply", ".off")            # formats of PolygonMesh
 FIELDS, TEXTURED = (".ply", *interop.MODULES), (".obj", ".ply", ".glb")      # formats with any data of vertices, with "uv"
 SEAMS = (".obj", ".glb", ".gltf")               # formats whose corner data are vertex data where the corners of each vertex agree
 PADDING = b"\0\x1a"             # bytes that some systems append to a text
@@ -44,24 +45,9 @@ def read_mesh(path):
         No such file, unknown extension, or a damaged file. The message begins with ``FILE:LINE:`` for OBJ, OFF and text STL, else
         with ``FILE:``.
     """
-    path = as_path(path)
-    kind = _kind(path, READABLE)
-    try:
-        content = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            content = gzip.decompress(content)
-    except FileNotFoundError as e:
-        raise InvalidInputError(f"{path}: no such file") from e
-    except (OSError, EOFError, zlib.error) as e:
-        raise InvalidInputError(f"{path}: cannot be read: {e}") from e
-    if not content[:1000].strip(BLANK) and not content.strip(BLANK):
-        raise InvalidInputError(f"{path}: the file is empty")
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        content = _from_utf16(path, content)
+    path, kind, content = _content(path, READABLE)
     mesh = _parse(path, content, kind)
-    if len(mesh.vertices) == 0 or len(mesh.faces) == 0:
-        n, m = len(mesh.vertices), len(mesh.faces)
-        raise InvalidInputError(f"{path}: the file has {n} vertices and {m} faces; a mesh needs both")
+    _require_both(path, mesh.vertices, mesh.faces)
     corner_data, vertex_data = dict(mesh.corner_data), dict(mesh.vertex_data)
     for name in corner_data.keys() - vertex_data if kind in SEAMS else ():
         missing = np.nan if corner_data[name].dtype.kind == "f" else 0
@@ -70,6 +56,29 @@ def read_mesh(path):
             vertex_data[name] = values
             del corner_data[name]
     return mesh._replace(vertex_data=vertex_data, corner_data=corner_data, source=f"{path}: ")
+
+
+def read_polygons(path):
+    """Read the :class:`~meshsolve.mesh.polygons.Polygons` of an OBJ, PLY or OFF file. Errors are those of :func:`read_mesh`."""
+    path, kind, content = _content(path, POLYGONAL)
+    polygons = _polygons(path, content, kind)
+    _require_both(path, polygons.vertices, polygons.counts)
+    warn_of_small(polygons, f"{path}: ")
+    return polygons
+
+
+def write_polygons(path, vertices, indices, offsets):
+    """Write polygons with corners ``indices[offsets[k]:offsets[k + 1]]`` as OBJ, binary PLY or OFF, completely or not at all."""
+    path = as_path(path)
+    kind, counts = _kind(path, POLYGONAL), np.diff(offsets)
+    if kind == ".ply":
+        content = polygon_ply(vertices, indices, counts)
+    elif kind == ".obj":
+        content = _positions(vertices) + _rows(indices + 1, offsets, np.full(len(counts), b"f "))
+    else:
+        header = f"OFF\n{len(vertices)} {len(counts)} 0\n".encode()
+        content = header + _positions(vertices).replace(b"v ", b"") + _rows(indices, offsets, np.char.add(counts.astype("S"), b" "))
+    _write_whole(path, content)
 
 
 def write_mesh(path, mesh, texture=None):
@@ -86,9 +95,7 @@ def write_mesh(path, mesh, texture=None):
     """
     path = as_path(path)
     kind = _kind(path, WRITABLE)
-    content = _encode(kind, mesh, texture)
-    with written_whole(path) as part:
-        part.write_bytes(gzip.compress(content, 6) if path.suffix.lower() == ".gz" else content)
+    _write_whole(path, _encode(kind, mesh, texture))
 
 
 def require_format(path, fields, uv):
@@ -97,6 +104,35 @@ def require_format(path, fields, uv):
     for given, what, held in ((fields, "numbers at vertices", FIELDS), (uv, "texture coordinates", TEXTURED)):
         if given and kind not in held:
             raise InvalidInputError(f"{path}: {what} are written as {', '.join(held)}, each also with .gz")
+
+
+def _content(path, known):
+    """(path, extension, bytes) of a file with one of the ``known`` extensions, decompressed, text as UTF-8."""
+    path = as_path(path)
+    kind = _kind(path, known)
+    try:
+        content = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            content = gzip.decompress(content)
+    except FileNotFoundError as e:
+        raise InvalidInputError(f"{path}: no such file") from e
+    except (OSError, EOFError, zlib.error) as e:
+        raise InvalidInputError(f"{path}: cannot be read: {e}") from e
+    if not content[:1000].strip(BLANK) and not content.strip(BLANK):
+        raise InvalidInputError(f"{path}: the file is empty")
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        content = _from_utf16(path, content)
+    return path, kind, content
+
+
+def _require_both(path, vertices, faces):
+    if len(vertices) == 0 or len(faces) == 0:
+        raise InvalidInputError(f"{path}: the file has {len(vertices)} vertices and {len(faces)} faces; a mesh needs both")
+
+
+def _write_whole(path, content):
+    with written_whole(path) as part:
+        part.write_bytes(gzip.compress(content, 6) if path.suffix.lower() == ".gz" else content)
 
 
 def _kind(path, known):
@@ -118,21 +154,28 @@ def _from_utf16(path, content):
 
 
 def _parse(path, content, kind):
-    """Parse the bytes of a file. Messages begin with the path."""
+    """Parse the bytes of a file as triangles. Messages begin with the path."""
     try:
         if kind in interop.MODULES:
             return interop.read_meshio(content, kind)
         if kind in (".glb", ".gltf"):
             return gltf.read_gltf(content, path.parent, name=f"{path}: ")
-        polygons = read_ply(content, f"{path}: ") if kind == ".ply" else None
-        if kind == ".stl" and not stl.is_text(content.removeprefix(codecs.BOM_UTF8)):
-            polygons = stl.read_binary(content)
     except InvalidInputError as e:
         raise InvalidInputError(f"{path}: {e}") from e
-    if polygons is None:
-        polygons = _read_text(path, content, TEXT_READERS[kind])
-    mesh = surface(polygons, f"{path}: ")
+    mesh = surface(_polygons(path, content, kind), f"{path}: ")
     return Surface(*merge_identical(mesh.vertices, mesh.faces)) if kind == ".stl" else mesh
+
+
+def _polygons(path, content, kind):
+    """Parse the bytes of an OBJ, PLY, OFF or STL file."""
+    try:
+        if kind == ".ply":
+            return read_ply(content, f"{path}: ")
+        if kind == ".stl" and not stl.is_text(content.removeprefix(codecs.BOM_UTF8)):
+            return stl.read_binary(content)
+    except InvalidInputError as e:
+        raise InvalidInputError(f"{path}: {e}") from e
+    return _read_text(path, content, TEXT_READERS[kind])
 
 
 def _read_text(path, content, read):
@@ -205,7 +248,22 @@ def _write_obj(mesh, texture):
 def _write_off(vertices, faces):
     """OFF with the shortest decimals that read back to the same bits; trimesh writes a fixed number of decimals."""
     nothing, none = np.zeros(0), np.zeros(0, np.int32)
-    positions = _core.write_obj(vertices.reshape(-1), none, nothing, nothing, none).replace(b"v ", b"")
     from_zero = faces.reshape(-1) - 1                                   # OBJ counts from 1
     corners = _core.write_obj(nothing, from_zero, nothing, nothing, none).replace(b"f ", b"3 ")
-    return f"OFF\n{len(vertices)} {len(faces)} 0\n".encode() + positions + corners
+    return f"OFF\n{len(vertices)} {len(faces)} 0\n".encode() + _positions(vertices).replace(b"v ", b"") + corners
+
+
+def _positions(vertices):
+    """Lines of an OBJ file."""
+    nothing, none = np.zeros(0), np.zeros(0, np.int32)
+    return _core.write_obj(vertices.reshape(-1), none, nothing, nothing, none)
+
+
+def _rows(numbers, offsets, first):
+    """A line for each polygon: the word ``first`` (m,), then its numbers."""
+    end = np.full(len(numbers), b" ")
+    end[offsets[1:] - 1] = b"\n"
+    words = np.char.add(numbers.astype("S"), end)
+    begin = np.zeros(len(numbers), first.dtype)
+    begin[offsets[:-1]] = first
+    return b"".join(np.char.add(begin, words).tolist())

@@ -103,6 +103,14 @@ def write_ply(mesh):
     return "\n".join([*lines, "end_header\n"]).encode() + body
 
 
+def polygon_ply(vertices, indices, counts):
+    """Return the bytes of a binary little-endian file of polygons with ``counts`` (m,) corners, with double coordinates."""
+    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(vertices)}", *(f"property double {axis}" for axis in "xyz"),
+             f"element face {len(counts)}", "property list int int vertex_indices", "end_header\n"]
+    rows = np.insert(indices.astype("<i4"), np.cumsum(counts) - counts, counts)
+    return "\n".join(lines).encode() + vertices.astype("<f8").tobytes() + rows.tobytes()
+
+
 def _header(lines):
     order, text, elements = None, False, []
     for line in re.split(r"[\r\n]+", lines.decode("utf-8", "replace").strip()):

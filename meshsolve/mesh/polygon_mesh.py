@@ -15,12 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import Mesh
+from meshsolve.mesh import Mesh, files
 from meshsolve.mesh.checks import as_vertices
 from meshsolve.options import counted
 from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array
-from meshsolve.types import ArrayLike
+from meshsolve.types import ArrayLike, Path
 
 RANK = 1e-10            # eigenvalue relative to the largest below which a direction is rounding error: corners in a plane
 
@@ -65,6 +65,50 @@ class PolygonMesh:
         self.indices, self.offsets = _checked_faces(faces, len(self.vertices))
         for array in (self.vertices, self.indices, self.offsets):
             array.flags.writeable = False
+
+    @classmethod
+    def load(cls, path: Path) -> PolygonMesh:
+        """Read the polygons of an OBJ, PLY or OFF file, also with .gz, as they are: :func:`meshsolve.load_mesh` cuts them to triangles.
+
+        Positions keep their bits, polygons their order. Colors, texture coordinates and other data are not read.
+
+        Raises
+        ------
+        InvalidInputError
+            No such file, another extension, a damaged file; a polygon that the class does not accept (names it). The message begins
+            with the file, and with the line where the text is wrong.
+
+        Warns
+        -----
+        MeshsolveWarning
+            Faces with fewer than three corners were left out.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import meshsolve as ms
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "house.obj"
+        >>> house = ms.PolygonMesh([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0.5, 1.5, 0], [0, 1, 0]], [[0, 1, 2, 4], [4, 2, 3]])
+        >>> house.save(path)
+        >>> ms.PolygonMesh.load(path), path.read_text().splitlines()[-2:]
+        (PolygonMesh(5 vertices, 2 polygons), ['f 1 2 3 5', 'f 5 3 4'])
+        """
+        polygons = files.read_polygons(path)
+        offsets = np.append(0, np.cumsum(polygons.counts, dtype=np.int64))
+        try:
+            return cls(polygons.vertices, (polygons.corners, offsets))
+        except InvalidInputError as e:
+            raise InvalidInputError(f"{path}: {e}") from e
+
+    def save(self, path: Path) -> None:
+        """Write an OBJ, PLY or OFF file, also with .gz, completely or not at all. Every bit of the coordinates is kept.
+
+        Raises
+        ------
+        InvalidInputError
+            Another extension, a folder that does not exist.
+        """
+        files.write_polygons(path, self.vertices, self.indices, self.offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

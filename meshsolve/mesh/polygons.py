@@ -37,6 +37,12 @@ def without_small(polygons):
                              corner_data={name: x[kept] for name, x in polygons.corner_data.items()})
 
 
+def warn_of_small(polygons, name):
+    """Warn that a file has faces with fewer than three corners. The message begins with ``name``."""
+    if polygons.small:
+        warn(f"{name}dropped {counted(polygons.small, 'face')} with fewer than three corners", MeshsolveWarning)
+
+
 def surface(polygons, name=""):
     """Return the :class:`~meshsolve.mesh.data.Surface` of the triangles of polygons, see :func:`triangulated`.
 
@@ -69,8 +75,7 @@ def triangulated(polygons, name="", positions=False):
     MeshsolveWarning
         Faces with fewer than three corners were dropped, or polygons intersect themselves (with their number).
     """
-    if polygons.small:
-        warn(f"{name}dropped {counted(polygons.small, 'face')} with fewer than three corners", MeshsolveWarning)
+    warn_of_small(polygons, name)
     if (polygons.counts == 3).all():
         return (np.arange(len(polygons.corners)) if positions else polygons.corners).reshape(-1, 3)
     n = len(polygons.vertices)

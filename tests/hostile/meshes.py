@@ -40,6 +40,8 @@ ROWS = [
     fine("Mesh.boundary_loops", "several fans at a vertex, faces of different orientation", "each fan is visited separately; a loop has the direction of the face of its first edge", lambda tmp: (ms.Mesh(np.zeros((6, 3)), [[0, 1, 2], [0, 3, 4], [5, 4, 3]]).boundary_loops, (), {})),
     bad("PolygonMesh", "a polygon with fewer than three corners", "polygon 0 has fewer than three corners", lambda tmp: (ms.PolygonMesh, (np.eye(4, 3), [[0, 1]]), {})),
     bad("PolygonMesh", "a corner outside the mesh, or twice", "polygon 0 has a repeated corner", lambda tmp: (ms.PolygonMesh, (np.eye(4, 3), [[0, 1, 2, 1]]), {})),
+    bad("PolygonMesh.load", "a format without polygons", "unknown mesh format '.stl'; use one of .obj, .ply, .off", lambda tmp: (ms.PolygonMesh.load, (tmp / "a.stl",), {})),
+    bad("PolygonMesh.save", "a format without polygons", "unknown mesh format '.vtu'; use one of .obj, .ply, .off", lambda tmp: (ms.PolygonMesh(np.eye(3), [[0, 1, 2]]).save, (tmp / "a.vtu",), {})),
     bad("TetMesh", "an inverted cell", "cell 0 is inverted", lambda tmp: (ms.TetMesh, (np.eye(4, 3), [[0, 1, 2, 3]]), {})),
     bad("TetMesh", "a corner outside the mesh", "cell 0 has corners [0, 1, 2, 4]", lambda tmp: (ms.TetMesh, (np.eye(4, 3), [[0, 1, 2, 4]]), {})),
     bad("TetMesh", "a cell with a repeated corner", "cell 0 has a repeated corner", lambda tmp: (ms.TetMesh, (np.eye(4, 3), [[0, 1, 2, 2]]), {})),

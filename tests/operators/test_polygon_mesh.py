@@ -90,3 +90,47 @@ def test_degenerate_polygons_stay_finite():
 def test_bad_polygons(faces, message):
     with pytest.raises(ms.InvalidInputError, match=message):
         ms.PolygonMesh(np.eye(5, 3), faces)
+
+
+HOUSE = ms.PolygonMesh([[0, 0, 0.1], [1, 0, 1 / 3], [1, 1, -0.0], [0.5, 1.5, 1e-300], [0, 1, 1e30]], [[0, 1, 2, 3, 4], [4, 2, 3], [0, 1, 2, 4]])
+
+
+@pytest.mark.parametrize("name", ["house.obj", "house.ply", "house.off", "HOUSE.OBJ", "house.ply.gz", "house.off.gz"])
+def test_polygons_of_files(name, tmp_path):
+    """Bits of positions, order and corners of polygons; load_mesh cuts the same polygons to triangles."""
+    HOUSE.save(tmp_path / name)
+    again = ms.PolygonMesh.load(tmp_path / name)
+    assert again.vertices.tobytes() == HOUSE.vertices.tobytes()
+    assert np.array_equal(again.indices, HOUSE.indices) and np.array_equal(again.offsets, HOUSE.offsets)
+    assert len(ms.load_mesh(tmp_path / name).faces) == 6
+
+
+def test_polygons_of_many_corners(tmp_path):
+    """More than 255, and data that are not read."""
+    angle = np.linspace(0, 2 * np.pi, 300, endpoint=False)
+    disc = ms.PolygonMesh(np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1), [range(300), [0, 1, 2]])
+    for kind in ("ply", "off", "obj"):
+        disc.save(tmp_path / f"disc.{kind}")
+        assert np.array_equal(ms.PolygonMesh.load(tmp_path / f"disc.{kind}").indices, disc.indices)
+    (tmp_path / "uv.obj").write_text("v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nvt 0 0\nf 1/1 2/1 3/1 4/1\nf -4 -3 -2\n")
+    assert ms.PolygonMesh.load(tmp_path / "uv.obj").offsets.tolist() == [0, 4, 7]
+
+
+@pytest.mark.parametrize(("name", "text", "error"), [
+    ("a.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 1 2 3 9\n", r"a.obj:4: "), ("a.off", "OFF\n3 1 0\n0 0 0\n1 0 0\n1 1 0\n3 0 1 7\n", "a.off"),
+    ("a.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 1 2 3\nf 1 2 2 3\n", "a.obj: polygon 1 has a repeated corner"), ("a.obj", "v 0 0 0\n", "0 faces"),
+    ("a.stl", "solid\n", "unknown mesh format '.stl'; use one of .obj, .ply, .off"), ("a.off", "", "empty")])
+def test_bad_polygon_files(name, text, error, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ms.InvalidInputError, match=error):
+        ms.PolygonMesh.load(tmp_path / name)
+
+
+def test_files_that_are_missing_or_have_small_faces(tmp_path):
+    with pytest.raises(ms.InvalidInputError, match="no such file"):
+        ms.PolygonMesh.load(tmp_path / "none.obj")
+    with pytest.raises(ms.InvalidInputError, match="unknown mesh format '.vtu'"):
+        HOUSE.save(tmp_path / "house.vtu")
+    (tmp_path / "a.off").write_text("OFF\n3 2 0\n0 0 0\n1 0 0\n1 1 0\n2 0 1\n3 0 1 2\n")
+    with pytest.warns(ms.MeshsolveWarning, match="dropped 1 face with fewer"):
+        assert len(ms.PolygonMesh.load(tmp_path / "a.off")) == 1
