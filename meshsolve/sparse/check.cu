@@ -70,7 +70,7 @@ using namespace ms;
 using namespace ms::check;
 
 // Either ptr or wide_ptr is null. `take` has the positions of the analyzed entries, or is null if the matrix has the same entries.
-// values, (count,), receives these entries. coupling, (coupled,), receives the entries between free and fixed rows.
+// The entries go to values, (count,), and those between free and fixed rows to coupling, (coupled,).
 extern "C" __global__ void __launch_bounds__(256)
 k_check_later(int n, long long nnz, const long long* known_ptr, const int* known_indices, const int* ptr, const long long* wide_ptr,
               const int* indices, const double* data, double least, double most, long long mirrored, const long long* own,

@@ -236,6 +236,37 @@ template <class T> __device__ __forceinline__ void weigh(const Tree<T>& t, int s
   }
 }
 
+// Counts the pivots of a front by size and sign, as count_pivots in small_pivots.hpp and inertia_of in complete.py. One warp.
+template <class T> __device__ __forceinline__ void survey(const Tree<T>& t, int s, T small, T doubtful) {
+  const View<T> v(t, s);
+  const int count = t.pivots[s];
+  int found[6] = {};
+  for (int k = threadIdx.x & 31; k < count; k += 32) {
+    if (k > 0 && v.e[k - 1] != T(0)) continue;              // second row of a 2x2 pivot
+    const T off = v.e[k];
+    T size = fabs(v.d[k]);
+    if (off != T(0)) {
+      const double x = v.d[k], z = v.d[k + 1], y = off;
+      size = fmax(fmax(size, fabs(v.d[k + 1])), fabs(off));
+      const int same = x / y * (z / y) - 1.0 > 0.0 ? 2 : 1;        // eigenvalues of one sign: the determinant is positive
+      found[2] += same == 1 ? 1 : 2 * (x > 0.0);
+      found[3] += same == 1 ? 1 : 2 * !(x > 0.0);
+      ++found[5];
+    } else {
+      found[1] += !(size >= doubtful);
+      found[2] += v.d[k] > T(0);
+      found[3] += !(v.d[k] > T(0)) && v.d[k] != T(0);
+      found[4] += v.d[k] == T(0);
+    }
+    found[0] += size < small && size > T(0);
+  }
+#pragma unroll
+  for (int c = 0; c < 6; ++c) {
+    const int all = warp_sum(found[c]);
+    if ((threadIdx.x & 31) == 0 && all) atomicAdd(t.flags + small_pivots + c, all);
+  }
+}
+
 }  // namespace ms::ldlt
 
 using namespace ms;
@@ -298,4 +329,10 @@ extern "C" __global__ void __launch_bounds__(256)
 k_weigh(const int* front, SCALAR* out, TREE_ARGUMENTS) {
   const Tree<SCALAR> t TREE_VALUE;
   weigh(t, *front, out);
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+k_survey(TREE_ARGUMENTS, double small, double doubtful) {
+  const Tree<SCALAR> t TREE_VALUE;
+  survey(t, static_cast<int>(blockIdx.x), static_cast<SCALAR>(small), static_cast<SCALAR>(doubtful));
 }

@@ -24,7 +24,9 @@ struct Rule {
   double threshold, tiny;               // LdlRule in dense_ldl.hpp
 };
 
-enum Flag { failed, delayed, finished };  // smallest column that is not finite; number of delayed columns, of finished fronts
+// Smallest column that is not finite; numbers of delayed columns and of finished large fronts. Those after them are of k_survey:
+// pivots that are small, 1x1 pivots that are doubtful, positive, negative and zero eigenvalues of D, 2x2 pivots.
+enum Flag { failed, delayed, finished, small_pivots, doubtful_pivots, positive, negative, zeros, pairs };
 
 template <class T> struct Tree {
   fronts::Tree<T> planned;

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.factor.base import solve_near_one
-from meshsolve.factor.ldlt.complete import RULE, STRICT_THRESHOLD, block_diagonal, inertia_of, overflow
-from meshsolve.factor.ldlt.fronts_cuda import DeviceComplete, Tree
+from meshsolve.factor.ldlt.complete import RULE, STRICT_THRESHOLD, block_diagonal, overflow
+from meshsolve.factor.ldlt.fronts_cuda import DeviceComplete
+from meshsolve.factor.ldlt.tree_cuda import Tree
 
 
 class Found:
@@ -18,11 +19,6 @@ class Found:
 
     def __init__(self, native, scale, perm):
         self._native, self.scale, self.permuted = native, device.to_device(scale[:, None]), device.to_device(scale[perm])
-
-    @functools.cached_property
-    def diagonal(self):
-        """(d, e) in the order of elimination."""
-        return self._native.diagonal()[2:]
 
     @functools.cached_property
     def nnz(self):
@@ -101,7 +97,7 @@ class CompleteCoreCuda:
 
     @property
     def inertia(self):
-        return inertia_of(*self._found.diagonal)
+        return self.native.inertia
 
     @property
     def nnz(self):
@@ -111,7 +107,7 @@ class CompleteCoreCuda:
         """Facts of the numeric phase for the report; bytes are those on the GPU."""
         return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed,
                 "zero_pivots": self.inertia[2], "undecided_pivots": self.native.undecided,
-                "pairs": int((self._found.diagonal[1] != 0).sum()), "levels": len(self.native.plans), "bytes": self.native.nbytes,
+                "pairs": self.native.pairs, "levels": len(self.native.plans), "bytes": self.native.nbytes,
                 "device": "cuda"}
 
     def _prepare(self, is_strict):

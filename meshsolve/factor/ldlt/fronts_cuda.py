@@ -1,21 +1,18 @@
 """The complete factorization on the GPU: launches of complete.cu and complete_solve.cu, level by level.
 
-Host counterpart: ``Complete`` in complete.hpp. The number of delayed columns is known after a level: the host reads three numbers per
-level. If columns are delayed, their parents get separate panels, and the launches of the level of the parents are planned again.
+Host counterpart: ``Complete`` in complete.hpp. All levels are queued at once, and the flags are read at the end. If columns are
+delayed, the matrix is factored again level by level, with a read for each. Parents of delayed columns get separate panels, and their
+level is planned again.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.device import MOST_ACROSS
-from meshsolve.factor.fronts.cuda import CLASSES, LIMITS, TILE, Batch, column_major, from_columns, tiles_of, to_columns
-from meshsolve.factor.fronts.tree_cuda import depths, leading_dimension, positions, table_of
-from meshsolve.sparse.lists_cuda import bincount
-from meshsolve.sparse.matrix import Csr
+from meshsolve.factor.fronts.cuda import TILE, Batch, column_major, from_columns, to_columns
+from meshsolve.factor.fronts.tree_cuda import leading_dimension
+from meshsolve.factor.ldlt.tree_cuda import device_numbers
 
 K, S = device.kernels("factor/ldlt/complete.cu"), device.kernels("factor/ldlt/complete_solve.cu")
 NONE = np.iinfo(np.int32).max                               # no front has failed
@@ -24,103 +21,9 @@ STATIC = 1024                                               # further bytes of s
 PROGRESS = 8                                                # integers of struct Progress
 SMALL, DOUBTFUL = {"d": 1e-5, "f": 1e-2}, {"d": 1e-9, "f": 1e-4}        # SmallPivot in ldl_pivot.hpp, PivotSizes in small_pivots.hpp
 FAILED, DELAYED, FINISHED = range(3)                        # enum Flag in complete.cuh
+COUNTS = 8                                                  # flags after FAILED, with the counts of k_survey
 WHOLE, BEFORE, AFTER = range(3)                             # enum Part in complete_solve.cu
 WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for
-
-
-class LargeFronts(NamedTuple):
-    """Fronts that are factored by tiles, those with most columns first."""
-
-    fronts: object              # their numbers, int32 on the GPU
-    columns: np.ndarray         # number of columns of each front, on the host
-    height: int                 # rows of the highest front
-    updates: int                # rows of the largest update matrix
-
-
-class Dense(NamedTuple):
-    """A front of many columns: offsets in scalars, and ``vector`` in rows of right-hand sides."""
-
-    front: int
-    number: object              # its number, (1,) int32 on the GPU
-    columns: int
-    updates: int
-    update: int
-    vector: int
-
-
-class Plan(NamedTuple):
-    """The launches of one level."""
-
-    fronts: object              # all its fronts, int32 on the GPU
-    batches: tuple              # in shared memory; the fronts of one warp come first
-    tiles: object               # (2 tiles,) int32: front and first column of each tile of k_assemble
-    large: tuple                 # of LargeFronts
-    dense: tuple                # of Dense: the large fronts whose products cuBLAS computes
-    solved: tuple               # batches of a solve: all fronts except the dense ones
-
-
-class Tree:
-    """The assembly tree on the GPU, and on the host the sizes from which launches are planned.
-
-    Parameters
-    ----------
-    symbolic : Symbolic
-        Analysis of a pattern that contains that of the matrix.
-    matrix : Csr
-        The pattern of the matrix, both triangles, on the host.
-    """
-
-    def __init__(self, symbolic, matrix):
-        analysis, native = symbolic.analysis_on_device, symbolic.native
-        depth = depths(analysis.snode_parent)
-        self.table, child, (self.panel_scalars, self.update_scalars, self.vector_rows) = table_of(analysis, depth)
-        pattern = Csr(matrix.n, device.to_device(matrix.indptr), device.to_device(matrix.indices))
-        relative, *entries = positions(pattern, analysis)
-        self.entries = self.table, child, relative, *entries
-        self.perm, self.rows, self.n = analysis.perm, analysis.rows, symbolic.n
-        self.first, self.row_ptr = (np.asarray(part).astype(np.int64) for part in (native.first, native.row_ptr))
-        self.parent, self.host_rows = np.asarray(native.snode_parent), np.asarray(native.rows)
-        self.own, self.updates = np.diff(self.first), np.diff(self.row_ptr)
-        self.count = len(self.own)
-        depth = device.to_host(depth)
-        by_depth = np.argsort(-depth, kind="stable")
-        levels = np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1)
-        self.plans = [self.plan(level, self.own[level]) for level in levels]
-        self.levels = levels
-
-    @property
-    def nbytes(self):
-        return sum(array.nbytes for array in (*self.entries, self.perm, self.rows))
-
-    def plan(self, fronts, columns):
-        """Plan the launches of these fronts, with these numbers of columns."""
-        updates = self.updates[fronts]
-        height = columns + updates
-        size = columns * height
-        kind = np.zeros(len(size), np.int64)
-        for k, scalars in enumerate([LIMITS.tiny, *(max(scalars, LIMITS.tiny) for scalars, _ in CLASSES), LIMITS.small], 1):
-            kind[size > scalars] = k
-        threads = (128, *(threads for _, threads in CLASSES), 256)
-        parts = [np.flatnonzero(kind == k) for k in range(len(threads))]
-        batches = tuple(_batch(fronts, part, size, threads[k], k == 0) for k, part in enumerate(parts) if len(part))
-        large = np.flatnonzero(kind == len(threads))
-        large = large[np.argsort(-columns[large], kind="stable")]
-        groups = [large[a:a + MOST_ACROSS] for a in range(0, len(large), MOST_ACROSS)]
-        is_dense = (kind == len(threads)) & (columns >= LIMITS.dense)
-        tiny, others = parts[0], np.flatnonzero((kind > 0) & ~is_dense)
-        return Plan(_numbers(fronts), batches, tiles_of(fronts[large], height[large])[0],
-                    tuple(LargeFronts(_numbers(fronts[g]), columns[g], int(height[g].max()), int(updates[g].max()))
-                          for g in groups),
-                    self._dense(fronts[is_dense], columns[is_dense]),
-                    tuple(_batch(fronts, part, size, count, part is tiny)
-                          for part, count in ((tiny, 128), (others, 256)) if len(part)))
-
-    def _dense(self, fronts, columns):
-        if len(fronts) == 0:
-            return ()
-        update, vector = device.to_host(self.table[_numbers(fronts)])[:, 2:4].T
-        return tuple(Dense(int(s), _numbers(fronts[k:k + 1]), int(columns[k]), int(self.updates[s]), int(update[k]),
-                           int(vector[k])) for k, s in enumerate(fronts))
 
 
 class DeviceComplete:
@@ -149,6 +52,9 @@ class DeviceComplete:
         self._planned = xp.stack([tree.table[:, 0], tree.table[:, 1], tree.table[:, 5], tree.table[:, 6]], axis=1)
         self._planned_of = device.to_host(self._planned)
         self._pivots, self._data = xp.empty(tree.count, np.int32), None
+        self._locations, self._progress = xp.empty_like(self._planned), xp.empty(PROGRESS * tree.count, np.int32)
+        self._no_flags = device.to_device(np.array([NONE, *COUNTS * [0]], np.int32))
+        self._flags, self._expects_delays = xp.empty_like(self._no_flags), False
 
     @property
     def nbytes(self):
@@ -264,29 +170,24 @@ class DeviceComplete:
         """Return (-1 or the column that failed, True if a pivot is doubtful); see ``Complete::run_and_settle``."""
         self.is_strict, self.undecided = is_strict, 0
         failed = self._run_once(data, self._tiny)
-        small, doubtful = (False, False) if failed >= 0 else self._sizes_of_pivots()
+        small, doubtful = (False, False) if failed >= 0 else self._sizes
         if failed >= 0 or not small or (not is_strict and doubtful):
             return failed, doubtful
         tiny = self._settle()
         if tiny > self._tiny:
             failed = self._run_once(data, tiny)
-            if failed < 0 and self._sizes_of_pivots()[0]:
+            if failed < 0 and self._sizes[0]:
                 self._settle()
         return failed, doubtful
 
-    def _sizes_of_pivots(self):
-        """Return (True if a pivot is small but not zero, True if a 1x1 pivot is doubtful), as ``count_pivots``."""
-        xp, begin, count = device.xp(), self._locations[:, 2], len(self._d)
-        changes = bincount(begin, count + 1) - bincount(begin + self._pivots, count + 1)
-        is_pivot, is_first = xp.cumsum(changes)[:count] > 0, self._e != 0
-        is_second = xp.zeros_like(is_first)
-        is_second[1:] = is_first[:-1]
-        size = abs(self._d)
-        size[:-1] = xp.where(is_first[:-1], xp.maximum(xp.maximum(size[:-1], size[1:]), abs(self._e[:-1])), size[:-1])
-        starts, char = is_pivot & ~is_second, self.dtype.char
-        small = (starts & (size < SMALL[char]) & (size > 0)).any()
-        doubtful = (starts & ~is_first & ~(size >= DOUBTFUL[char])).any()
-        return tuple(bool(found) for found in device.to_host(xp.stack([small, doubtful])))
+    def _survey(self):
+        """Count the pivots of all fronts on the GPU, and read the flags with these counts. Returns the list of the flags."""
+        self._flags[FINISHED + 1:] = self._no_flags[FINISHED + 1:]
+        char = self.dtype.char
+        self._launch(K, "k_survey", self.tree.count, 32, 0, (*self._arguments(), np.float64(SMALL[char]), np.float64(DOUBTFUL[char])))
+        *flags, small, doubtful, positive, negative, zero, self.pairs = device.to_host(self._flags).tolist()
+        self._sizes, self.inertia = (small > 0, doubtful > 0), (positive, negative, zero)
+        return flags
 
     def _settle(self):
         """Set pivots to zero that are zero in rounding, see small_pivots.hpp. Returns the size of zero for another run, or 0."""
@@ -304,6 +205,7 @@ class DeviceComplete:
         self._launch(S, "k_settle", device.grid_for(tree.count, 256), 256, 0,
                      (np.int32(tree.count), row_magnitude, settled, *self._solve_arguments(everything, samples, WHOLE, Y, Z, vectors)))
         settled = device.to_host(settled)
+        self._survey()
         self.undecided = int(settled[:, 0].sum())
         largest, least_other = settled[:, 1].max(initial=0.0), settled[:, 2].min(initial=np.inf)
         return _core.ldlt_size_of_zero(largest, least_other, bool(settled[:, 3].any()))
@@ -313,18 +215,45 @@ class DeviceComplete:
         return np.float64(self._strict_threshold if self.is_strict else self._threshold), np.float64(self._size_of_zero)
 
     def _run_once(self, data, tiny):
-        xp, tree, self._size_of_zero = device.xp(), self.tree, tiny
-        self._locations, self._locations_of = self._planned.copy(), self._planned_of.copy()
-        self._e.fill(0)
-        self._flags = device.to_device(np.array([NONE, 0, 0], np.int32))
-        self._progress = xp.zeros(PROGRESS * tree.count, np.int32)
-        self.plans, self._dense_pivots, self._ends = [], {}, (0, tree.n)            # ends of `late` and of the slots
-        received, self.delayed, self._finished = np.zeros(tree.count, np.int64), 0, 0
+        """Factor with this size of zero. Returns -1 or the column that failed.
+
+        First all levels are queued as if no column is delayed, and the flags are read once. Delayed columns are not assembled then,
+        and fronts of unfinished children are wrong, so such a matrix is factored level by level. Later matrices are too.
+        """
+        self._size_of_zero = tiny
+        if not self._expects_delays:
+            self._begin()
+            for level, plan in zip(self.tree.levels, self.tree.plans):
+                self.plans.append(plan)
+                self._factor_level(level, plan, data)
+            flags = self._survey()
+            if flags == [NONE, 0, self._finished]:
+                return -1
+            self._expects_delays = flags[FAILED] == NONE
+        failed = self._run_levels(data)
+        if failed < 0:
+            self._survey()
+        return failed
+
+    def _begin(self):
+        """Reset the planned locations and the numbers of the last matrix."""
+        self._locations[:], self._locations_of = self._planned, self._planned_of.copy()
+        self._flags[:] = self._no_flags
+        for array in (self._e, self._pivots, self._progress):
+            array.fill(0)
+        self.plans, self._dense_pivots, self._ends = [], {}, (0, self.tree.n)       # ends of `late` and of the slots
+        self.delayed, self._finished = 0, 0
+
+    def _run_levels(self, data):
+        """Factor level by level: the columns that a level delays are read, and its parents planned again."""
+        tree, received = self.tree, np.zeros(self.tree.count, np.int64)
+        self._begin()
         for level, plan in zip(tree.levels, tree.plans):
             if received[level].any():
                 plan = self._allocate_for(level, received[level])
             self.plans.append(plan)
-            flags = self._factor_level(plan, data, np.int32(tree.parent[level[0]] < 0))
+            self._factor_level(level, plan, data, self._finish)
+            flags = device.to_host(self._flags[:FINISHED + 1])
             if flags[FAILED] != NONE:
                 return int(flags[FAILED])
             if flags[DELAYED] > self.delayed:
@@ -351,13 +280,17 @@ class DeviceComplete:
         self._names, self._d, self._e = (_grown(array, self._ends[1]) for array in (self._names, self._d, self._e))
         locations = np.stack([panel[:-1], leading, slot[:-1], columns_moved], axis=1)
         self._locations_of[level[moved]] = locations
-        self._locations[_numbers(level[moved])] = device.to_device(locations)
+        self._locations[device_numbers(level[moved])] = device.to_device(locations)
         return tree.plan(level, columns)
 
-    def _factor_level(self, plan, data, root):
-        size = self.dtype.itemsize
-        tree = (*self.tree.entries, data, self._panels, self._updates, self._locations, self._late, self._names, self._d, self._e,
-                self._pivots, self._flags)
+    def _arguments(self, data=None):
+        """Return the arguments of kernels that describe the tree; without data for kernels that do not read the matrix."""
+        return (*self.tree.entries, device.null(np.float64) if data is None else data, self._panels, self._updates, self._locations,
+                self._late, self._names, self._d, self._e, self._pivots, self._flags)
+
+    def _factor_level(self, level, plan, data, finish=None):
+        """Queue the fronts of a level; ``finish(large, step, order, root, tree)`` waits for large fronts that need further steps."""
+        size, root, tree = self.dtype.itemsize, np.int32(self.tree.parent[level[0]] < 0), self._arguments(data)
         for batch in plan.batches:
             groups = batch.threads // 32 if batch.per_warp else 1
             self._launch(K, "k_factor", -(-batch.count // groups), batch.threads, groups * batch.capacity * size,
@@ -369,18 +302,17 @@ class DeviceComplete:
             for step in range(1, -(-int(large.columns[0]) // BLOCK_COLUMNS) + 1):
                 count = int(np.searchsorted(-large.columns, -BLOCK_COLUMNS * (step - 1)))
                 self._step(large, count, step, order, root, tree)
-            self._finish(large, step, order, root, tree)
-            dense = int((large.columns >= LIMITS.dense).sum())
+            self._finished += len(large.columns)
+            if finish is not None:
+                finish(large, step, order, root, tree)
             if large.updates:
-                self._subtract(large.fronts[dense:], len(large.columns) - dense, (large.updates, large.updates), 0, 1, tree)
+                self._subtract(large.fronts[large.dense:], len(large.columns) - large.dense, (large.updates, large.updates), 0, 1, tree)
         for front in plan.dense:
             self._update_by_library(front, tree)
-        return device.to_host(self._flags)
 
     def _finish(self, large, step, order, root, tree):
         """Further steps, if columns have failed and are tried again."""
-        self._finished += len(large.columns)
-        while device.to_host(self._flags)[FINISHED] < self._finished:
+        while device.to_host(self._flags[:FINISHED + 1])[FINISHED] < self._finished:
             for _ in range(2):
                 step += 1
                 self._step(large, len(large.columns), step, order, root, tree)
@@ -465,16 +397,6 @@ class DeviceComplete:
 
     def _launch(self, kernels, name, grid, block, shared, args):
         device.launch(getattr(kernels.of(self.dtype), name), grid, block, shared, args)
-
-
-def _numbers(fronts):
-    return device.to_device(fronts.astype(np.int32))
-
-
-def _batch(fronts, part, size, threads, per_warp):
-    """One launch, the largest fronts first."""
-    part = part[np.argsort(-size[part], kind="stable")]
-    return Batch(_numbers(fronts[part]), len(part), int(size[part[0]]), threads, per_warp)
 
 
 def _grown(array, need):
