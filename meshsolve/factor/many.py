@@ -142,8 +142,8 @@ class FactorBatch:
         return self.shape[0]
 
     def __reduce__(self):
-        raise InvalidInputError(f"a {type(self).__name__} cannot be pickled or copied: send the values, and call {self._source}.factor_batch "
-                                "where they arrive")
+        raise InvalidInputError(f"a {type(self).__name__} cannot be pickled or copied: send the values, and call "
+                                f"{self._source}.factor_batch where they arrive")
 
     def __repr__(self):
         return f"{type(self).__name__}({counted(self.shape[0], 'system')}, n={self.shape[1]}, failed={len(self.failed)})"

@@ -236,12 +236,12 @@ template <class T> __device__ __forceinline__ void weigh(const Tree<T>& t, int s
   }
 }
 
-// Counts the pivots of a front by size and sign, as count_pivots in small_pivots.hpp and inertia_of in complete.py. One warp.
+// Counts the pivots of a front by size and sign, as count_pivots in small_pivots.hpp and inertia_of in complete.py.
 template <class T> __device__ __forceinline__ void survey(const Tree<T>& t, int s, T small, T doubtful) {
   const View<T> v(t, s);
   const int count = t.pivots[s];
   int found[6] = {};
-  for (int k = threadIdx.x & 31; k < count; k += 32) {
+  for (int k = threadIdx.x; k < count; k += blockDim.x) {
     if (k > 0 && v.e[k - 1] != T(0)) continue;              // second row of a 2x2 pivot
     const T off = v.e[k];
     T size = fabs(v.d[k]);
