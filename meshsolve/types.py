@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import ArrayLike, DTypeLike
 
-__all__ = ["Array", "ArrayLike", "Auto", "Boundary", "Callback", "Chosen", "DTypeLike", "Device", "Effort", "Matrix",
+__all__ = ["Array", "ArrayLike", "Auto", "Boundary", "Callback", "Chosen", "DTypeLike", "Device", "Effort", "Matrix", "Memory",
            "Path", "Place", "Precision", "Sparse", "System", "Trans"]
 
 Matrix: TypeAlias = Any                 # scipy sparse array or matrix of any format, dense array, CuPy sparse matrix
@@ -24,6 +24,7 @@ Callback: TypeAlias = Callable[..., object]
 Auto: TypeAlias = Literal["auto"]
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 Place: TypeAlias = Literal["cpu", "cuda"]
+Memory: TypeAlias = Literal["ram", "disk"]
 Precision: TypeAlias = Literal["double", "single", "mixed"]
 Effort: TypeAlias = Literal["default", "fast", "quality"]
 Boundary: TypeAlias = Literal["neumann", "dirichlet"]

@@ -15,6 +15,7 @@ from meshsolve.factor.cholesky import PRECISIONS, CholeskyFactor, HostFactor
 from meshsolve.factor.cholesky.batch import CORES, CholeskyBatch
 from meshsolve.factor.cholesky.cuda import DeviceFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
+from meshsolve.factor.cholesky.disk import DiskEngine
 from meshsolve.factor.cholesky.values import System, Values
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike, pattern_of
@@ -24,7 +25,7 @@ from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
 from meshsolve.sparse.constraints import checked
 from meshsolve.sparse.places import place_for, place_of_factor
-from meshsolve.types import ArrayLike, Device, Matrix, Precision
+from meshsolve.types import ArrayLike, Device, Matrix, Memory, Path, Precision
 
 LOST = 0.02                     # error of known solutions, relative to them, above which a matrix is singular in rounding
 ROUNDING = 1e-8                 # largest negative sum of all entries, relative to their absolute values, that may be rounding
@@ -35,7 +36,7 @@ class Symbolic(_symbolic.Symbolic):
     """The analysis of a symmetric pattern: ordering, elimination tree, column counts, supernodes, and ``factor``."""
 
     def factor(self, A: Matrix, precision: Precision = "double", threads: int | None = None, device: Device = "auto",
-               backend: Literal["native", "cudss"] = "native") -> CholeskyFactor:
+               backend: Literal["native", "cudss"] = "native", memory: Memory = "ram", folder: Path | None = None) -> CholeskyFactor:
         """Compute the Cholesky factor of A, whose pattern is inside the analyzed one.
 
         Parameters
@@ -43,7 +44,7 @@ class Symbolic(_symbolic.Symbolic):
         A : (n, n) symmetric positive definite matrix of any kind
             Entries of the analyzed pattern that A lacks are zeros. Only its lower triangle is read if the analysis was made with
             ``lower=True``.
-        precision, threads, device, backend
+        precision, threads, device, backend, memory, folder
             As in :func:`cholesky`.
 
         Returns
@@ -62,7 +63,7 @@ class Symbolic(_symbolic.Symbolic):
         -----
         O(:attr:`flops`) time, O(:attr:`nnz`) memory. Source: see :mod:`meshsolve.factor.cholesky`.
         """
-        engine = _engine(device, backend, A)
+        engine = _engine(device, backend, A, memory, folder)
         if device == "auto" and not engine.suits(self):
             engine = HostFactor
         threads = thread_count(threads)
@@ -194,7 +195,7 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
 def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, fixed: ArrayLike | None = None,
              pin: bool = False, precision: Precision = "double", device: Device = "auto",
              backend: Literal["native", "cudss"] = "native", seed: int = 0, threads: int | None = None,
-             lower: bool = False) -> CholeskyFactor:
+             lower: bool = False, memory: Memory = "ram", folder: Path | None = None) -> CholeskyFactor:
     """Compute the Cholesky factor of a symmetric positive definite matrix.
 
     Parameters
@@ -214,6 +215,11 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
         least 100,000 rows. Exceptions are large near-trees (paths, stars), and elimination trees of thousands of levels.
     backend : {"native", "cudss"}
         On the GPU: own kernels, or NVIDIA cuDSS (through nvmath-python) in our ordering.
+    memory : {"ram", "disk"}
+        ``"disk"``: the factor lies in a temporary file, for matrices whose factor is larger than memory. Solutions have the same bits.
+        Factors on the GPU are in GPU memory only.
+    folder : path, optional
+        Folder of that file, by default the system's folder for temporary files. It should not be on a RAM disk.
 
     Returns
     -------
@@ -223,9 +229,10 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     Raises
     ------
     InvalidInputError
-        As in :func:`analyze`; NaN or infinity in A; an unknown ``precision``; bad rows in ``fixed``, or ``pin`` with it.
+        As in :func:`analyze`; NaN or infinity in A; an unknown ``precision`` or ``memory``; bad rows in ``fixed``, or ``pin`` with it;
+        a ``folder`` that does not exist or cannot be written to; ``memory="disk"`` on the GPU.
     NotSymmetricError (``.row``, ``.column``), NotPositiveDefiniteError (``.column``), DeviceUnavailableError, OutOfMemoryError
-        Indices are in the caller's numbering. Memory is checked before the factorization.
+        Indices are in the caller's numbering. Memory and free space in ``folder`` are checked before the factorization.
     NotLaplacianError (``.row``)
         With ``pin=True``: the row does not sum to 0.
 
@@ -247,7 +254,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     """
     one_of(precision, "precision", PRECISIONS)
     pin, lower = checked(fixed, pin), as_flag(lower, "lower")
-    engine, threads = _engine(device, backend, A, lower), thread_count(threads)
+    engine, threads = _engine(device, backend, A, memory, folder, lower), thread_count(threads)
     return _cholesky(A, engine, device, ordering, mesh, fixed, pin, precision, seed, threads, lower)
 
 
@@ -294,7 +301,7 @@ def edges_of(mesh, n):
 
 
 def _analyze(A, ordering, mesh, seed, threads, lower, device, relax):
-    engine = _engine(device, "native", A, lower)
+    engine = _engine(device, "native", A, lower=lower)
     with engine.place.errors("the matrix"):
         system = System.of_pattern(A, engine, lower, threads, PER_ROW["cholesky"])
         _join(system, mesh)
@@ -334,9 +341,15 @@ def _warned(F):
     return F
 
 
-def _engine(device, backend, A, lower=None):
-    """Return the class that factors: on the host, on the GPU, or cuDSS. ``lower``: given if A is still to be analyzed."""
+def _engine(device, backend, A, memory="ram", folder=None, lower=None):
+    """Return the class that factors: on the host, on disk, on the GPU, or cuDSS. ``lower``: given if A is still to be analyzed."""
     one_of(device, "device", DEVICES)
+    if one_of(memory, "memory", ("ram", "disk")) == "disk":
+        if device == "cuda" or backend == "cudss":
+            raise InvalidInputError('memory="disk" is for factors on the host: use device="cpu" and backend="native"')
+        return DiskEngine(folder)
+    if folder is not None:
+        raise InvalidInputError('folder= goes with memory="disk"')
     if one_of(backend, "backend", ("native", "cudss")) == "cudss":
         on_gpu(device, 'backend="cudss"')
         return CudssFactor

@@ -8,6 +8,7 @@
 
 #include "bind.hpp"
 #include "native/memory/buffer.hpp"
+#include "native/memory/scratch.hpp"
 #include "native/dense/dense.hpp"
 #include "native/threads/parallel.hpp"
 #include "native/threads/trace.hpp"
@@ -41,6 +42,12 @@ void translate(const std::exception_ptr& p, void*) {
     PyErr_SetString(error.ptr(), "not enough memory for this problem");
   } catch (const std::length_error& e) {
     nb::object error = nb::module_::import_("meshsolve.errors").attr("InvalidInputError");
+    PyErr_SetString(error.ptr(), e.what());
+  } catch (const ScratchFull& e) {
+    nb::object error = nb::module_::import_("meshsolve.errors").attr("OutOfMemoryError");
+    PyErr_SetString(error.ptr(), e.what());
+  } catch (const ScratchError& e) {
+    nb::object error = nb::module_::import_("meshsolve.errors").attr("DeviceUnavailableError");
     PyErr_SetString(error.ptr(), e.what());
   }
 }

@@ -1,5 +1,6 @@
 // Bindings of the Cholesky factor for both scalar types.
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 
 #include "batch.hpp"
 #include "native/bind.hpp"
@@ -44,6 +45,16 @@ auto bind_factor(nb::module_& m, const char* name) {
   using Factor = cholesky::Factor<T>;
   return nb::class_<Factor>(m, name)
       .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree) { new (self) Factor(std::move(tree)); }, "tree"_a)
+      .def("use_file", [](Factor& f, int descriptor, std::string folder) {
+        f.use_file(std::make_shared<ScratchFile>(descriptor, std::move(folder)));
+      }, "descriptor"_a, "folder"_a)
+      .def("file_needs", [](const Factor& f, int threads) {
+        const cholesky::FileNeeds needs = f.file_needs(threads);
+        return nb::make_tuple(needs.memory, needs.file);
+      }, "threads"_a, "Scalars (of memory in addition to the analysis, of the file) of a numeric phase with the panels in a file.")
+      .def_prop_ro("file_traffic", [](const Factor& f) {
+        return nb::make_tuple(f.file() ? f.file()->written() : 0, f.file() ? f.file()->bytes_read() : 0);
+      }, "Bytes (written, read) so far.")
       .def("factor", [](Factor& f, In<double> data, int threads) {
         Released free;
         return f.factor(data.data(), threads);

@@ -2,6 +2,7 @@
 // Sources: Liu 1992 (multifrontal method); Ng and Peyton 1993 (supernodal blocks).
 #pragma once
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,8 +11,10 @@
 #include "factor/fronts/values.hpp"
 #include "native/memory/buffer.hpp"
 #include "native/memory/strided.hpp"
+#include "native/memory/scratch.hpp"
 #include "panel.hpp"
 #include "singular.hpp"
+#include "stored.hpp"
 
 namespace ms::cholesky {
 
@@ -31,6 +34,12 @@ class Factor {
  public:
   explicit Factor(std::shared_ptr<const fronts::AssemblyTree> tree)
       : tree_(std::move(tree)), panel_ptr_(fronts::positions(*tree_, [&](int32_t s) { return panel_shape(*tree_, s).scalars(); })) {}
+
+  // Keeps the panels in this file instead of main memory. Call it before the first factor(). update() and the two functions of the
+  // inverse need panels in main memory.
+  void use_file(std::shared_ptr<ScratchFile> file) { file_ = std::move(file); }
+  const ScratchFile* file() const { return file_.get(); }
+  FileNeeds file_needs(int threads) const { return fronts_in_file<T>(*tree_, panel_ptr_, threads); }
 
   // Factors the matrix with values Ax in the analyzed pattern (both triangles, only one half is read). Returns -1, or the new
   // column of the first pivot that is not positive, or is positive only by rounding; then the earlier factor is restored, bit for
@@ -96,13 +105,20 @@ class Factor {
  private:
   int32_t run(const T* values, int threads);
   int32_t rotate_in(const PermutedColumns& C, bool down);
-  template <class Visit> void each_column(int32_t s, Visit&& visit) const;
+  template <class Visit> void each_column(Visit&& visit) const;
   template <class Block> void in_blocks(int64_t k, const int32_t* perm, int threads, Block&& block) const;
   const int32_t* perm() const { return tree_->symbolic->analysis.perm.data(); }
 
+  int64_t file_bytes() const { return panel_ptr_.back() * static_cast<int64_t>(sizeof(T)); }
+  // Reader of the panels in the file for a traversal by this schedule, or nothing.
+  std::optional<PanelReader<T>> reader(const fronts::Schedule& plan, int workers) const {
+    return file_ ? std::optional<PanelReader<T>>(std::in_place, *tree_, plan, *file_, panel_ptr_, workers) : std::nullopt;
+  }
+
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1)
-  Buffer<T> panels_;                      // panel.hpp
+  Buffer<T> panels_;                      // panel.hpp; empty if they are in a file
+  std::shared_ptr<ScratchFile> file_;     // stored.hpp; or nullptr
   bool may_be_singular_ = false;          // according to the pivots of the last numeric phase
   fronts::MatrixValues<T> values_;
   mutable fronts::BlockMemory<T> blocks_; // memory of update matrices, kept for the next refactorization and the first solve

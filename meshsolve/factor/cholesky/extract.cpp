@@ -23,14 +23,18 @@ void mirror_upper(double* S, int64_t m, int threads) {
 
 }  // namespace
 
-// Calls visit(column of the front, address of its row 0, which may not exist).
+// Calls visit(front, column of the front, address of its row 0, which may not exist), front after front.
 template <class T>
 template <class Visit>
-void Factor<T>::each_column(int32_t s, Visit&& visit) const {
-  const PanelShape shape = panel_shape(*tree_, s);
-  for (int64_t k = 0; k < shape.steps(); ++k) {
-    const Step<const T> step = shape.step<const T>(panels_.data() + panel_ptr_[s], k);
-    for (int64_t j = 0; j < step.width; ++j) visit(step.column + j, step.column_at(j));
+void Factor<T>::each_column(Visit&& visit) const {
+  const auto plan = fronts::plan_of(*tree_, 1, fronts::Use::solve);
+  auto stored = reader(*plan, 1);
+  for (int32_t s = 0; s < tree_->count(); ++s) {
+    const PanelShape shape = panel_shape(*tree_, s);
+    for (int64_t k = 0; k < shape.steps(); ++k) {
+      const Step<const T> step = stored ? stored->step(s, k, 0, Order::forward) : shape.step<const T>(panels_.data() + panel_ptr_[s], k);
+      for (int64_t j = 0; j < step.width; ++j) visit(s, step.column + j, step.column_at(j));
+    }
   }
 }
 
@@ -39,23 +43,21 @@ std::vector<double> Factor<T>::values_on(const Pattern& L) const {
   values_.require_factor();
   const fronts::AssemblyTree& tree = *tree_;
   std::vector<double> x(L.nnz());
-  for (int32_t s = 0; s < tree.count(); ++s) {
+  each_column([&](int32_t s, int64_t j, const T* column) {
     const int32_t begin = tree.first(s);
     const int64_t w = tree.pivots(s);
     const int32_t* const rows = tree.rows(s);
-    each_column(s, [&](int64_t j, const T* column) {
-      int64_t q = 0;
-      for (int64_t p = L.ptr[begin + j]; p < L.ptr[begin + j + 1]; ++p) {
-        const int32_t i = L.idx[p];
-        if (i < begin + w) {
-          x[p] = static_cast<double>(column[i - begin]);
-          continue;
-        }
-        while (rows[q] < i) ++q;
-        x[p] = static_cast<double>(column[w + q]);
+    int64_t q = 0;
+    for (int64_t p = L.ptr[begin + j]; p < L.ptr[begin + j + 1]; ++p) {
+      const int32_t i = L.idx[p];
+      if (i < begin + w) {
+        x[p] = static_cast<double>(column[i - begin]);
+        continue;
       }
-    });
-  }
+      while (rows[q] < i) ++q;
+      x[p] = static_cast<double>(column[w + q]);
+    }
+  });
   return x;
 }
 
@@ -63,8 +65,7 @@ template <class T>
 std::vector<double> Factor<T>::diagonal() const {
   values_.require_factor();
   std::vector<double> d(tree_->n());
-  for (int32_t s = 0; s < tree_->count(); ++s)
-    each_column(s, [&](int64_t j, const T* column) { d[tree_->first(s) + j] = static_cast<double>(column[j]); });
+  each_column([&](int32_t s, int64_t j, const T* column) { d[tree_->first(s) + j] = static_cast<double>(column[j]); });
   return d;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "batch.hpp"
 #include "factor/fronts/traverse.hpp"
@@ -46,19 +47,26 @@ void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Fro
   for (int64_t k = 0; k < f.shape.steps(); ++k) add_entries(tree, s, values, f.step(k));
 }
 
-// Adds a child, whose row i is row to[i] of the front, to the columns of the front. A dense row has thousands of children with
-// one row, which is a pivot of their parent.
 template <class T>
-void add_child(const T* X, int64_t count, const int32_t* to, const Front<T>& f, int threads) {
-  if (count == 1) {
-    *f.diagonal(to[0]) += X[0];
+struct Child {                                 // the columns [begin, end) of the update matrix X of a child; row i is row to[i] of the front
+  const T* X;
+  int64_t count;
+  const int32_t* to;
+  int64_t begin, end;
+};
+
+// Adds a child to the columns of the front. A dense row has thousands of children with one row, which is a pivot of their parent.
+template <class T>
+void add_child(const Child<T>& c, const Front<T>& f, int threads) {
+  if (c.count == 1) {
+    *f.diagonal(c.to[0]) += c.X[0];
     return;
   }
-  const int32_t* from = to;
+  const int32_t* from = c.to + c.begin;
   for (int64_t k = 0; k < f.shape.steps(); ++k) {
     const Step<T> step = f.step(k);
-    const int32_t* const end = std::lower_bound(from, to + count, step.column + step.width);
-    fronts::add_columns(X, count, to, from - to, end - to, step.column, step.data, step.ld, threads);
+    const int32_t* const end = std::lower_bound(from, c.to + c.end, step.column + step.width);
+    fronts::add_columns(c.X, c.count, c.to, from - c.to, end - c.to, step.column, step.data, step.ld, threads);
     from = end;
   }
 }
@@ -73,10 +81,10 @@ void assemble_boundary(const AssemblyTree& tree, int32_t s, const T* values, con
       const Step<T> step = f.step(k);
       std::memset(step.data, 0, sizeof(T) * step.width * step.ld);
       add_entries(tree, s, values, step);
-      each_child([&](const T* X, int64_t count, const int32_t* to) {
-        const int64_t from = std::lower_bound(to, to + count, step.column) - to;
-        const int64_t end = std::lower_bound(to + from, to + count, step.column + step.width) - to;
-        fronts::add_columns(X, count, to, from, end, step.column, step.data, step.ld, 1);
+      each_child([&](const Child<T>& c, int) {
+        const int64_t from = std::lower_bound(c.to, c.to + c.count, step.column) - c.to;
+        const int64_t end = std::lower_bound(c.to + from, c.to + c.count, step.column + step.width) - c.to;
+        fronts::add_columns(c.X, c.count, c.to, from, end, step.column, step.data, step.ld, 1);
       });
     }
   });
@@ -211,33 +219,44 @@ struct Numeric {
   const std::vector<int64_t>& panel_ptr;
   const UpdateBlocks<T>& blocks;
   const T* values;                             // of A, in the order of the tree
-  T* panels;
 
   // -1, or the column (new numbering) whose pivot is not positive.
-  int32_t operator()(int32_t s, T* update, LeastPivot<T>& least, int threads) const {
-    const Front<T> f{panel_shape(tree, s), panels + panel_ptr[s], update};
-    const auto each_child = [&](const auto& add) {
-      for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
-        const int32_t c = tree.child[q];
-        add(blocks.of(c), tree.updates(c), tree.relative_rows(c));
-      }
-    };
+  int32_t operator()(int32_t s, T* panel, T* update, LeastPivot<T>& least, int threads) const {
+    const Front<T> f{panel_shape(tree, s), panel, update};
     if (s == tree.boundary()) {
-      assemble_boundary(tree, s, values, f, threads, each_child);
+      assemble_boundary(tree, s, values, f, threads, [&](const auto& add) { each_child(s, true, threads, add); });
       return -1;
     }
     std::memset(f.panel, 0, sizeof(T) * (panel_ptr[s + 1] - panel_ptr[s]));
     add_entries(tree, s, values, f);
     keep_diagonal(f, least);
-    each_child([&](const T* X, int64_t count, const int32_t* to) {
-      add_child(X, count, to, f, threads);
-    });
+    each_child(s, true, threads, [&](const Child<T>& c, int inside) { add_child(c, f, inside); });
     if (const int64_t bad = factor_front(f, threads)) return tree.first(s) + static_cast<int32_t>(bad) - 1;
     hold_pivots(f, least);
-    each_child([&](const T* X, int64_t count, const int32_t* to) {
-      fronts::add_to_update(X, count, to, f.shape.pivots, f.update, f.updates(), threads);
+    each_child(s, false, threads, [&](const Child<T>& c, int inside) {
+      fronts::add_to_update(c.X, c.count, c.to, c.begin, c.end, f.shape.pivots, f.update, f.updates(), inside);
     });
     return -1;
+  }
+
+ private:
+  // Calls add(child, threads) for the update matrices of the children. Of matrices in a file only the columns of pivots of s are
+  // read, or only the others.
+  template <class Add>
+  void each_child(int32_t s, bool pivots, int threads, const Add& add) const {
+    for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
+      const int32_t c = tree.child[q];
+      const int64_t count = tree.updates(c);
+      const int32_t* const to = tree.relative_rows(c);
+      if (!blocks.is_in_file(c)) {
+        add(Child<T>{blocks.of(c), count, to, 0, count}, threads);
+        continue;
+      }
+      const int64_t split = std::lower_bound(to, to + count, tree.pivots(s)) - to;
+      blocks.read(c, pivots ? 0 : split, pivots ? split : count, threads, [&](const T* X, int64_t begin, int64_t end) {
+        add(Child<T>{X, count, to, begin, end}, 1);
+      });
+    }
   }
 };
 
@@ -246,25 +265,35 @@ struct Numeric {
 template <class T>
 int32_t Factor<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
-  const auto plan = fronts::plan_of(tree, threads, fronts::Use::factor);
-  UpdateBlocks<T> blocks(tree, *plan, threads, fronts::packed_lower, blocks_);
+  const auto plan = fronts::plan_of(tree, threads, file_ ? fronts::Use::factor_in_file : fronts::Use::factor);
+  std::optional<fronts::Spill> spill;
+  if (file_) spill.emplace(*file_, file_bytes());
+  UpdateBlocks<T> blocks(tree, *plan, threads, fronts::packed_lower, blocks_, spill ? &*spill : nullptr);
+  std::vector<PanelWriter<T>> writers;
+  for (int t = 0; file_ && t < threads; ++t) writers.emplace_back(*file_, panel_ptr_);
   std::vector<LeastPivot<T>> least(threads);
-  const Numeric<T> front{tree, panel_ptr_, blocks, values, panels_.data()};
+  const Numeric<T> front{tree, panel_ptr_, blocks, values};
   interrupt::begin(tree.count());
   const int32_t failed = fronts::bottom_up(tree, *plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
     values_.written();
-    return front(s, update, least[worker], inside);
+    if (!file_) return front(s, panels_.data() + panel_ptr_[s], update, least[worker], inside);
+    const int32_t bad = front(s, writers[worker].open(s, inside), update, least[worker], inside);
+    writers[worker].close(s);
+    return bad;
   });
+  for (PanelWriter<T>& writer : writers) writer.flush();
+  if (file_) file_->cut(file_bytes());
   may_be_singular_ = std::any_of(least.begin(), least.end(), [](const LeastPivot<T>& of) { return of.may_be_singular(); });
   return failed;
 }
 
 template <class T>
 int32_t Factor<T>::factor(const double* Ax, int threads) {
-  if (!panels_.data()) panels_ = fronts::panels<T>(panel_ptr_.back(), threads);
+  if (!file_ && !panels_.data()) panels_ = fronts::panels<T>(panel_ptr_.back(), threads);
   bool is_new = true;                          // false while the earlier factor is restored
   return values_.factor(*tree_, Ax, threads, [&](const T* values) {
     const int32_t failed = run(values, threads);
+    if (file_) blocks_.clear();
     const bool is_doubtful = std::exchange(is_new, false) && failed < 0 && may_be_singular_;
     return is_doubtful ? constant_component(*tree_, Ax) : failed;
   });
@@ -315,9 +344,10 @@ void Batch<T>::factor(const double* Ax, int64_t nnz, int threads) {
     if (first_not_finite(x, nnz) >= 0) return not_finite;
     for (int64_t p = 0; p < w.values.size(); ++p) w.values.data()[p] = static_cast<T>(x[tree.entry_source.data()[p]]);
     w.least.ratio = 1;
-    const Numeric<T> front{tree, panel_ptr_, w.blocks, w.values.data(), panels_of(i)};
+    const Numeric<T> front{tree, panel_ptr_, w.blocks, w.values.data()};
+    T* const panels = panels_of(i);
     const int32_t failed = fronts::bottom_up(tree, *plan, 1, w.blocks, [&](int32_t s, T* update, int, int) {
-      return front(s, update, w.least, 1);
+      return front(s, panels + panel_ptr_[s], update, w.least, 1);
     }, false);
     may_be_singular_[i] = failed < 0 && w.least.may_be_singular();
     return may_be_singular_[i] ? constant_component(tree, x) : failed;

@@ -27,6 +27,7 @@ class HostFactor:
 
     place = HOST
     takes_vectors = True            # an (n,) float64 array is passed to the core without conversion
+    traffic: dict[str, int] = {}    # of a file, for the report
     prepare = staticmethod(assembly_tree)           # prepare(symbolic, threads): makes the tree, which replaces the caller's index array
     suits = staticmethod(lambda symbolic: True)     # True for an analysis that device="auto" leaves to this engine
 
@@ -35,8 +36,7 @@ class HostFactor:
         self._tree = tree
         self._factor = (_core.CholeskyDouble if precision == "double" else _core.CholeskySingle)(tree)
         self._itemsize = 8 if precision == "double" else 4
-        needed = self._itemsize * (self._factor.panel_scalars + tree.work_scalars(threads))
-        ensure_memory(needed, f"the factor ({counted(symbolic.nnz, 'nonzero')})")
+        self._ensure_space(symbolic, threads)
         self._pattern, self._boundary, self._threads = symbolic.matrix_pattern, symbolic.boundary, threads
         self._keep, self._matrix = precision == "mixed", None   # refinement multiplies by A
 
@@ -189,6 +189,10 @@ class HostFactor:
     @property
     def nbytes(self):
         return self._factor.nbytes + self._tree.nbytes
+
+    def _ensure_space(self, symbolic, threads):
+        needed = self._itemsize * (self._factor.panel_scalars + self._tree.work_scalars(threads))
+        ensure_memory(needed, f"the factor ({counted(symbolic.nnz, 'nonzero')})")
 
     def _changed_by(self, C, down):
         """Return A + C C^T, or A - C C^T, in the pattern."""

@@ -96,7 +96,7 @@ class Definite(Factored):
         if failed >= 0:
             singular = self._null_space.component(data)
             raise self._singular_laplacian(singular, data) if singular >= 0 else self._not_positive_definite(failed, data)
-        self.report.facts["bytes"] = self._factor.nbytes
+        self.report.facts.update(bytes=self._factor.nbytes, **getattr(self._factor, "traffic", {}))
 
     def _try(self, data):
         """Return the error of known solutions, relative to the sizes that the diagonal suggests: about 1 if A is singular to working

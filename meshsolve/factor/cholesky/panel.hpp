@@ -32,18 +32,18 @@ struct PanelShape {
     return offset(steps() - 1) + last.width * last.ld;
   }
 
+  // Position in the panel of the k-th step.
+  int64_t offset(int64_t k) const {
+    int64_t at = 0;
+    for (int64_t j = 0; j < k; ++j) at += width() * fronts::leading_dimension(height - j * width());
+    return at;
+  }
+
   template <class T>
   Step<T> step(T* panel, int64_t k) const {
     if (!is_large()) [[likely]] return {0, pivots, height, fronts::leading_dimension(height), panel};
     const int64_t column = k * width();
     return {column, std::min(width(), pivots - column), height - column, fronts::leading_dimension(height - column), panel + offset(k)};
-  }
-
- private:
-  int64_t offset(int64_t k) const {
-    int64_t at = 0;
-    for (int64_t j = 0; j < k; ++j) at += width() * fronts::leading_dimension(height - j * width());
-    return at;
   }
 };
 

@@ -24,7 +24,8 @@ struct Problem {
   const int32_t* perm;                // caller's row of each new row; nullptr: the permuted numbering
   int threads;
   fronts::SolveSpace<T>& space;
-  bool far;                           // the factor is larger than the cache
+  bool far;                           // the factor is in memory and larger than the cache
+  PanelReader<T>* stored = nullptr;   // of the panels, if they are in a file
   const uint8_t* reached = nullptr;   // (fronts): 0 for fronts that the forward solve skips; nullptr: none
   const uint8_t* wanted = nullptr;    // (fronts): the same for the backward solve
 
@@ -32,25 +33,27 @@ struct Problem {
   int64_t row(int64_t j) const { return perm ? perm[j] : j; }
   bool is_eliminated(int32_t s) const { return tree.first(s) < tree.eliminated(); }
   PanelShape shape(int32_t s) const { return panel_shape(tree, s); }
-  Step<const T> step(int32_t s, int64_t k) const { return shape(s).step(panels + panel_ptr[s], k); }
+  Step<const T> step(int32_t s, int64_t k, int worker, Order order) const {
+    if (stored) [[unlikely]] return stored->step(s, k, worker, order);
+    return shape(s).step(panels + panel_ptr[s], k);
+  }
 
   // Solves for the pivots of front s in Y; rows below -= L21 times the pivots.
   template <int64_t S>
-  void eliminate(int32_t s, T* Y, T* U) const {
+  void eliminate(int32_t s, T* Y, T* U, int worker) const {
     if (!is_eliminated(s)) return;
     fetch_panel(s + fronts::fronts_ahead);
     T* const own = Y + tree.first(s) * S;
     for (int64_t k = 0; k < shape(s).steps(); ++k) {
-      const Step<const T> at = step(s, k);
+      const Step<const T> at = step(s, k, worker, Order::forward);
       row_kernels<T>().forward(S, Diagonal::stored, at.height, at.width, tree.pivots(s) - at.column, at.data, at.ld, own + at.column * S, U);
     }
   }
   template <int64_t S>
-  void eliminate_at(int32_t s, T* Y) const {
-    const int64_t w = tree.pivots(s), m = tree.height(s);
+  void eliminate_at(int32_t s, T* Y, int worker) const {
     fetch_panel(s + fronts::fronts_ahead);
-    row_kernels<T>().forward_at(S, Diagonal::stored, m, w, panels + panel_ptr[s], fronts::leading_dimension(m), Y + tree.first(s) * S, Y,
-                                tree.rows(s));
+    const Step<const T> all = step(s, 0, worker, Order::forward);
+    row_kernels<T>().forward_at(S, Diagonal::stored, all.height, all.width, all.data, all.ld, Y + tree.first(s) * S, Y, tree.rows(s));
   }
 
   bool is_worth_fetching(int32_t s) const { return far && s >= 0 && s < tree.count(); }
@@ -85,7 +88,7 @@ void forward(const Problem<T>& p, T* Y) {
 // Y := L^-T Y, and X := P^T Y.
 template <class T, int64_t S>
 void backward(const Problem<T>& p, T* Y, int64_t K, Strided<double> X) {
-  fronts::top_down(p.plan, p.threads, [&](int32_t s, int) {
+  fronts::top_down(p.plan, p.threads, [&](int32_t s, int worker) {
     if (p.wanted && !p.wanted[s]) return;
     p.fetch_panel(s - fronts::fronts_ahead);
     p.fetch_rows(s - fronts::fronts_ahead, X);
@@ -93,7 +96,7 @@ void backward(const Problem<T>& p, T* Y, int64_t K, Strided<double> X) {
     T* const y = Y + begin * S;
     if (!p.is_reached(s)) std::fill(y, y + w * S, T(0));
     for (int64_t k = p.is_eliminated(s) ? p.shape(s).steps() : 0; k-- > 0;) {
-      const Step<const T> step = p.step(s, k);
+      const Step<const T> step = p.step(s, k, worker, Order::backward);
       row_kernels<T>().backward(S, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, Y,
                                 p.tree.rows(s));
     }
@@ -212,11 +215,13 @@ template <class Block>
 void Factor<T>::in_blocks(int64_t k, const int32_t* perm, int threads, Block&& block) const {
   values_.require_factor();
   const AssemblyTree& tree = *tree_;
-  threads = fronts::threads_worthwhile(panels_.size(), k, threads);
+  threads = fronts::threads_worthwhile(panel_ptr_.back(), k, threads);
   const auto plan = fronts::plan_of(tree, threads, fronts::Use::solve_small_subtrees);
   auto space = space_.lease();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
-  const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space, fronts::leaves_cache<T>(panels_.size())};
+  auto stored = reader(*plan, threads);
+  const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space,
+                     !stored && fronts::leaves_cache<T>(panels_.size()), stored ? &*stored : nullptr};
   interrupt::begin(k);
   fronts::in_row_blocks(k, [&](auto S, int64_t K, int64_t at) { block(S, K, p, at); });
 }

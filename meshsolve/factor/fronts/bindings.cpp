@@ -27,6 +27,9 @@ void translate(const std::exception_ptr& p, void*) {
   } catch (const fronts::FactorLost& e) {
     nb::object error = nb::module_::import_("meshsolve.errors").attr("OutOfMemoryError");
     PyErr_SetString(error.ptr(), e.what());
+  } catch (const fronts::FactorLostOnDisk& e) {
+    nb::object error = nb::module_::import_("meshsolve.errors").attr("OutOfMemoryError");
+    PyErr_SetString(error.ptr(), e.what());
   } catch (const fronts::FactorLostInRounding& e) {
     nb::object error = nb::module_::import_("meshsolve.errors").attr("NotPositiveDefiniteError");
     PyErr_SetString(error.ptr(), e.what());

@@ -104,7 +104,7 @@ struct Schedule {
   std::vector<int32_t> leaves;   // tasks without children, by descending work on the path to the root
   std::vector<int32_t> last;     // ascending: fronts near the root, one by one with all threads in each; empty for solves
   std::vector<int32_t> top;      // ascending: all fronts outside subtree tasks (single-front tasks and `last`)
-  std::vector<int32_t> slot;     // (count): heap slot of the update matrix, or -1: on the worker's stack
+  std::vector<int32_t> slot;     // (count): slot of the update matrix on the heap or in a file, or -1: on the worker's stack
   int32_t slots = 0;
   struct Stacks {                // sums over update matrices of u rows, in scalars
     int64_t square[2] = {0, 0};  // u^2
@@ -115,8 +115,9 @@ struct Schedule {
   } stacks;                      // sizes of the two stacks, by parity of depth, sufficient for every task
   std::vector<uint8_t> parity;   // (count): parity of the front's depth
 };
-// Use of a schedule. A solve has one thread per front; the solve of Cholesky treats a small subtree as one unit.
-enum class Use { factor, solve, solve_small_subtrees };
+// Use of a schedule. A solve has one thread per front; the solve of Cholesky treats a small subtree as one unit. A factorization in
+// a file saves memory: large update matrices are not on stacks, and all threads share each front above the subtrees.
+enum class Use { factor, factor_in_file, solve, solve_small_subtrees };
 Schedule schedule(const AssemblyTree& tree, int threads, Use use);
 
 // The tasks of a solve for the complete trees with the fronts [begin, end).
@@ -126,7 +127,7 @@ Schedule tasks_within(const Schedule& plan, int32_t begin, int32_t end);
 class KeptSchedules {
  public:
   std::shared_ptr<const Schedule> of(const AssemblyTree& tree, int threads, Use use) const {
-    if (threads <= 1) use = Use::factor;               // one thread runs all fronts as one task
+    if (threads <= 1 && use != Use::factor_in_file) use = Use::factor;     // one thread runs all fronts as one task
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!kept_[0].is(threads, use)) std::swap(kept_[0], kept_[1]);
     if (!kept_[0].is(threads, use)) kept_[0] = {threads, use, std::make_shared<const Schedule>(schedule(tree, threads, use))};

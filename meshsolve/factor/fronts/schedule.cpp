@@ -8,6 +8,8 @@ namespace {
 
 constexpr double front_overhead = 4000;       // overhead of one front, in operations
 constexpr int tasks_per_thread = 8;
+constexpr int64_t stacked_share = 3;          // update matrices on the stacks have at most 1/3 of the rows of the tallest front, so that
+                                              // the two stacks take less memory than that front
 
 struct Costs {
   std::vector<double> front, subtree;         // (count): operations of the front, and of its subtree
@@ -60,7 +62,8 @@ void group_subtrees(const AssemblyTree& t, const Costs& c, double limit, const s
   }
 }
 
-void link_tasks(const AssemblyTree& t, Schedule& out) {
+// Gives a slot to each update matrix that is passed between tasks or has more than `most_rows` rows.
+void link_tasks(const AssemblyTree& t, int64_t most_rows, Schedule& out) {
   std::vector<int32_t> task_of(t.count(), -1);
   for (size_t k = 0; k < out.tasks.size(); ++k)
     std::fill(task_of.begin() + out.tasks[k].begin, task_of.begin() + out.tasks[k].end, static_cast<int32_t>(k));
@@ -70,8 +73,11 @@ void link_tasks(const AssemblyTree& t, Schedule& out) {
     out.parent[k] = p < 0 ? -1 : task_of[p];
   }
   out.slot.assign(t.count(), -1);
-  for (int32_t s = 0; s < t.count(); ++s)
-    if (t.parent(s) >= 0 && t.updates(s) > 0 && (task_of[s] < 0 || task_of[t.parent(s)] != task_of[s])) out.slot[s] = out.slots++;
+  for (int32_t s = 0; s < t.count(); ++s) {
+    if (t.parent(s) < 0 || t.updates(s) == 0) continue;
+    const bool is_passed = task_of[s] < 0 || task_of[t.parent(s)] != task_of[s];
+    if (is_passed || t.updates(s) > most_rows) out.slot[s] = out.slots++;
+  }
 }
 
 // Starting with the longest paths to the root, all workers reach the root at about the same time.
@@ -141,21 +147,27 @@ int64_t passing_scalars(const AssemblyTree& t, const Schedule& plan, Storage sto
 
 Schedule schedule(const AssemblyTree& t, int threads, Use use) {
   Schedule out;
+  int64_t most_rows = t.n();
+  if (use == Use::factor_in_file) {
+    int64_t tallest = 0;
+    for (int32_t s = 0; s < t.count(); ++s) tallest = std::max(tallest, t.height(s));
+    most_rows = tallest / stacked_share;
+  }
   if (threads <= 1 || t.count() == 0) {
     out.tasks.push_back({0, t.count()});
-    link_tasks(t, out);
+    link_tasks(t, most_rows, out);
   } else {
     const Costs c = costs(t);
     const double limit = c.total / (threads * tasks_per_thread);
     std::vector<uint8_t> is_top(t.count()), is_last(t.count());
     for (int32_t s = 0; s < t.count(); ++s) {
       is_top[s] = c.subtree[s] > limit && (use != Use::solve_small_subtrees || t.direct[s] < 0);
-      is_last[s] = is_top[s] && use == Use::factor && c.subtree[s] > 1.2 * limit * tasks_per_thread;
+      is_last[s] = is_top[s] && (use == Use::factor_in_file || (use == Use::factor && c.subtree[s] > 1.2 * limit * tasks_per_thread));
       if (is_top[s]) out.top.push_back(s);
       if (is_last[s]) out.last.push_back(s);
     }
     group_subtrees(t, c, limit, is_top, is_last, out);
-    link_tasks(t, out);
+    link_tasks(t, most_rows, out);
     order_leaves(c, out);
   }
   measure_stacks(t, out);

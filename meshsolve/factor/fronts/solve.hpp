@@ -11,8 +11,8 @@
 namespace ms::fronts {
 
 // Y := L^-1 Y for S right-hand sides by rows. `Fronts` has tree, space, fetch(s), and of front s
-//   eliminate<S>(s, Y, U): solves for its pivots in Y; rows below in U -= L21 times the pivots;
-//   eliminate_at<S>(s, Y): the same with the rows below in Y;
+//   eliminate<S>(s, Y, U, worker): solves for its pivots in Y; rows below in U -= L21 times the pivots;
+//   eliminate_at<S>(s, Y, worker): the same with the rows below in Y;
 //   is_reached(s), optional: false if Y is zero in the rows of s and of all its descendants. Such fronts are skipped.
 template <class T, int64_t S, class Fronts>
 struct Forward {
@@ -26,12 +26,12 @@ struct Forward {
 
   void run(const Schedule& plan, int threads) const {
     bottom_up(
-        tree, plan, threads, *blocks, [&](int32_t s, T* update) { front(s, update); },
+        tree, plan, threads, *blocks, [&](int32_t s, T* update, int worker) { front(s, update, worker); },
         [&](int32_t first, int32_t root, T* update, int worker) { small_subtree(first, root, update, worker); });
   }
 
   // `update`: the update vector that a front, or the root of a small subtree, passes to its parent.
-  void front(int32_t s, T* update) const {
+  void front(int32_t s, T* update, int worker) const {
     if (!is_reached(s)) return;
     T* const own = Y + static_cast<int64_t>(tree.first(s)) * S;
     std::fill(update, update + tree.updates(s) * S, T(0));
@@ -40,7 +40,7 @@ struct Forward {
       if (!is_reached(child)) continue;
       kernels.add_rows(S, tree.updates(child), tree.relative_rows(child), tree.pivots(s), blocks->of(child), own, update);
     }
-    fronts.template eliminate<S>(s, Y, update);
+    fronts.template eliminate<S>(s, Y, update, worker);
   }
 
   void small_subtree(int32_t first, int32_t root, T* update, int worker) const {
@@ -53,13 +53,13 @@ struct Forward {
       if (!is_reached(s)) continue;
       const int64_t u = tree.updates(s);
       if (tree.direct[s] == u && tree.pivots(s) <= few) {
-        fronts.template eliminate_at<S>(s, Y);
+        fronts.template eliminate_at<S>(s, Y, worker);
       } else {
         if (space.size() < u * S) space = Buffer<T>(2 * u * S);
-        distribute(s, space.data(), position, update);
+        distribute(s, space.data(), position, update, worker);
       }
     }
-    fronts.template eliminate<S>(root, Y, update);
+    fronts.template eliminate<S>(root, Y, update, worker);
   }
 
  private:
@@ -71,11 +71,11 @@ struct Forward {
   }
 
   // Adds the updates of front s to Y for rows of the small subtree, and to `update` for rows of the root of the subtree.
-  void distribute(int32_t s, T* U, const int32_t* position, T* update) const {
+  void distribute(int32_t s, T* U, const int32_t* position, T* update, int worker) const {
     const int64_t u = tree.updates(s), inside = tree.direct[s];
     const int32_t* const rows = tree.rows(s);
     std::fill(U, U + u * S, T(0));
-    fronts.template eliminate<S>(s, Y, U);
+    fronts.template eliminate<S>(s, Y, U, worker);
     kernels.add_rows(S, inside, rows, tree.n(), U, Y, nullptr);
     for (int64_t i = inside; i < u; ++i)
       for (int64_t c = 0; c < S; ++c) update[position[rows[i]] * S + c] += U[i * S + c];

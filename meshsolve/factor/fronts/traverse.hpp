@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "fronts.hpp"
+#include "native/memory/scratch.hpp"
 #include "native/threads/parallel.hpp"
 #include "update.hpp"
 
@@ -68,11 +69,13 @@ void add_to_panel(const T* X, int64_t count, const int32_t* to, int64_t columns,
   add_columns(X, count, to, 0, std::lower_bound(to, to + count, columns) - to, 0, panel, ld, threads);
 }
 
+// The columns [from, end) of the child that are not pivots of the front, which has `columns` pivots.
 template <class T>
-void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns, T* update, PackedLower target, int threads) {
-  if (count > 0 && to[count - 1] < columns) return;
-  const int64_t begin = std::lower_bound(to, to + count, columns) - to;
-  add_tiles(X, count, to, begin, count, threads, [&](int64_t j, int64_t& stop) {
+void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t from, int64_t end, int64_t columns, T* update,
+                   PackedLower target, int threads) {
+  if (end > 0 && to[end - 1] < columns) return;
+  const int64_t begin = std::lower_bound(to + from, to + end, columns) - to;
+  add_tiles(X, count, to, begin, end, threads, [&](int64_t j, int64_t& stop) {
     const int64_t c = PackedLower::first_of(to[j] - columns);
     if (target.rows > PackedLower::tile) stop = std::lower_bound(to + j, to + stop, columns + c + PackedLower::tile) - to;
     return Target<T>{update + target.begin(c), target.ld(c), columns + c};
@@ -135,6 +138,11 @@ class BlockMemory {
   };
   std::vector<Worker> workers;
 
+  void clear() {                               // frees all memory
+    workers.clear();
+    spare_.clear();
+  }
+
   // The smallest spare block that is large enough, or a new one in place of the largest spare block. So on a path of growing
   // fronts the number of blocks stays that of the blocks in use.
   Buffer<T> take(int64_t size, int threads) {
@@ -173,12 +181,20 @@ class BlockMemory {
   std::multimap<int64_t, Buffer<T>> spare_;    // by size
 };
 
+// A file for update matrices that have a slot: in memory each lasts only while its front is computed.
+struct Spill {
+  Spill(ScratchFile& f, int64_t begin) : file(f), ranges(begin) {}
+  ScratchFile& file;
+  ScratchRanges ranges;                        // in bytes
+};
+
 // Update blocks of one traversal: update matrices, or for solves `unit` scalars per update row.
 template <class T>
 class UpdateBlocks {
  public:
-  UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, BlockMemory<T>& memory)
-      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(workers) {
+  UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, BlockMemory<T>& memory, Spill* spill = nullptr)
+      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(workers), spill_(spill),
+        in_file_(spill ? plan.slots : 0) {
     if (memory_.workers.size() < static_cast<size_t>(workers)) memory_.workers.resize(workers);
     for (auto& worker : memory_.workers) worker.small.reset();
   }
@@ -186,7 +202,7 @@ class UpdateBlocks {
   ~UpdateBlocks() {
     try {
       for (Buffer<T>& block : heap_)
-        if (block.size() > 0) memory_.give(std::move(block));
+        if (block.size() > 0 && !spill_) memory_.give(std::move(block));
     } catch (const std::bad_alloc&) {          // blocks that cannot be stored are freed
     }
   }
@@ -212,7 +228,7 @@ class UpdateBlocks {
     const int32_t slot = plan_.slot[s];
     if (slot >= 0 && is_small(s)) return block_[s] = memory_.workers[worker].small.take(size(s));
     if (slot >= 0) {
-      heap_[slot] = memory_.take(size(s), threads);
+      heap_[slot] = spill_ ? Buffer<T>(size(s), threads) : memory_.take(size(s), threads);
       return block_[s] = heap_[slot].data();
     }
     T*& top = top_[worker].at[plan_.parity[s]];
@@ -226,6 +242,8 @@ class UpdateBlocks {
       const int32_t c = tree_.child[q], slot = plan_.slot[c];
       if (slot >= 0 && is_small(c)) {
         memory_.workers[worker].small.give(block_[c], size(c));
+      } else if (is_in_file(c)) {
+        spill_->ranges.give(in_file_[slot], bytes(c));
       } else if (slot >= 0) {
         memory_.give(std::move(heap_[slot]));
       } else {
@@ -237,8 +255,38 @@ class UpdateBlocks {
 
   const T* of(int32_t s) const { return block_[s]; }
 
- private:
   bool is_small(int32_t s) const { return size(s) <= SmallBlocks<T>::most; }
+  bool is_in_file(int32_t s) const { return spill_ && plan_.slot[s] >= 0 && !is_small(s); }
+
+  // Moves the finished update matrix of a front to the file, if it belongs there.
+  void store(int32_t s) {
+    if (!is_in_file(s)) return;
+    const int32_t slot = plan_.slot[s];
+    in_file_[slot] = spill_->ranges.take(bytes(s));
+    spill_->file.write(block_[s], bytes(s), in_file_[slot]);
+    heap_[slot] = Buffer<T>();
+  }
+
+  // Calls add(X, first, last) for the columns [begin, end) of an update matrix in the file, tile by tile: X is the address that
+  // its first entry would have. Threads share the tiles.
+  template <class Add>
+  void read(int32_t s, int64_t begin, int64_t end, int threads, Add&& add) const {
+    const PackedLower shape{tree_.updates(s)};
+    const int64_t from = PackedLower::first_of(begin);
+    std::vector<Buffer<T>> tiles(threads);     // of each worker
+    for_range(threads, begin < end ? (end - from + PackedLower::tile - 1) / PackedLower::tile : 0, 1, [&](int64_t b, int64_t e, int worker) {
+      Buffer<T>& tile = tiles[worker];
+      for (int64_t c = from + b * PackedLower::tile; c < from + e * PackedLower::tile; c += PackedLower::tile) {
+        if (tile.size() == 0) tile = Buffer<T>(shape.ld(from) * shape.width(from));
+        const int64_t at = in_file_[plan_.slot[s]] + shape.begin(c) * static_cast<int64_t>(sizeof(T));
+        spill_->file.read(tile.data(), shape.ld(c) * shape.width(c) * static_cast<int64_t>(sizeof(T)), at);
+        add(tile.data() - shape.begin(c), std::max(begin, c), std::min(end, c + PackedLower::tile));
+      }
+    });
+  }
+
+ private:
+  int64_t bytes(int32_t s) const { return size(s) * static_cast<int64_t>(sizeof(T)); }
 
   struct alignas(cache_line) Tops {
     T* at[2];                                  // of the stacks of a worker
@@ -251,6 +299,8 @@ class UpdateBlocks {
   std::vector<T*> block_;
   std::vector<Buffer<T>> heap_;                // (slots) blocks that are not small
   std::vector<Tops> top_;
+  Spill* const spill_;                         // or nullptr
+  std::vector<int64_t> in_file_;               // (slots) positions in bytes
 };
 
 // Calls visit(front, update block, worker, threads inside the front), which returns -1 or the column (new numbering) where it
@@ -265,6 +315,7 @@ int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, U
     if (tree.first(s) > failed.load(std::memory_order_relaxed)) return;
     const int32_t column = visit(s, blocks.open(s, worker, inside), worker, inside);
     blocks.close_children(s, worker);
+    blocks.store(s);
     int32_t seen = failed.load();
     while (column >= 0 && column < seen && !failed.compare_exchange_weak(seen, column)) {
     }
@@ -286,12 +337,12 @@ int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, U
   return failed == none ? -1 : failed.load();
 }
 
-// For solves, which cannot fail. Calls `front(s, update block)` for each front above the small subtrees, and `small(first front,
+// For solves, which cannot fail. Calls `front(s, update block, worker)` for each front above the small subtrees, and `small(first front,
 // root, update block of the root, worker)` for each small subtree.
 template <class T, class Front, class Small>
 void bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, UpdateBlocks<T>& blocks, Front front, Small small) {
   const auto step = [&](int32_t s, int worker) {
-    front(s, blocks.open(s, worker));
+    front(s, blocks.open(s, worker), worker);
     blocks.close_children(s, worker);
   };
   for_tree(threads, plan.parent, plan.leaves, [&](int32_t k, int worker) {

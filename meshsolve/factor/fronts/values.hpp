@@ -11,6 +11,7 @@
 
 #include "fronts.hpp"
 #include "native/memory/buffer.hpp"
+#include "native/memory/scratch.hpp"
 #include "native/threads/interrupt.hpp"
 #include "native/threads/parallel.hpp"
 
@@ -19,6 +20,13 @@ namespace ms::fronts {
 struct FactorLost : std::bad_alloc {
   const char* what() const noexcept override {
     return "memory ran out while the earlier factor was brought back after an error, and it is lost: refactor() makes a new one";
+  }
+};
+
+struct FactorLostOnDisk : std::exception {
+  const char* what() const noexcept override {
+    return "the file of the factor could not be written while the earlier factor was brought back after an error, and the factor is lost: "
+           "refactor() makes a new one";
   }
 };
 
@@ -91,6 +99,7 @@ class MatrixValues {
   void require_factor() const {
     if (lost_ == Lost::memory) throw FactorLost();
     if (lost_ == Lost::rounding) throw FactorLostInRounding();
+    if (lost_ == Lost::disk) throw FactorLostOnDisk();
   }
   const T* data() const { return held_.data(); }        // as tree.entry_source; nullptr before the first factorization
   int64_t scalars() const { return held_.size() + next_.size(); }
@@ -113,10 +122,12 @@ class MatrixValues {
       if (numeric(held_.data()) >= 0) lost_ = Lost::rounding;
     } catch (const std::bad_alloc&) {
       lost_ = Lost::memory;
+    } catch (const ScratchError&) {
+      lost_ = Lost::disk;
     }
   }
 
-  enum class Lost { no, memory, rounding };
+  enum class Lost { no, memory, rounding, disk };
 
   Buffer<T> held_, next_;
   std::atomic<bool> written_{false};

@@ -224,7 +224,7 @@ int32_t Complete<T>::run(const T* values, double tiny, int threads) {
     for (int32_t q = tree.child_ptr[s]; failed < 0 && q < tree.child_ptr[s + 1]; ++q) {
       const int32_t c = tree.child[q];
       const int32_t* const to = rows_of_child(tree, c, shift, worker.to);
-      fronts::add_to_update(blocks.of(c), tree.updates(c), to, f.columns(), f.update, f.updates(), inside);
+      fronts::add_to_update(blocks.of(c), tree.updates(c), to, 0, tree.updates(c), f.columns(), f.update, f.updates(), inside);
     }
     return failed;
   });

@@ -72,7 +72,7 @@ struct Problem {
   }
 
   template <int64_t S>
-  void eliminate(int32_t s, T* Y, T* U) const {
+  void eliminate(int32_t s, T* Y, T* U, int) const {
     const UpperFront<T> f = upper(s);
     T* const own = begin<S>(s, Y);
     if (transposed)
@@ -82,7 +82,7 @@ struct Problem {
   }
 
   template <int64_t S>
-  void eliminate_at(int32_t s, T* Y) const {
+  void eliminate_at(int32_t s, T* Y, int) const {
     const UpperFront<T> f = upper(s);
     T* const own = begin<S>(s, Y);
     if (transposed)
