@@ -215,11 +215,8 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
         least 100,000 rows. Exceptions are large near-trees (paths, stars), and elimination trees of thousands of levels.
     backend : {"native", "cudss"}
         On the GPU: own kernels, or NVIDIA cuDSS (through nvmath-python) in our ordering.
-    memory : {"ram", "disk"}
-        ``"disk"``: the factor lies in a temporary file, for matrices whose factor is larger than memory. Solutions have the same bits.
-        Factors on the GPU are in GPU memory only.
-    folder : path, optional
-        Folder of that file, by default the system's folder for temporary files. It should not be on a RAM disk.
+    memory, folder : {"ram", "disk"}, path
+        ``"disk"``: L lies in a temporary file of ``folder`` (default: that of the system), not on a GPU. Solutions have the same bits.
 
     Returns
     -------
@@ -229,10 +226,9 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     Raises
     ------
     InvalidInputError
-        As in :func:`analyze`; NaN or infinity in A; an unknown ``precision`` or ``memory``; bad rows in ``fixed``, or ``pin`` with it;
-        a ``folder`` that does not exist or cannot be written to; ``memory="disk"`` on the GPU.
+        As in :func:`analyze`; NaN or infinity in A; unknown ``precision``; bad rows in ``fixed``, or ``pin`` with it; bad ``folder``.
     NotSymmetricError (``.row``, ``.column``), NotPositiveDefiniteError (``.column``), DeviceUnavailableError, OutOfMemoryError
-        Indices are in the caller's numbering. Memory and free space in ``folder`` are checked before the factorization.
+        Indices are in the caller's numbering. Memory, and free space in ``folder``, are checked before the factorization.
     NotLaplacianError (``.row``)
         With ``pin=True``: the row does not sum to 0.
 

@@ -43,8 +43,8 @@ class CholeskyFactor(Definite, Factor):
     Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``. With ``device="cuda"`` it lies on the GPU: arrays of CuPy or DLPack are
     accepted, and CuPy arrays are returned, on the current stream. A solve waits for b, not for x. Several threads may solve at once.
     A refactorization during a solve of the same factor raises ``FactorInUseError``. The factor can be pickled and copied; the copy
-    runs a numeric phase. If rows are fixed or pinned, A is the block of the free rows, and ``perm`` has rows in the caller's
-    numbering.
+    runs a numeric phase. With ``memory="disk"`` the panels of L lie in a temporary file, which is removed with the factor. If rows are
+    fixed or pinned, A is the block of the free rows, and ``perm`` has rows in the caller's numbering.
 
     Attributes
     ----------
@@ -61,7 +61,8 @@ class CholeskyFactor(Definite, Factor):
         Error of the solutions of known systems with the first matrix, relative to their entries (rows scaled by the diagonal). It is
         0.0 if the pivots leave no doubt and nothing was solved, about 1 if the matrix is singular to working precision.
     report : Report
-        Seconds per phase (``order``, ``symbolic``, ``numeric``, ``solve``), sizes, bytes.
+        Seconds per phase (``order``, ``symbolic``, ``numeric``, ``solve``), sizes, bytes. On disk also ``file_bytes``,
+        ``written_bytes``, ``read_bytes``, and ``peak_bytes``: the memory of the numeric phase without the analysis, from above.
     """
 
     _checks_late = True
@@ -147,7 +148,7 @@ class CholeskyFactor(Definite, Factor):
         NotLaplacianError
             With ``pin=True``: a column of C does not sum to 0 on each component.
         InvalidInputError
-            Wrong shape, NaN, infinity, complex; the factor lies on the GPU.
+            Wrong shape, NaN, infinity, complex; the factor lies on the GPU or on disk.
         FactorInUseError
             Another call uses this factor at this time.
 
@@ -225,7 +226,7 @@ class CholeskyFactor(Definite, Factor):
             raise InvalidInputError(f'fixed_values goes with system="A": system={system!r} has the free rows only')
         with self._errors("the solve"):
             if system != "A":
-                return self._solve_like(b, out, lambda B: self._factor.solve(system, B), self.symbolic.n)
+                return self._solve_like(b, out, lambda B: self._counted(self._factor.solve(system, B)), self.symbolic.n)
             if fixed_values is not None and is_sparse(b):       # one call: the values may have a column for each column of b
                 return solve_sparse(b, self.shape[0], lambda B: self.solve(B, fixed_values=fixed_values, wanted=rows), out, at_once=True,
                                     rows_of_result=None if rows is None else len(rows))
@@ -293,7 +294,7 @@ class CholeskyFactor(Definite, Factor):
         Raises
         ------
         InvalidInputError
-            The factor lies on the GPU.
+            The factor lies on the GPU or on disk.
         OutOfMemoryError
 
         Notes
@@ -318,7 +319,7 @@ class CholeskyFactor(Definite, Factor):
         Raises
         ------
         InvalidInputError
-            The factor lies on the GPU.
+            The factor lies on the GPU or on disk.
         OutOfMemoryError
 
         Notes
@@ -452,12 +453,17 @@ class CholeskyFactor(Definite, Factor):
         """Return True if solutions of the core need no further step."""
         return self.precision == "double" and self._engine.takes_vectors and self._constraint is None
 
+    def _counted(self, x):
+        """Return x, after the report has the bytes that were read from the file of a factor on disk."""
+        self.report.facts.update(getattr(self._factor, "traffic", {}))
+        return x
+
     def _solve_constrained(self, columns, fixed_values, rows=None):
         """Return the solution, or its ``rows``."""
         if self._constraint is None:
-            return self._solve_free(columns) if rows is None else self._factor.solve_rows(columns, rows)
+            return self._counted(self._solve_free(columns) if rows is None else self._factor.solve_rows(columns, rows))
         if rows is None:
-            return self._constraint.solve(columns, fixed_values, self._solve_free)
+            return self._counted(self._constraint.solve(columns, fixed_values, self._solve_free))
         at = self._constraint.position[rows]
         free = np.ascontiguousarray(at[at >= 0], np.int32)
 
@@ -466,7 +472,7 @@ class CholeskyFactor(Definite, Factor):
             x[free] = self._factor.solve_rows(B, free)
             return x
 
-        return self._constraint.solve(columns, fixed_values, solve_some)[rows]
+        return self._counted(self._constraint.solve(columns, fixed_values, solve_some)[rows])
 
     def _solve_free(self, columns):
         if self.precision == "double" or columns.shape[1] == 0:

@@ -53,7 +53,7 @@ class DiskEngine:
         try:
             return tempfile.TemporaryFile(dir=self.folder, buffering=0)
         except OSError as e:
-            raise InvalidInputError(f"folder={self.folder!r}: no file can be created there: {e.strerror}") from e
+            raise InvalidInputError(f"folder={self.folder!r}: no file can be created in this folder: {e.strerror}") from e
 
 
 class DiskFactor(HostFactor):
@@ -66,22 +66,9 @@ class DiskFactor(HostFactor):
     """
 
     def __init__(self, symbolic, precision, threads, engine):
-        self._engine, self._process = engine, os.getpid()
+        self._engine, self._process, self._file = engine, os.getpid(), engine.open()
         super().__init__(symbolic, precision, threads)
-        self._file = engine.open()
         self._factor.use_file(self._file.fileno(), engine.folder)
-
-    @property
-    def _factor(self):
-        """The factor of the core. A forked process shares the file with its parent, so it may neither read nor write it."""
-        if self._process != os.getpid():
-            raise DeviceUnavailableError(f"the file of this factor belongs to process {self._process}, from which this one was forked: "
-                                         "copy.copy(F) has a file of its own")
-        return self._in_core
-
-    @_factor.setter
-    def _factor(self, factor):
-        self._in_core = factor
 
     def matrix(self):
         """As :meth:`HostFactor.matrix`, also in a forked process: the values are in memory."""
@@ -110,3 +97,15 @@ class DiskFactor(HostFactor):
         if file > free:
             raise OutOfMemoryError(f"the factor and its update matrices take {file:,} bytes, but folder={self._engine.folder!r} has "
                                    f"{free:,} free bytes: pass another folder=")
+
+    @property
+    def _factor(self):
+        """The factor of the core. A forked process shares the file with its parent, so it may neither read nor write it."""
+        if self._process != os.getpid():
+            raise DeviceUnavailableError(f"the file of this factor belongs to process {self._process}, from which this one was forked: "
+                                         "copy.copy(F) has a file of its own")
+        return self._in_core
+
+    @_factor.setter
+    def _factor(self, factor):
+        self._in_core = factor

@@ -1,5 +1,6 @@
 // The schedule: subtrees of about equal cost as tasks, the fronts above them one by one, the topmost ones with all threads.
 #include <algorithm>
+#include <cmath>
 
 #include "fronts.hpp"
 
@@ -8,8 +9,8 @@ namespace {
 
 constexpr double front_overhead = 4000;       // overhead of one front, in operations
 constexpr int tasks_per_thread = 8;
-constexpr int64_t stacked_share = 3;          // update matrices on the stacks have at most 1/3 of the rows of the tallest front, so that
-                                              // the two stacks take less memory than that front
+constexpr double stacked_share = 1.0 / 3;     // rows of an update matrix on the stacks of one thread, relative to the tallest front: the
+                                              // stacks then take less memory than that front
 
 struct Costs {
   std::vector<double> front, subtree;         // (count): operations of the front, and of its subtree
@@ -34,6 +35,15 @@ Costs costs(const AssemblyTree& t) {
       c.total += c.subtree[s];
   }
   return c;
+}
+
+std::vector<int64_t> tallest_fronts(const AssemblyTree& t) {
+  std::vector<int64_t> tallest(t.count(), 0);
+  for (int32_t s = 0; s < t.count(); ++s) {
+    tallest[s] = std::max(tallest[s], t.height(s));
+    if (t.parent(s) >= 0) tallest[t.parent(s)] = std::max(tallest[t.parent(s)], tallest[s]);
+  }
+  return tallest;
 }
 
 // Sibling subtrees follow each other in postorder, so a group of them is one range of fronts.
@@ -147,11 +157,13 @@ int64_t passing_scalars(const AssemblyTree& t, const Schedule& plan, Storage sto
 
 Schedule schedule(const AssemblyTree& t, int threads, Use use) {
   Schedule out;
-  int64_t most_rows = t.n();
-  if (use == Use::factor_in_file) {
-    int64_t tallest = 0;
-    for (int32_t s = 0; s < t.count(); ++s) tallest = std::max(tallest, t.height(s));
-    most_rows = tallest / stacked_share;
+  // With a file, the fronts and stacks of all workers together take about as much memory as the tallest front.
+  std::vector<int64_t> tallest;                 // (count): rows of the tallest front of each subtree
+  int64_t most_rows = t.n(), most_height = t.n();
+  if (use == Use::factor_in_file && t.count() > 0) {
+    tallest = tallest_fronts(t);
+    most_height = static_cast<int64_t>(*std::max_element(tallest.begin(), tallest.end()) / std::sqrt(threads));
+    most_rows = static_cast<int64_t>(most_height * stacked_share);
   }
   if (threads <= 1 || t.count() == 0) {
     out.tasks.push_back({0, t.count()});
@@ -161,7 +173,8 @@ Schedule schedule(const AssemblyTree& t, int threads, Use use) {
     const double limit = c.total / (threads * tasks_per_thread);
     std::vector<uint8_t> is_top(t.count()), is_last(t.count());
     for (int32_t s = 0; s < t.count(); ++s) {
-      is_top[s] = c.subtree[s] > limit && (use != Use::solve_small_subtrees || t.direct[s] < 0);
+      const bool is_tall = !tallest.empty() && tallest[s] > most_height;
+      is_top[s] = (c.subtree[s] > limit || is_tall) && (use != Use::solve_small_subtrees || t.direct[s] < 0);
       is_last[s] = is_top[s] && (use == Use::factor_in_file || (use == Use::factor && c.subtree[s] > 1.2 * limit * tasks_per_thread));
       if (is_top[s]) out.top.push_back(s);
       if (is_last[s]) out.last.push_back(s);

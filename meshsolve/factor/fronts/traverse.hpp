@@ -258,7 +258,7 @@ class UpdateBlocks {
   bool is_small(int32_t s) const { return size(s) <= SmallBlocks<T>::most; }
   bool is_in_file(int32_t s) const { return spill_ && plan_.slot[s] >= 0 && !is_small(s); }
 
-  // Moves the finished update matrix of a front to the file, if it belongs there.
+  // Moves the finished update matrix of a front to the file if is_in_file(s).
   void store(int32_t s) {
     if (!is_in_file(s)) return;
     const int32_t slot = plan_.slot[s];
