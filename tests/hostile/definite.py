@@ -7,21 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import meshsolve as ms
-from hostile.material import (
-    RHS,
-    SHARED,
-    SHARED_SCHUR,
-    N,
-    edited,
-    entry,
-    factor,
-    spd,
-    sphere,
-    symmetric_entry,
-    used_within,
-    without_cupy,
-    written,
-)
+from hostile.material import RHS, SHARED, SHARED_SCHUR, N, edited, entry, factor, spd, sphere, symmetric_entry, used_within, without_cupy
 from hostile.row import Indefinite, Pattern, bad, fine
 from meshsolve.errors import FactorInUseError
 
@@ -65,7 +51,7 @@ ROWS = [
     bad("cholesky", "`memory=\"disk\"` on the GPU", "memory=\"disk\" is for factors on the host", lambda tmp: (ms.cholesky, (spd(),), {"memory": "disk", "device": "cuda"})),
     bad("cholesky", "`folder=` without `memory=\"disk\"`", "folder= goes with memory=\"disk\"", lambda tmp: (ms.cholesky, (spd(),), {"folder": tmp})),
     bad("cholesky", "a `folder` that does not exist", "no file can be created in this folder: No such file", lambda tmp: (ms.cholesky, (spd(),), {"memory": "disk", "folder": tmp / "missing"})),
-    bad("cholesky", "a `folder` that is a file", "no file can be created in this folder: Not a directory", lambda tmp: (ms.cholesky, (spd(),), {"memory": "disk", "folder": written(tmp, "file", "")})),
+    bad("cholesky", "a `folder` that is a file", "no file can be created in this folder: Not a directory", lambda tmp: (ms.cholesky, (spd(),), {"memory": "disk", "folder": __file__})),
     bad("cholesky", "a `folder` that is no path", "must be a string or a path, got int", lambda tmp: (ms.cholesky, (spd(),), {"memory": "disk", "folder": 3})),
     bad("cholesky", "`threads` not a positive integer, also in `MESHSOLVE_NUM_THREADS`", "threads must be a positive integer", lambda tmp: (ms.cholesky, (spd(),), {"threads": 0})),
     bad("cholesky", "a negative or fractional seed", "seed must be an integer", lambda tmp: (ms.cholesky, (spd(),), {"seed": -1})),

@@ -13,7 +13,7 @@ namespace ms::fronts {
 // Y := L^-1 Y for S right-hand sides by rows. `Fronts` has tree, space, fetch(s), and of front s
 //   eliminate<S>(s, Y, U, worker): solves for its pivots in Y; rows below in U -= L21 times the pivots;
 //   eliminate_at<S>(s, Y, worker): the same with the rows below in Y;
-//   is_reached(s), optional: false if Y is zero in the rows of s and of all its descendants. Such fronts are skipped.
+//   is_reached(s), optional: false if Y is zero in the rows of s and all descendants. Such fronts are skipped.
 template <class T, int64_t S, class Fronts>
 struct Forward {
   static constexpr int64_t few = 8;           // pivots; fronts with more collect their updates and add them once

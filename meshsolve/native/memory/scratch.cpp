@@ -30,8 +30,8 @@ void transfer(int64_t bytes, const std::string& folder, const char* what, int64_
     if (count > 0) {
       done += count;
     } else if (count == 0) {
-      throw ScratchError(folder + ": the file of the factor ends at byte " + std::to_string(at + done) + ", before byte " +
-                         std::to_string(at + bytes) + ": another program has cut it, refactor() writes it again");
+      throw ScratchError(folder + ": the file of the factor ends before byte " + std::to_string(at + bytes) +
+                         ": another program has cut it, refactor() writes it again");
     } else if (errno != EINTR) {
       fail(folder, std::string("the file of the factor cannot be ") + what + " at byte " + std::to_string(at + done), errno);
     }

@@ -229,7 +229,7 @@ def test_a_file_that_was_cut(F):
     b = np.ones(VOLUME.shape[0])
     x, size = F.solve(b), F.report.facts["file_bytes"]
     os.ftruncate(F._factor._file.fileno(), size // 2)
-    with pytest.raises(ms.DeviceUnavailableError, match=f"ends at byte {size // 2}, before byte .* refactor"):
+    with pytest.raises(ms.DeviceUnavailableError, match="ends before byte .* refactor"):
         F.solve(b)
     assert np.array_equal(F.refactor(VOLUME).solve(b), x)
 
