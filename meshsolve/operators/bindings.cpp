@@ -104,6 +104,16 @@ operators::RestRings rest_rings(const In<int64_t>& ptr, const In<int32_t>& other
   return {ptr.data(), other.data(), out.data(), in.data(), own.data(), extent(ptr) - 1};
 }
 
+auto rest_arrays(In<int32_t> faces, In<int32_t> of_side, int64_t edges, In<double> weight, In<double> x, In<int64_t> ptr,
+                 In<int32_t> other, In<int32_t> edge, bool rims, bool with_in, int threads) {
+  auto out = released([&] {
+    return operators::rest_arrays({faces.data(), of_side.data(), extent(faces) / 3, edges, weight.data(), x.data()}, pattern(ptr, other),
+                                  edge.data(), rims, with_in, threads);
+  });
+  return std::make_tuple(to_numpy(std::move(out.out)), to_numpy(std::move(out.in)), to_numpy(std::move(out.own)),
+                         to_numpy(std::move(out.sides)), out.energy);
+}
+
 void fit_vertices(In<int64_t> ptr, In<int32_t> other, In<double> out, In<double> in, In<double> own, Block<const double> x,
                   InOut<double> quaternion, InOut<double> matrix, InOut<double> trace, InOut<double> stretch, InOut<double> b,
                   int threads) {
@@ -155,6 +165,8 @@ void shift_distances(In<double> x, In<int32_t> part, Block<const double> shift, 
 
 void bind_operators(nb::module_& m) {
   using namespace nb::literals;
+  m.def("rest_arrays", rest_arrays, "faces"_a, "of_side"_a, "edges"_a, "weight"_a, "x"_a, "ptr"_a, "other"_a, "edge"_a, "rims"_a,
+        "with_in"_a, "threads"_a);
   m.def("fit_vertices", fit_vertices, "ptr"_a, "other"_a, "out"_a, "in"_a, "own"_a, "x"_a, "quaternion"_a, "matrix"_a, "trace"_a,
         "stretch"_a, "b"_a, "threads"_a);
   m.def("pull_vertices", pull_vertices, "ptr"_a, "other"_a, "out"_a, "in"_a, "own"_a, "matrix"_a, "b"_a, "threads"_a);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "native/lanes/lanes.hpp"
 #include "native/memory/raw_vector.hpp"
@@ -87,6 +88,38 @@ void fit_batch(const RestRings& rings, const double* x, int64_t begin, int64_t e
   std::copy(lengths, lengths + (end - begin), stretch + begin);
 }
 
+// Of each edge: c_vu for its lower vertex u, the sum of w, and c_vu for its higher vertex u. Fills in `sides` and `energy`.
+std::vector<double> sums_at_ends(const RestMesh& mesh, bool rims, RestArrays& out) {
+  std::vector<double> ends(8 * mesh.edges, 0.0);
+  const double share = rims ? 3 : 2;
+  double energy = 0;                              // of up to kGrain faces, which keeps rounding small
+  for (int64_t t = 0; t < mesh.m; ++t) {
+    if (t % kGrain == 0) out.energy += std::exchange(energy, 0.0);
+    const int32_t* const face = mesh.faces + 3 * t;
+    double along[3][3];                           // w p of each side
+    for (int c = 0; c < 3; ++c)
+      for (int k = 0; k < 3; ++k) {
+        const double p = mesh.x[3 * int64_t{face[(c + 1) % 3]} + k] - mesh.x[3 * int64_t{face[c]} + k];
+        along[c][k] = mesh.weight[3 * t + c] * p;
+        energy += along[c][k] * p;
+        if (c < 2) out.sides[6 * t + 3 * c + k] = p;
+      }
+    for (int c = 0; c < 3; ++c) {
+      const int next = (c + 1) % 3, last = (c + 2) % 3;
+      double* const low = ends.data() + 8 * int64_t{mesh.of_side[3 * t + c]};
+      const bool ascends = face[c] < face[next];
+      double *const begin = ascends ? low : low + 4, *const end = ascends ? low + 4 : low;
+      low[3] += mesh.weight[3 * t + c];
+      for (int k = 0; k < 3; ++k) {
+        begin[k] += (rims ? along[last][k] - along[c][k] : -along[c][k]) / share;
+        end[k] += (rims ? along[c][k] - along[next][k] : along[c][k]) / share;
+      }
+    }
+  }
+  out.energy += energy;
+  return ends;
+}
+
 // The positions (n, 3) in C order: x itself, or `copy`.
 const double* in_c_order(const Strided<const double>& x, int64_t n, RawVector<double>& copy, int threads) {
   if (x.row == 3 && x.column == 1) return x.data;
@@ -133,6 +166,32 @@ void flat_sides(const double* flat, double p[3][2]) {
 }
 
 }  // namespace
+
+RestArrays rest_arrays(const RestMesh& mesh, const Pattern& rings, const int32_t* edge, bool rims, bool with_in, int threads) {
+  RestArrays out;
+  out.sides.resize(6 * mesh.m);
+  const std::vector<double> ends = sums_at_ends(mesh, rims, out);
+  out.out.resize(4 * rings.nnz());
+  out.in.resize(with_in ? 4 * rings.nnz() : 0);
+  out.own.resize(3 * int64_t{rings.n});
+  for_range(threads, rings.n, kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t v = begin; v < end; ++v) {
+      double sum[3] = {};
+      for (int64_t p = rings.ptr[v]; p < rings.ptr[v + 1]; ++p) {
+        const double* const low = ends.data() + 8 * int64_t{edge[p]};
+        const double *const own = v < rings.idx[p] ? low : low + 4, *const other = v < rings.idx[p] ? low + 4 : low;
+        std::copy(other, other + 3, out.out.data() + 4 * p);
+        out.out[4 * p + 3] = low[3];
+        for (int k = 0; k < 3; ++k) sum[k] += other[k];
+        if (!with_in) continue;
+        std::copy(own, own + 3, out.in.data() + 4 * p);
+        out.in[4 * p + 3] = 0;
+      }
+      for (int k = 0; k < 3; ++k) out.own[3 * v + k] = -sum[k];
+    }
+  });
+  return out;
+}
 
 void fit_vertices(const RestRings& rings, Strided<const double> x, double* quaternion, double* matrix, double* trace, double* stretch,
                   double* b, int threads) {

@@ -15,13 +15,15 @@
 #pragma once
 #include <cstdint>
 
+#include "native/memory/raw_vector.hpp"
 #include "native/memory/strided.hpp"
+#include "sparse/csr.hpp"
 
 namespace ms::operators {
 
 // The rings of a mesh at rest. Vertex v with its neighbors u has S_v = sum of c_vu (x_u - x_v)^T, and b_v = sum of R_u c_uv over its
-// neighbors u and u = v. The vector c_vu is a sum over the faces of v and u, divided by 3: w p of the side that ends at u, minus w p
-// of the side that begins at u. For spokes only the sides between v and u count, and the divisor is 2.
+// neighbors u and u = v. The vector c_vu is a sum over the faces of v and u, divided by 3. A face adds w p of its side that ends at u,
+// and subtracts w p of its side that begins at u. For spokes only the sides between v and u count, and the divisor is 2.
 struct RestRings {
   const int64_t* ptr;                     // (n + 1)
   const int32_t* other;                   // neighbors of each vertex, ascending
@@ -30,6 +32,19 @@ struct RestRings {
   const double* own;                      // (3 n) c_vv: minus the sum of c_vu
   int64_t n;
 };
+
+// The arrays of RestRings for a mesh at positions x (n, 3), `in` only on request; sides 0 and 1 of each face, (6 m); and the sum of w
+// |p|^2 over the sides of faces. `edge[p]` is the edge of entry p of the rings, of_side[3 f + c] that of side c of face f.
+struct RestArrays {
+  RawVector<double> out, in, own, sides;
+  double energy = 0;
+};
+struct RestMesh {
+  const int32_t *faces, *of_side;
+  int64_t m, edges;
+  const double *weight, *x;               // w of each side, (3 m); positions
+};
+RestArrays rest_arrays(const RestMesh& mesh, const Pattern& rings, const int32_t* edge, bool rims, bool with_in, int threads);
 
 // Best rotations of all vertices for the positions x. quaternion[4 v...] is the unit quaternion (w, x, y, z) of vertex v, on entry
 // the last one. Further results: trace[v] = tr(R_v S_v); stretch[v] = sum of w |x_u - x_v|^2 / 2 over its edges. The energy is the sum of

@@ -44,13 +44,14 @@ class VertexRotations:
 
     def __init__(self, mesh, threads=None, rims=True):
         self._threads, n = thread_count(threads), len(mesh.vertices)
-        w, corner = side_weights(mesh, threads), [mesh.vertices.take(c, axis=0) for c in mesh.faces.T]
-        sides = [corner[(c + 1) % 3] - corner[c] for c in range(3)]
-        self._rings = _rings(mesh, w, sides, rims, self._threads)
-        self._faces = mesh.faces.reshape(-1), w.reshape(-1), rims, np.hstack(sides[:2]).reshape(-1)
+        faces, w = mesh.faces.reshape(-1), side_weights(mesh, threads).reshape(-1)
+        indptr, other, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, self._threads)
+        *rings, sides, self._rest = _core.rest_arrays(      # one thread applies a rotation where it is fitted, and needs no mirror entries
+            faces, mesh.side_edges.reshape(-1), len(mesh.edges), w, mesh.vertices.reshape(-1), indptr, other, edge, rims, self._threads > 1,
+            self._threads)
+        self._rings, self._faces = (indptr, other, *rings), (faces, w, rims, sides)
         self._matrix, self._values = np.empty(12 * n if self._threads > 1 else 0), (np.empty(n), np.empty(n))
         self.turns, self._pull = np.tile([1.0, 0, 0, 0], (n, 1)), np.empty((n, 4))
-        self._rest = float(sum(np.einsum("f,fk,fk->", w[:, c], side, side) for c, side in enumerate(sides)))
 
     def fit(self, x):
         """Fit the rotations to positions x (n, 3); return the energy, a float."""
@@ -131,30 +132,3 @@ def alternate(rotations, solve, x, iterations, tol, least, energy=None):
         if energy is None or before - energy <= tol * before:
             break
     return x, energy, count
-
-
-def _rings(mesh, w, sides, rims, threads):
-    """Return the arrays of ``RestRings`` in ``rigid.hpp``, from the weights (m, 3) and the vectors, 3 of (m, 3), of the sides of faces."""
-    n, edges, side = len(mesh.vertices), len(mesh.edges), mesh.side_edges
-    pull = [w[:, c - 1, None] * sides[c - 1] - w[:, c, None] * sides[c] for c in range(3)]      # at corner c of each face
-    at_low, at_high = np.zeros((2, 3, edges))                           # sums over the faces of each edge, at its ends
-    for c in range(3):
-        ascends = mesh.faces[:, c] < mesh.faces[:, (c + 1) % 3]
-        for k in range(3):
-            along = w[:, c] * sides[c][:, k]
-            begin, end = (pull[c][:, k], pull[(c + 1) % 3][:, k]) if rims else (-along, along)
-            at_low[k] += np.bincount(side[:, c], np.where(ascends, begin, end), edges)
-            at_high[k] += np.bincount(side[:, c], np.where(ascends, end, begin), edges)
-    weight = np.bincount(side.reshape(-1), w.reshape(-1), edges)
-    indptr, other, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, threads)
-    row, share = np.repeat(np.arange(n, dtype=np.int32), np.diff(indptr)), 3 if rims else 2
-    out, back, own = np.empty((len(other), 4)), np.zeros((len(other), 4) if threads > 1 else (0, 4)), np.empty((n, 3))
-    ascends = row < other
-    for k in range(3):
-        low, high = at_low[k].take(edge) / share, at_high[k].take(edge) / share
-        out[:, k] = np.where(ascends, high, low)
-        if threads > 1:                                                 # one thread applies a rotation where it is fitted
-            back[:, k] = np.where(ascends, low, high)
-        own[:, k] = -np.bincount(row, out[:, k], n)
-    out[:, 3] = weight.take(edge)
-    return indptr, other, out.reshape(-1), back.reshape(-1), own.reshape(-1)
