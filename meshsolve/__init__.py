@@ -17,7 +17,7 @@ __path__ = extend_path(__path__, __name__)
 from meshsolve import startup  # noqa: F401 (first, for Ctrl-C during the imports below)
 
 # isort: split
-from meshsolve import apps, batch, datasets, operators, order, petsc, torch
+from meshsolve import apps, batch, datasets, jax, operators, order, petsc, torch
 from meshsolve.api import (
     Quadratic,
     QuadraticInfo,
@@ -75,7 +75,7 @@ __all__ = [
     "MeshsolveError", "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering",
     "OutOfMemoryError", "ParacFactor", "PatchMesh", "PatternMismatchError", "PolygonMesh", "Quadratic", "QuadraticInfo", "Report",
     "SchurComplement", "SingularMatrixError", "Symbolic", "TetMesh", "__version__", "analyze", "apps", "batch", "cg", "cholesky",
-    "cotan_laplacian", "datasets", "eigsh", "factorized", "gmres", "graph_laplacian", "ildl", "ilu", "load_mesh", "lu",
+    "cotan_laplacian", "datasets", "eigsh", "factorized", "gmres", "graph_laplacian", "ildl", "ilu", "jax", "load_mesh", "lu",
     "mass_matrix", "normalized_laplacian", "operators", "order", "parac", "petsc", "schur_complement", "scipy_solver",
     "show_config", "showing_progress", "solve", "spsolve", "sqmr", "torch",
 ]

@@ -95,6 +95,7 @@ def test_documents_run_from_top_to_bottom(document, tmp_path, monkeypatch):
     """The code blocks of a document form one program."""
     if document.name == "pytorch.md":
         pytest.importorskip("torch")
+        pytest.importorskip("jax")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", document.read_text(), re.S)
     assert blocks, "a document without an example"

@@ -13,8 +13,8 @@ LAYERS = [                                  # from the top; a package may import
     ["__init__", "__main__"],
     ["cli"],
     ["batch", "petsc"],
-    ["apps", "torch"],
-    ["autograd", "eigen"],
+    ["apps", "jax", "torch"],
+    ["eigen", "gradients"],
     ["api"],
     ["krylov"],
     ["factor"],
@@ -39,7 +39,7 @@ LAYERS = [                                  # from the top; a package may import
     ["errors", "types", "version", "native", "startup", "_core"],
 ]
 LEVEL = {package: len(LAYERS) - k for k, packages in enumerate(LAYERS) for package in packages}
-OPTIONAL = {"cloudpickle", "cupy", "cupyx", "dask", "distributed", "mpi4py", "petsc4py", "polyscope", "nvmath", "shtab", "torch"}
+OPTIONAL = {"cloudpickle", "cupy", "cupyx", "dask", "distributed", "jax", "mpi4py", "petsc4py", "polyscope", "pyarrow", "nvmath", "shtab", "torch"}
 
 
 def package(module):

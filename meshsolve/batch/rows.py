@@ -245,14 +245,14 @@ class Table(Sequence[dict[str, Any]]):
         >>> np.load(path)["volume"]
         array([4.2, nan])
         """
-        path = as_path(path)
-        if path.suffix.lower() not in (".parquet", ".npz"):
+        target = as_path(path)
+        if target.suffix.lower() not in (".parquet", ".npz"):
             raise InvalidInputError(f"{path}: tables are saved as .parquet or .npz")
         columns = {name: self.column(name) for name in dict.fromkeys(name for row in self._rows for name in row)}
-        if path.suffix.lower() == ".npz":
-            columns = {name: as_array(values, name) for name, values in columns.items()}
-            with written_whole(path) as part:
-                np.savez(part, **columns)
+        if target.suffix.lower() == ".npz":
+            arrays: dict[str, Any] = {name: as_array(values, name) for name, values in columns.items()}
+            with written_whole(target) as part:
+                np.savez(part, **arrays)
             return
         try:
             import pyarrow
@@ -263,7 +263,7 @@ class Table(Sequence[dict[str, Any]]):
             table = pyarrow.table(columns)
         except pyarrow.ArrowException as e:
             raise InvalidInputError(f"{path}: a column has values of different types: {e}") from e
-        with written_whole(path) as part:
+        with written_whole(target) as part:
             pyarrow.parquet.write_table(table, part)
 
     def __getitem__(self, k):

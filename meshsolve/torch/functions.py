@@ -10,12 +10,9 @@ import contextlib
 import functools
 
 import numpy as np
-import scipy.sparse as sp
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.factor.cholesky import CholeskyFactor
-from meshsolve.factor.constrained import ConstrainedLU
-from meshsolve.factor.lu import LUFactor
+from meshsolve.gradients.factors import Entries
 from meshsolve.report import without_warnings
 
 CONSTRUCTOR = "SparseCooTensorWithDimsAndTensorsBackward"       # the node of torch.sparse_coo_tensor
@@ -55,64 +52,38 @@ class Saved:
 
     Attributes
     ----------
-    solver : meshsolve.torch.Solver
+    factors : meshsolve.gradients.factors.Factors
     n : int
     loses : str
         Name of the operation that made A and loses second derivatives, or "".
-    matrix : Matrix or None
-        None before ``forward``, and for a batch of values.
+    entries : Entries or None
+        Of the matrix; None before ``forward``, and for a batch of values.
     """
 
-    def __init__(self, solver, n, loses=""):
-        self.solver, self.n, self.loses, self.matrix = solver, n, loses, None
+    def __init__(self, factors, n, loses=""):
+        self.factors, self.n, self.loses, self.entries = factors, n, loses, None
 
     def of(self, values, rows, columns):
-        """The :class:`Matrix` of these values."""
-        if self.matrix is None:
-            self.matrix = Matrix(self.solver, rows, columns, values, self.n)
-        return self.matrix
+        """The :class:`Entries` of these values."""
+        if self.entries is None:
+            self.entries = Entries(_numpy(rows), _numpy(columns), _numpy(values), self.n)
+        return self.entries
+
+    def solve(self, values, b, rows, columns, adjoint):
+        """x with A x = b, or A^H x = b, like b."""
+        entries = self.of(values, rows, columns)
+        with without_warnings(MeshsolveWarning) if adjoint and self.factors.pin else contextlib.nullcontext():    # gradients may have means
+            x = self.factors.solve(entries, _numpy(b), "H" if adjoint else "N")
+        return pytorch().from_numpy(np.ascontiguousarray(x)).to(device=b.device, dtype=b.dtype)
 
     def again(self):
         """The same for other values."""
-        return Saved(self.solver, self.n, self.loses)
+        return Saved(self.factors, self.n, self.loses)
 
     def require_graph(self):
         """Raise if a second derivative with respect to A is requested and would be zero."""
         if self.loses and pytorch().is_grad_enabled():
             raise InvalidInputError(LOSES.format(self.loses))
-
-
-class Matrix:
-    """A matrix of a solve, with the data that a backward pass needs to factor it again."""
-
-    def __init__(self, solver, rows, columns, values, n):
-        self.solver, self.n = solver, n
-        self._parts = _numpy(values), _numpy(rows), _numpy(columns)
-
-    def to_scipy(self):
-        values, rows, columns = self._parts
-        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(self.n, self.n)))
-
-    def same_as(self, other):
-        return self.n == other.n and all(map(np.array_equal, self._parts, other._parts))
-
-    def solve(self, b, adjoint):
-        F, right = self.solver._factor_of(self), _numpy(b)
-        with without_warnings(MeshsolveWarning) if adjoint and self.solver.pin else contextlib.nullcontext():    # gradients may have means
-            x = F.solve(right, trans="H") if adjoint and isinstance(F, (LUFactor, ConstrainedLU)) else F.solve(right)
-        return pytorch().from_numpy(np.ascontiguousarray(x)).to(device=b.device, dtype=b.dtype)
-
-    def cholesky(self):
-        F = self.solver._factor_of(self)
-        if not isinstance(F, CholeskyFactor):
-            raise InvalidInputError("logdet is of symmetric positive definite matrices, and this one was factored by "
-                                    f'{type(F).__name__}: Solver("cholesky") reports what it lacks')
-        return F
-
-    def inverse_entries(self):
-        """(nnz,) entries [j, i] of the inverse for the entries [i, j] of the matrix, which is symmetric."""
-        _, rows, columns = self._parts
-        return np.asarray(self.cholesky().selected_inverse()[rows, columns])
 
 
 # ---- entries of A ---------------------------------------------------------------------------------------------------------
@@ -231,7 +202,7 @@ def _function_of_solves(torch):
 
         @staticmethod
         def forward(values, b, rows, columns, held, adjoint):
-            return held.of(values, rows, columns).solve(b, adjoint)
+            return held.solve(values, b, rows, columns, adjoint)
 
         @staticmethod
         def setup_context(ctx, inputs, x):
@@ -282,7 +253,7 @@ def _function_of_determinants(torch):
 
         @staticmethod
         def forward(values, rows, columns, held):
-            return values.new_tensor(held.of(values, rows, columns).cholesky().logdet())
+            return values.new_tensor(held.factors.cholesky(held.of(values, rows, columns)).logdet())
 
         @staticmethod
         def setup_context(ctx, inputs, output):
@@ -309,7 +280,8 @@ def _function_of_determinants(torch):
 
         @staticmethod
         def forward(values, rows, columns, held):
-            return torch.from_numpy(held.of(values, rows, columns).inverse_entries()).to(device=values.device, dtype=values.dtype)
+            found = held.factors.inverse_entries(held.of(values, rows, columns))
+            return torch.from_numpy(found).to(device=values.device, dtype=values.dtype)
 
         @staticmethod
         def setup_context(ctx, inputs, output):

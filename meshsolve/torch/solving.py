@@ -11,24 +11,19 @@ forward and reverse mode algorithmic differentiation", sections 2.2.4 and 2.3.1.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from meshsolve.api import cholesky, factorized, ildl, lu
-from meshsolve.autograd import Saved, entries_of, functions, pytorch, refuse_nested_forward, require_known
-from meshsolve.errors import InvalidInputError, MeshsolveError
-from meshsolve.options import as_flag, one_of
+import numpy as np
 
-__all__ = ["Solver", "logdet", "solve"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
-Method: TypeAlias = Literal["auto", "cholesky", "ldl", "lu"]
-METHODS = ("auto", "cholesky", "ldl", "lu")
+from meshsolve.errors import InvalidInputError
+from meshsolve.gradients.factors import Factors, Method
+from meshsolve.sparse.columns import as_indices
+from meshsolve.sparse.constraints import checked, without_constraint
+from meshsolve.torch.functions import Saved, entries_of, functions, pytorch, refuse_nested_forward, require_known
 
 
-def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *, pin: bool = False) -> Any:
+def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *, pin: bool = False, fixed: Any = None,
+          fixed_values: Any = None) -> Any:
     """x with A x = b; the factor is kept for the backward pass.
 
     Parameters
@@ -39,12 +34,18 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
         gradient: compute both triangles of a symmetric A from the same variables. ``(indices, values)`` is the fastest form.
     b : (n,) or (n, k) tensor
         It has the dtype of A.
-    method : {"auto", "cholesky", "ldl", "lu"}
-        ``"auto"``: as :func:`meshsolve.factorized` chooses.
+    method : {"auto", "cholesky", "ldl", "lu", "cg"}
+        ``"auto"``: as :func:`meshsolve.factorized` chooses. ``"cg"``: conjugate gradients with an approximate factor
+        (:func:`meshsolve.parac`), for Laplacians of large graphs, to a relative residual of 1e-12; the derivative is implicit, so
+        iterations are not recorded.
     threads : int, optional
     pin : bool
         For Laplacians and other singular matrices whose rows and columns sum to 0: x has mean 0 on each component, and means of b
         are removed with a warning. Gradients are those for changes of A that keep these sums. ``"auto"`` is then Cholesky.
+    fixed : (c,) integers, optional
+        Rows whose values are prescribed: x there is ``fixed_values``, and their equations are left out.
+    fixed_values : (c,) or (c, k) tensor, optional
+        Prescribed values, zeros by default; gradients reach them.
 
     Returns
     -------
@@ -54,7 +55,10 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
     Raises
     ------
     InvalidInputError
-        A is not such a tensor or does not fit b; PyTorch is missing. Other errors are those of :func:`meshsolve.factorized`.
+        A is not such a tensor or does not fit b; ``fixed`` is out of range, repeated or given with ``pin``; PyTorch is missing. Other
+        errors are those of :func:`meshsolve.factorized`.
+    MeshsolveError
+        ``method="cg"`` does not converge.
 
     Notes
     -----
@@ -74,7 +78,7 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
     >>> v.grad                                              # doctest: +SKIP
     tensor([-0.2500, -0.0625])
     """
-    return _eager(_solve)(Solver(method, threads, pin=pin), A, b)
+    return Solver(method, threads, pin=pin)(A, b, fixed=fixed, fixed_values=fixed_values)
 
 
 def logdet(A: Any, threads: int | None = None) -> Any:
@@ -109,7 +113,7 @@ def logdet(A: Any, threads: int | None = None) -> Any:
     >>> v.grad                                              # doctest: +SKIP
     tensor([0.5000, 0.2500])
     """
-    return _eager(_logdet)(Solver("cholesky", threads), A)
+    return Solver("cholesky", threads).logdet(A)
 
 
 class Solver:
@@ -135,53 +139,33 @@ class Solver:
     """
 
     def __init__(self, method: Method = "auto", threads: int | None = None, *, pin: bool = False) -> None:
-        self.method, self.threads, self.pin = one_of(method, "method", METHODS), threads, as_flag(pin, "pin")
-        self.factor: Any = None
-        self.factorizations = self.analyses = 0
-        self._held: Any = None                                              # the Matrix that ``factor`` belongs to
+        self._factors = Factors(method, threads, pin=pin)
+
+    @property
+    def factor(self) -> Any:
+        return self._factors.factor
+
+    @property
+    def factorizations(self) -> int:
+        return self._factors.factorizations
+
+    @property
+    def analyses(self) -> int:
+        return self._factors.analyses
 
     def __repr__(self):
-        return f"Solver(method={self.method!r}, analyses={self.analyses}, factorizations={self.factorizations})"
+        return f"Solver(method={self._factors.method!r}, analyses={self.analyses}, factorizations={self.factorizations})"
 
-    def __call__(self, A: Any, b: Any) -> Any:
+    def __call__(self, A: Any, b: Any, *, fixed: Any = None, fixed_values: Any = None) -> Any:
         """x with A x = b, see :func:`solve`."""
-        return _eager(_solve)(self, A, b)
+        return _eager(_solve)(self._factors, A, b, fixed, fixed_values)
 
     def logdet(self, A: Any) -> Any:
         """log det A, see :func:`logdet`; no factorization right after a solve with the same values."""
-        return _eager(_logdet)(self, A)
-
-    def _factor_of(self, matrix):
-        """The factor of a :class:`~meshsolve.autograd.Matrix`, new if the last one is of another matrix."""
-        if self._held is not matrix and not (self._held is not None and self._held.same_as(matrix)):
-            self._held, M = None, matrix.to_scipy()
-            self.factor = self._refactored(M) or self._made(M)
-            self.factorizations += 1
-            self._held = matrix
-        return self.factor
-
-    def _refactored(self, M):
-        """The factor with new values; None if it does not fit them or does not exist."""
-        if self.factor is None or self.factor.shape != M.shape:
-            return None
-        try:
-            F = self.factor.refactor(M)
-        except MeshsolveError:                              # another pattern, or no longer symmetric, definite, real
-            return None
-        singular = self.method == "auto" and getattr(F, "inertia", (0, 0, 0))[2]
-        return None if singular else F
-
-    def _made(self, M):
-        self.analyses += 1
-        if self.method == "auto" and not self.pin:
-            return factorized(M, device="cpu", threads=self.threads)
-        if self.method == "ldl":
-            return ildl(M, fill_level=None, pin=self.pin, device="cpu", threads=self.threads)
-        make: Any = lu if self.method == "lu" else cholesky
-        return make(M, pin=self.pin, device="cpu", threads=self.threads)
+        return _eager(_logdet)(self._factors, A)
 
 
-def _solve(solver, A, b):
+def _solve(factors, A, b, fixed, fixed_values):
     torch = pytorch()
     refuse_nested_forward()
     if not isinstance(b, torch.Tensor) or b.layout != torch.strided:
@@ -192,14 +176,42 @@ def _solve(solver, A, b):
     if values.dtype != b.dtype:
         raise InvalidInputError(f"A and b must have the same dtype, got {values.dtype} and {b.dtype}")
     require_known(values.dtype)
-    return functions()[0].apply(values, b, rows, columns, Saved(solver, n, loses), False)
+    checked(fixed, factors.pin)
+    if fixed is not None:
+        return _solve_free(factors, (rows, columns, values), b, fixed, fixed_values, loses)
+    without_constraint(fixed_values)
+    return functions()[0].apply(values, b, rows, columns, Saved(factors, n, loses), False)
 
 
-def _logdet(solver, A):
+def _solve_free(factors, entries, b, fixed, fixed_values, loses):
+    """Solve for the rows that are not fixed: A_ff x_f = b_f - A_fc x_c."""
+    torch, n = pytorch(), len(b)
+    rows, columns, values = entries
+    fixed = torch.from_numpy(as_indices(fixed, n, "fixed").astype(np.int64)).to(b.device)
+    prescribed = b.new_zeros((len(fixed), *b.shape[1:])) if fixed_values is None else fixed_values
+    if not isinstance(prescribed, torch.Tensor) or prescribed.shape != (len(fixed), *b.shape[1:]) or prescribed.dtype != b.dtype:
+        raise InvalidInputError(f"fixed_values must be a tensor of {b.dtype} with shape {(len(fixed), *b.shape[1:])}, got "
+                                f"{getattr(prescribed, 'dtype', type(prescribed).__name__)} {tuple(getattr(prescribed, 'shape', ()))}")
+    x = torch.zeros_like(b).index_copy(0, fixed, prescribed)
+    is_free = torch.ones(n, dtype=torch.bool, device=b.device)
+    is_free[fixed] = False
+    free = torch.nonzero(is_free)[:, 0]
+    if not len(free):
+        return x
+    number = torch.cumsum(is_free, 0) - 1
+    inner, edge = (torch.nonzero(is_free[rows] & side)[:, 0] for side in (is_free[columns], ~is_free[columns]))
+    known = x[columns[edge]]
+    weight = values[edge] if b.ndim == 1 else values[edge][:, None]
+    right = (b - torch.zeros_like(b).index_add(0, rows[edge], weight * known))[free]
+    held, places = Saved(factors, len(free), loses), (number[rows[inner]], number[columns[inner]])
+    return x.index_copy(0, free, functions()[0].apply(values[inner], right, *places, held, False))
+
+
+def _logdet(factors, A):
     refuse_nested_forward()
     rows, columns, values, n, loses = entries_of(A, None)
     require_known(values.dtype)
-    return functions()[1].apply(values, rows, columns, Saved(solver, n, loses))
+    return functions()[1].apply(values, rows, columns, Saved(factors, n, loses))
 
 
 _EAGER: dict[Any, Any] = {}                 # torch.compile traces this cache without a warning, unlike functools.cache

@@ -1,0 +1,3 @@
+"""What :mod:`meshsolve.torch` and :mod:`meshsolve.jax` share: factors of a sequence of matrices, and
+operators as functions of positions.
+"""

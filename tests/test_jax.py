@@ -1,0 +1,130 @@
+"""Solves, determinants and operators in JAX: values, derivatives of several orders, jit and vmap."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+
+jax = pytest.importorskip("jax")
+from jax.test_util import check_grads  # noqa: E402 (after the skip)
+
+xp = jax.numpy
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+def problem(kind="real", n=8):
+    rng = np.random.default_rng(0)
+    A = sp.random_array((n, n), density=0.3, rng=rng) + 4 * sp.eye_array(n)
+    A = sp.coo_array(sp.csr_array(A + 1j * sp.random_array((n, n), density=0.3, rng=rng) if kind == "complex" else A))
+    b = rng.standard_normal((n, 2)) + (1j * rng.standard_normal((n, 2)) if kind == "complex" else 0)
+    return xp.array(np.stack(A.coords)), xp.array(A.data), xp.array(b)
+
+
+def dense(indices, values, n=8):
+    return xp.zeros((n, n), values.dtype).at[tuple(indices)].add(values)
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+def test_solutions_and_derivatives(kind):
+    indices, values, b = problem(kind)
+    solved = lambda v, b: ms.jax.solve((indices, v), b)
+    assert np.allclose(solved(values, b), np.linalg.solve(np.asarray(dense(indices, values)), np.asarray(b)))
+    assert solved(values, b[:, 0]).shape == (8,)
+    check_grads(solved, (values, b), order=2)
+
+
+def test_jit_and_vmap():
+    indices, values, b = problem()
+    solved = lambda v, b: ms.jax.solve((indices, v), b)
+    expected = solved(values, b)
+    assert np.allclose(jax.jit(solved)(values, b), expected)
+    many_b = xp.stack([b, 2 * b, 3 * b])
+    assert np.allclose(jax.vmap(solved, (None, 0))(values, many_b), xp.stack([expected, 2 * expected, 3 * expected]))
+    many = xp.stack([values, 2 * values])
+    assert np.allclose(jax.vmap(solved, (0, None))(many, b), xp.stack([expected, expected / 2]))
+    assert np.allclose(jax.vmap(jax.vmap(solved, (None, 0)), (0, None))(many, many_b)[1, 2], 1.5 * expected)
+    loss = lambda v: (solved(v, b) ** 3).sum()
+    reference = lambda v: (xp.linalg.solve(dense(indices, v), b) ** 3).sum()
+    assert np.allclose(jax.jit(jax.grad(loss))(values), jax.grad(reference)(values))
+    assert np.allclose(jax.vmap(jax.grad(loss))(many), jax.vmap(jax.grad(reference))(many))
+    assert np.allclose(jax.hessian(loss)(values), jax.hessian(reference)(values))
+
+
+def test_steps_of_one_pattern_are_refactored():
+    from meshsolve.jax import _factors
+
+    L = sp.coo_array(ms.datasets.grid2d(6, 6, boundary="dirichlet"))
+    indices, values, b = xp.array(np.stack(L.coords)), xp.array(L.data), xp.ones(36)
+    _factors.cache_clear()
+    step = jax.jit(jax.value_and_grad(lambda v: (ms.jax.solve((indices, v), b, "cholesky") ** 2).sum()))
+    for scale in (1.0, 2.0, 3.0):
+        step(scale * values)
+    factors = _factors(("cholesky", None, False))
+    assert factors.analyses == 1 and factors.factorizations == 3
+
+
+def test_pins_and_sparse_matrices():
+    from jax.experimental import sparse
+
+    L = sp.coo_array(ms.datasets.grid2d(4, 4))
+    A = sparse.BCOO((xp.array(L.data), xp.array(np.stack(L.coords, axis=1))), shape=L.shape)
+    b = xp.arange(16.0) - 7.5
+    x = ms.jax.solve(A, b, pin=True)
+    assert np.allclose(L @ np.asarray(x), b) and abs(x.mean()) < 1e-12
+    assert ms.jax.solve((xp.array([[0], [0]]), xp.array([2.0], xp.float32)), xp.ones(1, xp.float32)).dtype == xp.float32
+
+
+def test_determinants():
+    L = sp.coo_array(ms.datasets.grid2d(4, 3, boundary="dirichlet"))
+    indices, values = xp.array(np.stack(L.coords)), xp.array(L.data)
+    value = lambda v: ms.jax.logdet((indices, (v + v) / 2), 12)
+    assert np.allclose(jax.jit(value)(values), np.linalg.slogdet(L.toarray())[1])
+    expected = np.linalg.inv(L.toarray())[tuple(np.asarray(indices))]
+    assert np.allclose(jax.grad(value)(values), expected) and np.allclose(jax.jvp(value, (values,), (values,))[1], 12)
+    assert np.allclose(jax.vmap(jax.grad(value))(xp.stack([values, 2 * values]))[1], expected / 2)
+    with pytest.raises(Exception, match="(?i)callback"):
+        jax.hessian(value)(values)
+
+
+def test_operators_and_the_flow():
+    ball = ms.datasets.icosphere(0)
+    mesh = ball.with_vertices(ball.vertices + 0.1 * np.random.default_rng(0).standard_normal(ball.vertices.shape))
+    V = xp.array(mesh.vertices)
+    for ours, A in ((ms.jax.cotan_laplacian, ms.cotan_laplacian(mesh)), (ms.jax.mass_matrix, ms.mass_matrix(mesh))):
+        assert np.allclose(dense(*ours(V, mesh.faces), 12), A.toarray(), atol=1e-13)
+    flow = lambda V: ms.jax.mcf(V, mesh.faces, 0.05, steps=2)
+    assert np.allclose(flow(V), ms.apps.mcf(mesh, 2, 0.05)[0].vertices)
+    check_grads(flow, (V,), order=1)
+
+
+@pytest.mark.parametrize("A, b, message", [
+    (xp.eye(2), xp.ones(2), "indices, values"), ((xp.ones((2, 2)), xp.ones(2)), xp.ones(2), "integers"), (([[0, 1], [0, 1]], xp.ones(3)), xp.ones(2), "nnz"),
+    (([[0, 1], [0, 1]], xp.ones(2)), xp.ones((2, 1, 1)), "b must be"), (([[0, 1], [0, 1]], xp.ones(2)), xp.ones(2, xp.int32), "A's dtype"),
+])
+def test_wrong_input_is_refused(A, b, message):
+    with pytest.raises(ms.InvalidInputError, match=message):
+        ms.jax.solve(A, b)
+
+
+def test_errors_on_the_host_are_seen():
+    i, v = xp.array([[0, 1], [0, 1]]), xp.array([1.0, 0.0])
+    with pytest.raises(Exception, match="singular"):
+        ms.jax.solve((i, v), xp.ones(2), "lu").block_until_ready()
+    with pytest.raises(Exception, match="outside|below"):
+        ms.jax.solve((i + 1, v), xp.ones(2)).block_until_ready()
+    with pytest.raises(ms.InvalidInputError, match="V must be"):
+        ms.jax.cotan_laplacian(xp.ones((2, 2)), xp.ones((1, 3), int))
+
+
+def test_the_error_without_jax(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "jax", None)
+    with pytest.raises(ms.InvalidInputError, match="pip install jax"):
+        ms.jax.solve(([[0], [0]], [1.0]), [1.0])
