@@ -7,7 +7,8 @@
 No source is changed: the environment variable MESHSOLVE_HARNESS_WITHOUT=FILE:LINE makes the harness skip the construct of a line. A run
 of the sanitized tests with races.hpp first lists which tests need which lines. Each mutant then runs one of these tests; a mutant without
 such a test runs all sanitized tests that launch a kernel of its file, with races.hpp and with ThreadSanitizer. Each result is appended to
-mutations.csv, so the script can be stopped at any time. A mutant that passes all tests is written as "survives".
+mutations.csv, so the script can be stopped at any time. A mutant that passes all tests is written as "survives"; replace its empty last
+column by the reason why the construct is kept.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -119,8 +121,10 @@ def found_by(site, witness):
                                          **{harness.WITHOUT: f"{site.file}:{site.line}"})
             except subprocess.TimeoutExpired:
                 return "timeout", f"{test} ({sanitizer})"
+            if child.returncode in (-signal.SIGTERM, -signal.SIGKILL):
+                raise KeyboardInterrupt                     # stopped from outside: no result
             if child.returncode not in (0, 5):
-                failed = re.search(r"^FAILED (\S+)", child.stdout, re.MULTILINE)
+                failed = re.search(r"^FAILED (.+?)(?: - .*)?$", child.stdout, re.MULTILINE)
                 return "found", f"{failed[1] if failed else test} ({sanitizer})"
     return "survives", ""
 
