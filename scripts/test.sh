@@ -23,5 +23,8 @@ install_petsc() {
 if [ "${MESHSOLVE_TEST_PETSC:-0}" = 1 ] && ! .venv/bin/python -c "import petsc4py" 2>/dev/null; then
   install_petsc >/dev/null 2>&1 || echo "PETSc could not be installed: the tests that need it are skipped" >&2
 fi
-# A process for each core: most tests keep one busy. -n 0 runs them in this one (for --pdb).
+# A process for each core: most tests keep one busy. -n 0 runs them in this one (for --pdb). Threads of OpenBLAS and OpenMP would
+# compete with the other processes, and spin while they wait: the tests of eigenpairs take 8 times as long with them.
+export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+unset PYTHONDONTWRITEBYTECODE           # the next run need not compile the tests
 exec .venv/bin/pytest -n auto --dist worksteal "$@"

@@ -1,5 +1,6 @@
 """Fixtures: backends of the CUDA paths, and the folder of real data (MESHSOLVE_DATA, or ../shared/data relative to the checkout)."""
 
+import importlib.util
 import os
 import pathlib
 import signal
@@ -18,6 +19,8 @@ ANY_SPEED = dict(deadline=None, suppress_health_check=[HealthCheck.too_slow])   
 settings.register_profile("meshsolve", max_examples=40, derandomize=True, **ANY_SPEED)
 settings.register_profile("random", max_examples=400, **ANY_SPEED)       # --hypothesis-profile=random: new examples in each run
 settings.load_profile("meshsolve")
+# The variants of tests on a GPU. Without CuPy, nearly a thousand tests would only be skipped.
+GPU = [pytest.param("gpu", marks=pytest.mark.gpu)] if importlib.util.find_spec("cupy") else []
 
 
 def find_data():
@@ -40,7 +43,7 @@ def data_dir():
     return folder
 
 
-@pytest.fixture(params=["harness", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["harness", *GPU])
 def cuda(request):
     """Run CUDA paths on the kernel harness with strict arrays, and with ``-m gpu`` on a GPU. Yields the Strict, or None on a GPU."""
     if request.param == "harness":
@@ -52,7 +55,7 @@ def cuda(request):
         pytest.skip("no GPU")
 
 
-@pytest.fixture(params=["harness", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["harness", *GPU])
 def gpu(request):
     """As ``cuda``, with the block sizes of the launches. Yields the backend."""
     if request.param == "gpu":
@@ -64,7 +67,7 @@ def gpu(request):
             yield harness
 
 
-@pytest.fixture(params=["harness", "strict", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["harness", "strict", *GPU])
 def any_backend(request):
     """As ``gpu``, and with numpy arrays, for array expressions that must run on both. Yields the harness, or None on a GPU."""
     if request.param == "gpu":

@@ -14,6 +14,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
+from cases import each
 
 import meshsolve as ms
 from meshsolve import cli, device
@@ -29,6 +30,14 @@ def modules():
     for info in pkgutil.walk_packages(ms.__path__, "meshsolve."):
         if "_core" not in info.name and not info.name.endswith("__main__"):
             yield importlib.import_module(info.name)
+
+
+MODULES = list(modules())
+
+
+def package_of(module):
+    """The package of a module: the first name after ``meshsolve``."""
+    return (module.__name__ + ".").split(".")[1] or "meshsolve"
 
 
 def public():
@@ -49,7 +58,7 @@ def public():
 PUBLIC = public()
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@each("name", PUBLIC)
 def test_public_names_are_documented(name):
     thing = PUBLIC[name]
     text = inspect.getdoc(thing)
@@ -67,8 +76,12 @@ def test_public_names_are_documented(name):
         assert not missing, f"{name} does not say what {missing} are"
 
 
-@pytest.mark.parametrize("module", list(modules()), ids=lambda m: m.__name__)
-def test_examples_run(module):
+@pytest.mark.parametrize("package", sorted({package_of(module) for module in MODULES}))
+def test_examples_run(package):
+    each("module", [module for module in MODULES if package_of(module) == package])(check_examples)()
+
+
+def check_examples(module):
     failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert failed == 0
 
@@ -154,7 +167,7 @@ def test_calls_of_installed_libraries_run(block, tmp_path, monkeypatch):
         pytest.skip(f"{e.name} is not installed")
 
 
-@pytest.mark.parametrize("document", [README, *DOCUMENTS], ids=lambda d: d.name)
+@each("document", [README, *DOCUMENTS])
 def test_links_between_documents_hold(document):
     for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
         assert (document.parent / target).exists(), f"{document.name} links to {target}"

@@ -5,6 +5,7 @@ import array
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 
 import meshsolve as ms
 from meshsolve import foreign
@@ -49,7 +50,7 @@ def tensor(M, layout):
 
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:the pattern is not symmetric")         # block layouts store zeros
 @pytest.mark.parametrize("layout", ["coo", "uncoalesced", "csr", "csc", "bsr", "bsc", "dense"])
-@pytest.mark.parametrize("name", TAKES_MATRIX)
+@each("name", TAKES_MATRIX)
 def test_sparse_tensors_are_matrices(name, layout):
     take, T = TAKES_MATRIX[name], tensor(A, layout)
     plain = sp.csr_array(A)
@@ -193,12 +194,12 @@ def stand_in(module, **parts):
     return type("Thing", (), {"__module__": module, **parts})()
 
 
-@pytest.mark.parametrize("name", TAKES_MATRIX)
 @pytest.mark.parametrize("thing, says", [
     (stand_in("networkx.classes.graph"), "graph_laplacian.[AL], weights=.auto.. makes its Laplacian, and networkx.to_scipy_sparse_array"), (stand_in("igraph"), "get_adjacency_sparse"),
     (stand_in("graph_tool"), "graph_tool.spectral.adjacency"),
     (stand_in("dask.array.core", shape=(3, 3), __array__=lambda self, *rest: np.eye(3)), r"A.compute\(\)|L.compute\(\)"),
 ], ids=["networkx", "igraph", "graph_tool", "dask"])
+@each("name", TAKES_MATRIX)
 def test_the_error_of_a_graph_names_the_conversion(name, thing, says):
     with pytest.raises(ms.InvalidInputError, match=says):
         TAKES_MATRIX[name](thing)

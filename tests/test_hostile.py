@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from hostile import apps, definite, geometry, graphs, meshes, solvers
 from hostile.material import RHS, SHARED, SHARED_LDL, SHARED_LU, SHARED_SCHUR, N, spd, sphere
 from hostile.matrices import matrix_rows
@@ -47,9 +48,9 @@ def contents(thing):
 EARLIER, EARLIER_LU, EARLIER_LDL, EARLIER_SCHUR = SHARED.solve(RHS), SHARED_LU.solve(RHS), SHARED_LDL.solve(RHS), SHARED_SCHUR.matrix
 
 
-def check(row, tmp):
-    function, args, keywords = row.call(tmp)
-    before, files = contents((args, keywords)), sorted(tmp.rglob("*"))
+def check(row, tmp_path):
+    function, args, keywords = row.call(tmp_path)
+    before, files = contents((args, keywords)), sorted(tmp_path.rglob("*"))
     if row.error is None:
         function(*args, **keywords)
     else:
@@ -60,22 +61,24 @@ def check(row, tmp):
             assert getattr(caught.value, name) == value if value is not None else getattr(caught.value, name) in range(N)
     after = contents((args, keywords))
     assert len(before) == len(after) and all(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(before, after))
-    assert sorted(tmp.rglob("*")) == files
+    assert sorted(tmp_path.rglob("*")) == files
     assert np.array_equal(SHARED.solve(RHS), EARLIER) and np.array_equal(SHARED_LU.solve(RHS), EARLIER_LU)
     assert np.array_equal(SHARED_LDL.solve(RHS), EARLIER_LDL) and np.array_equal(SHARED_SCHUR.matrix, EARLIER_SCHUR)
 
 
 EXPANDED = list(matrix_rows())
+FUNCTIONS = dict.fromkeys([name for _, name in EXPANDED])
+TABLES = {"definite": definite, "solvers": solvers, "meshes": meshes, "graphs": graphs, "geometry": geometry, "apps": apps}
 
 
-@pytest.mark.parametrize("row, name", EXPANDED, ids=[f"{name}: {row.given}" for row, name in EXPANDED])
-def test_matrices(row, name, tmp_path):
-    check(row, tmp_path)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_matrices(function, tmp_path):
+    each("row", [row for row, name in EXPANDED if name == function])(check)(tmp_path=tmp_path)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[f"{row.function}: {row.given}" for row in ROWS])
-def test_table(row, tmp_path):
-    check(row, tmp_path)
+@pytest.mark.parametrize("table", TABLES)
+def test_table(table, tmp_path):
+    each("row", TABLES[table].ROWS)(check)(tmp_path=tmp_path)
 
 
 def test_the_document_has_this_table():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from zoo import backward_error, random_spd, zoo
@@ -207,7 +208,7 @@ def right_hand_side(name, n):
 
 
 @pytest.mark.parametrize("name", FACTORS)
-@pytest.mark.parametrize("through", [lambda F: pickle.loads(pickle.dumps(F)), copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
+@each("through", [lambda F: pickle.loads(pickle.dumps(F)), copy.copy, copy.deepcopy])
 def test_factors_are_pickled(name, through):
     make, A = FACTORS[name]
     F = make(A)

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 
 import meshsolve as ms
 
@@ -92,8 +93,8 @@ def test_calls_that_measure_residuals_return_float64():
         assert ms.cg(SPD, given)[0].dtype == ms.sqmr(SPD, given)[0].dtype == answer
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SOLVERS)
+@each("kind", KINDS)
 def test_any_right_hand_side(name, kind):
     A, solve = SOLVERS[name]
     b = np.zeros((N, 2))

@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import each
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -140,7 +141,7 @@ def test_each_algorithm_has_its_picture_sources_and_limits(page):
 WIDTH = 88                  # characters of a code line that fit the column of the site in a window 1440 pixels wide, see docs/wide.css
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+@each("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))])
 def test_code_fits_the_column(page):
     blocks = re.findall(r"^```(?:python|py|sh)\n(.*?)^```", page.read_text(), re.M | re.S)
     assert [line for block in blocks for line in block.splitlines() if len(line) > WIDTH] == []

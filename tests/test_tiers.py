@@ -2,9 +2,11 @@
 
 import ast
 import functools
+import inspect
 import pathlib
 
 import pytest
+from cases import each
 
 TESTS = pathlib.Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "meshsolve"
@@ -50,7 +52,7 @@ def all_reached():
     return set().union(*map(reached, TESTS.rglob("test_*.py")))
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@each("package", PACKAGES)
 def test_the_quick_tier_reaches_every_package(package):
     assert package in all_reached(), f"no quick test for meshsolve/{package}: take the marker slow from one"
 
@@ -59,3 +61,19 @@ def test_markers_are_seen():
     tree = ast.parse("import pytest\n@pytest.mark.slow\ndef test_a(): pass\n@pytest.mark.native\ndef test_b(): pass\ndef other(): pass")
     assert quick_tests(tree) == ["test_b"]
     assert quick_tests(ast.parse("pytestmark = pytest.mark.slow\ndef test_a(): pass")) == []
+
+
+def test_each_reports_all_failed_cases(tmp_path):
+    seen = []
+
+    @each("name, size", [("a", 1), ("b", 2), ("c", 3)])
+    @each("sign", [1, -1])
+    def test(tmp_path, name, size, sign):
+        seen.append((name, sign))
+        (tmp_path / "new").mkdir()
+        assert size * sign < 2, f"case {name}"
+
+    assert list(inspect.signature(test).parameters) == ["tmp_path"]
+    with pytest.raises(pytest.fail.Exception, match="2 of 3 cases fail") as caught:
+        test(tmp_path=tmp_path)
+    assert len(seen) == 6 and all(f"case {name}" in str(caught.value) for name in "bc") and "case a" not in str(caught.value)

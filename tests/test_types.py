@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from cases import each
 from test_docs import PUBLIC
 
 import meshsolve as ms
@@ -19,7 +20,7 @@ METHODS = {f"{c.__name__}.{name}": getattr(c, name) for c in (CholeskyFactor, LU
            for name in ("solve", "refactor", "__call__") if hasattr(c, name)}
 
 
-@pytest.mark.parametrize("name", [n for n, f in (PUBLIC | METHODS).items() if inspect.isfunction(f)])
+@each("name", [n for n, f in (PUBLIC | METHODS).items() if inspect.isfunction(f)])
 def test_public_functions_are_annotated(name):
     signature = inspect.signature((PUBLIC | METHODS)[name])
     bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name not in ("self", "cls")]

@@ -1,5 +1,7 @@
 """Fixtures: the command line in this process, and a folder of small problems."""
 
+import shutil
+
 import numpy as np
 import pytest
 import scipy.io
@@ -22,15 +24,22 @@ def run(capsys):
     return call
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """Small problems as files."""
-    ms.datasets.icosphere(2).save(tmp_path / "ball.obj")
-    ms.datasets.scan_like(6000).save(tmp_path / "scan.ply")
+@pytest.fixture(scope="session")
+def problems(tmp_path_factory):
+    """Small problems as files, which no test may change."""
+    folder = tmp_path_factory.mktemp("problems")
+    ms.datasets.icosphere(2).save(folder / "ball.obj")
+    ms.datasets.scan_like(6000).save(folder / "scan.ply")
     A = random_spd(60, 0.05, 3)
-    scipy.io.mmwrite(tmp_path / "A.mtx", A)
-    scipy.io.mmwrite(tmp_path / "b.mtx", np.arange(60.0)[:, None])
-    scipy.io.mmwrite(tmp_path / "L.mtx", ms.datasets.grid2d(6, 5))
-    scipy.io.mmwrite(tmp_path / "U.mtx", sp.coo_array(np.triu(np.ones((4, 4)))))
-    sp.save_npz(tmp_path / "A.npz", sp.csc_array(A))
-    return tmp_path
+    scipy.io.mmwrite(folder / "A.mtx", A)
+    scipy.io.mmwrite(folder / "b.mtx", np.arange(60.0)[:, None])
+    scipy.io.mmwrite(folder / "L.mtx", ms.datasets.grid2d(6, 5))
+    scipy.io.mmwrite(folder / "U.mtx", sp.coo_array(np.triu(np.ones((4, 4)))))
+    sp.save_npz(folder / "A.npz", sp.csc_array(A))
+    return folder
+
+
+@pytest.fixture
+def folder(problems, tmp_path):
+    """A copy of the small problems."""
+    return shutil.copytree(problems, tmp_path, dirs_exist_ok=True)

@@ -6,13 +6,14 @@ import re
 
 import numpy as np
 import pytest
+from cases import each
 from cli_files import listing
 
 import meshsolve as ms
 from meshsolve.cli import files
 
 
-@pytest.mark.parametrize("argv", [
+@each("argv", [
     ["mcf"], ["mcf", "ball.obj"], ["mcf", "ball.obj", "-o", "x.obj", "--steps", "0"], ["mcf", "ball.obj", "-o", "x.obj", "--steps", "²"],
     ["mcf", "ball.obj", "-o", "x.obj", "--dt", "0"], ["mcf", "ball.obj", "-o", "x.obj", "--dt", "soon"], ["smooth", "ball.obj", "-o", "x.obj", "--order", "3"],
     ["smooth", "ball.obj", "-o", "x.obj", "--strength", "-1"], ["smooth", "ball.obj", "-o", "x.obj", "--strength", "nan"],
@@ -45,7 +46,7 @@ def test_the_message_of_a_wrong_time_step(run, given):
     assert "must be auto or a number above 0" in run("mcf", "ball.obj", "-o", "x.obj", "--dt", given)[2]
 
 
-@pytest.mark.parametrize("argv, words", [
+@each("argv, words", [
     (["mcf", "none.obj", "-o", "x.obj"], "no such file"),
     (["mcf", "A.mtx", "-o", "x.obj"], "unknown mesh format"),
     (["mcf", "ball.obj", "-o", "x.xyz"], "meshes are written as"),

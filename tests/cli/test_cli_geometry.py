@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import scipy.io
+from cases import each
 
 import meshsolve as ms
 from meshsolve.apps import maps
@@ -180,7 +181,7 @@ def test_pictures(run, folder, cap):
     assert (code, text) == (1, "") and "no eigenvalue is in the interval" in err and not (folder / "no.txt").exists()
 
 
-@pytest.mark.parametrize("given, words", [
+@each("given, words", [
     (["spectrum", "ball.obj", "-o", "x.obj"], "eigenvalues are written as .txt"), (["spectrum", "ball.obj", "-o", "x.npz", "-k", "162"], "k must be less than"),
     (["spectrum", "ball.obj", "-o", "x.txt", "--interval", "3", "2"], "ball.obj: interval must be two finite numbers lo < hi"),
     (["geodesics", "ball.obj", "--source", "162", "-o", "x.txt"], "ball.obj: sources[0] must be a vertex number below 162, got 162"),
@@ -204,7 +205,7 @@ def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, given, 
     assert sorted(folder.iterdir()) == before
 
 
-@pytest.mark.parametrize("given", [
+@each("given", [
     ["spectrum", "ball.obj"], ["spectrum", "ball.obj", "-o", "x.txt", "-k", "0"], ["spectrum", "ball.obj", "-o", "x.txt", "-k", "3", "--interval", "0", "1"],
     ["geodesics", "ball.obj", "-o", "x.txt"], ["geodesics", "ball.obj", "-o", "x.txt", "--source", "0", "--curve", "0", "1"],
     ["geodesics", "ball.obj", "-o", "x.txt", "--source", "0", "--each", "--log-map"], ["geodesics", "ball.obj", "-o", "x.txt", "--source", "-1"],

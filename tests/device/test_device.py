@@ -7,6 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.linalg as sl
+from cases import each
 from kernel_harness import Harness, KernelError
 from kernel_harness.harness import _argument
 from kernel_harness.strict import FUNCTIONS, METHODS, Array, Strict
@@ -72,7 +73,7 @@ def test_a_changed_header_changes_the_kernel_cache_key(tmp_path):
     assert source(tmp_path / "a.cu", tmp_path) != one
 
 
-@pytest.mark.parametrize("file", sorted(device.PACKAGE.rglob("*.cu")), ids=lambda file: file.name)
+@each("file", sorted(device.PACKAGE.rglob("*.cu")))
 def test_every_header_of_a_kernel_is_in_the_package(file):
     assert source(file).startswith(file.read_text())
 

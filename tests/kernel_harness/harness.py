@@ -141,8 +141,11 @@ class OnDevice(np.ndarray):
 
 
 def read(path, folders, seen):
-    """Return the text of a file after `check` and `transform`, with quoted includes expanded, each file once."""
-    text = without_volatile(path)
+    """Return the text of a file after `check` and `transform`, with quoted includes expanded, each file once.
+
+    Files of the package have relative names in it, so that all checkouts share the compiled kernels.
+    """
+    text, shown = without_volatile(path), path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE) else path
     check(text, path)
     seen.add(path)
 
@@ -151,11 +154,11 @@ def read(path, folders, seen):
             file = (folder / match[1]).resolve()
             if file.is_file():
                 line = match.string.count("\n", 0, match.start()) + 2
-                return read(file, folders, seen) + f'\n#line {line} "{path}"' if file not in seen else ""
+                return read(file, folders, seen) + f'\n#line {line} "{shown}"' if file not in seen else ""
         raise FileNotFoundError(f"{path}: {match[1]} is in none of the folders")
 
     body = _INCLUDE.sub(included, transform(text, len(seen)).replace("#pragma once", ""))
-    return f'#line 1 "{path}"\n{body}\n'
+    return f'#line 1 "{shown}"\n{body}\n'
 
 
 def without_volatile(path):
@@ -216,7 +219,7 @@ def _library(path, sanitize, scalar):
     code = read(path.resolve(), folders, set())
     names = _KERNEL.findall(_COMMENT.sub("", code))
     most_threads = dict.fromkeys(names, 1024) | {name: int(most) for most, name in _BOUNDS.findall(_COMMENT.sub("", code))}
-    code = f'#include "{HERE}/cuda.hpp"\n{code}\n' + "".join(f"HARNESS_EXPORT({name})\n" for name in names)
+    code = f'#include "cuda.hpp"\n{code}\n' + "".join(f"HARNESS_EXPORT({name})\n" for name in names)
     command = ["g++", *FLAGS, *SANITIZE[sanitize], *scalar_option(scalar)]
     headers = "".join((HERE / f"{name}.hpp").read_text() for name in HEADERS)
     key = hashlib.sha256("\0".join([code, headers, *command]).encode()).hexdigest()[:20]
@@ -225,7 +228,7 @@ def _library(path, sanitize, scalar):
     if not file.exists():
         made = folder / f"{path.stem}.{key}.{os.getpid()}.tmp"
         plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}       # no sanitizer in g++ itself
-        command += ["-x", "c++", "-", "-o", made, *LIBRARIES.get(sanitize, [])]
+        command += ["-I", HERE, "-x", "c++", "-", "-o", made, *LIBRARIES.get(sanitize, [])]
         done = subprocess.run(command, input=code, text=True, capture_output=True, env=plain)
         if done.returncode:
             raise SyntaxError(done.stderr)

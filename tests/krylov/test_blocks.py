@@ -3,6 +3,7 @@ threads."""
 
 import numpy as np
 import pytest
+from cases import each
 
 import meshsolve as ms
 from meshsolve import _core
@@ -53,8 +54,8 @@ def expected(kernel, k):
     return [U + alpha * R] if kernel == "direction" else [(U * V).sum(axis=0)]
 
 
-@pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 18])
 @pytest.mark.parametrize("kernel", ["multiply_dot", "residual", "step", "direction", "dot"])
+@each("k", [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 18])
 def test_any_number_of_columns(kernel, k):
     one = sweep(kernel, k, 1)
     for found, right in zip(one, expected(kernel, k), strict=True):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import meshsolve as ms
@@ -81,8 +82,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("iteration", [ms.cg, ms.sqmr, ms.gmres])
+@each("name", BAD)
+@each("iteration", [ms.cg, ms.sqmr, ms.gmres])
 def test_bad_operators_are_refused(iteration, name):
     operator, says = BAD[name]
     with pytest.raises(ms.InvalidInputError, match=f"A (is|must).*{says}"):

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from cases import each
 from mesh.gltf_files import FACES, TETRAHEDRON, add, add_view, document, packed, save, tetrahedron
 
 from meshsolve import apps, datasets
@@ -100,7 +101,7 @@ def test_accessors_without_data_are_refused(tmp_path):
         assert f"mesh 0, primitive 0: {what} has no data (accessor {accessor} has no bufferView)" in refused(g, tmp_path)
 
 
-@pytest.mark.parametrize("change, says", [
+@each("change, says", [
     (lambda g: g["accessors"][0].update(count=5), "accessor 0: 5 rows end at byte 60"), (lambda g: g["accessors"][0].update(count=-1), "'count' must be an integer"),
     (lambda g: g["accessors"][0].update(count=2**40), "'count' must be an integer"), (lambda g: g["accessors"][0].update(count=True), "'count' must be"),
     (lambda g: g["accessors"][0].update(type="VEC2"), "POSITION must be of type VEC3, got VEC2"), (lambda g: g["accessors"][0].update(componentType=5130), "componentType 5130"),

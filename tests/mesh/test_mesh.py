@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from small_meshes import CORNERS, TETRAHEDRON, random_meshes
 
@@ -38,7 +39,7 @@ def is_manifold_by_hand(n, faces):
 # ---- arrays in
 
 
-@pytest.mark.parametrize("vertices, faces, words", [
+@each("vertices, faces, words", [
     (np.zeros((3, 2)), [[0, 1, 2]], "(n, 3)"),
     (np.zeros(9), [[0, 1, 2]], "(n, 3)"),
     (np.zeros((0, 3)), np.zeros((0, 3), int), "at least one vertex"),
@@ -57,7 +58,7 @@ def is_manifold_by_hand(n, faces):
     (CORNERS, [[0.0, 1, 2]], "integers"),
     (CORNERS, [[True, False, True]], "integers"),
     (CORNERS, [[0, 1, 2], [0, 1]], "array"),
-], ids=str)
+])
 def test_refuses(vertices, faces, words):
     with pytest.raises(InvalidInputError) as error:
         Mesh(vertices, faces)

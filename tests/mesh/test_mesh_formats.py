@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from cases import each
 
 from meshsolve import datasets
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
@@ -124,13 +125,13 @@ def test_real_meshes_keep_their_vertices_and_faces(data_dir):
             assert np.count_nonzero(np.bincount(mesh.side_edges.ravel()) > 2) == int(row["nonmanifold_edges"]), row["file"]
 
 
-@pytest.mark.parametrize("kind, text", [
+@each("kind, text", [
     ("obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"), ("off", "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"),
     ("stl", "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\nendsolid\n"),
     ("ply", "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\nelement face 1\n"
             "property list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n")])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@each("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@each("end", ["\n", "\r\n", "\r"])
 def test_texts_in_any_encoding_with_any_end_of_line(tmp_path, kind, text, encoding, end):
     path = tmp_path / f"a.{kind}"
     path.write_bytes(text.replace("\n", end).encode(encoding))

@@ -4,6 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ def test_obj(tmp_path, text, faces):
     assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
 
 
-@pytest.mark.parametrize("text, line, words", [
+@each("text, line, words", [
     ("v 0 0 0\nv 1 0 nan\nv 0 1 0\nf 1 2 3\n", 2, "'nan'"), ("v 0 0 inf\n", 1, "'inf'"), ("v 0 0 1e999\n", 1, "1e999"),
     ("v 0 0\n", 1, "three coordinates"), ("v\n", 1, "three coordinates"), ("v 0 x 0\n", 1, "'x' is not a number"),
     ("v 0 0 0x10\n", 1, "not a number"), ("v 0 0 1,5\n", 1, "not a number"), ("v 0 0 -\n", 1, "not a number"),

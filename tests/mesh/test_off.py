@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import load_mesh
@@ -24,7 +25,7 @@ def pyramid(head="OFF\n5 5 8\n", vertex="", face="", end="\n"):
     return head + end.join(rows) + end
 
 
-@pytest.mark.parametrize("text", [
+@each("text", [
     pyramid(), pyramid().replace("\n", "\r\n"), pyramid().replace("\n", "\r"), pyramid().rstrip(), pyramid() + "\n\n \n", pyramid() + "\0\0\0",
     "\ufeff" + pyramid(), "\n\n" + pyramid(), pyramid("OFF 5 5 8\n"), pyramid("OFF5 5 8 # no blank\n"), pyramid("OFF\n5 5\n"), pyramid("OFF\n5\n5\n8\n"),
     pyramid("5 5 8\n"), pyramid("off\n5 5 8\n"), pyramid("OFF\n# a comment\n\n5 5 8\n"), pyramid().replace("\n", " # at the end of a line\n"),

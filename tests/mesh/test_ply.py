@@ -4,6 +4,7 @@ import struct
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -114,10 +115,10 @@ def test_a_damaged_ply_is_refused(tmp_path, how, change, words):
 
 @pytest.mark.native
 @pytest.mark.parametrize("how", PLY_FORMATS)
-@pytest.mark.parametrize("change", [
+@each("change", [
     (b"end_header\n", b"end_header\n"), (b"ply\n", b"\xef\xbb\xbfply\n"), (b"ply\n", b"PLY \n"), (b"comment made by hand\n", b"comment: a\nobj_info\ncomment\n\n"),
     (b"float x", b"float32 x"), (b"vertex_indices", b"vertex_index"), (b"vertex_indices", b"corners"), (b"end_header", b"element color 0\nproperty uchar red\nend_header")])
-@pytest.mark.parametrize("tail", [b"", b"\n", b"\r\n\n", b"\0\0\0\0", b"\x1a"])
+@each("tail", [b"", b"\n", b"\r\n\n", b"\0\0\0\0", b"\x1a"])
 def test_headers_and_endings_of_a_ply(tmp_path, how, change, tail):
     path = ply(tmp_path, how, POINTS, ("face", [CORNER_LIST], [((0, 1, 2),)]))
     path.write_bytes(path.read_bytes().replace(*change) + (tail if how != "ascii" else tail.strip(b"\x1a")))

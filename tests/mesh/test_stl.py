@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import each
 
 from meshsolve import datasets
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
@@ -51,7 +52,7 @@ def test_names_in_an_stl_text_may_be_of_any_encoding(tmp_path):
 TRIANGLE = [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
 
 
-@pytest.mark.parametrize("text", [
+@each("text", [
     SOLID, SOLID.upper(), SOLID.rstrip(), SOLID + "\n\n", SOLID + "\0\0", "\ufeff" + SOLID, "\n  " + SOLID, SOLID.replace("\n", "\r\n"), SOLID.replace("\n", "\r"),
     SOLID.replace("\n", "\n\t  "), SOLID.replace("endsolid a", "end solid"), SOLID.replace("endsolid a", "End Solid a b"), SOLID.replace("endsolid a", "endsolid"),
     SOLID.replace("endfacet", "end facet").replace("endloop", "end loop"), SOLID.replace("facet normal", "facetnormal"), SOLID.replace("outer loop", "outerloop"),

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from graphs import (
     check_perm,
     clique,
@@ -191,7 +192,7 @@ def test_both_engines_on_random_leaves(own, halo, density, seed):
 
 
 @ENGINES
-@pytest.mark.parametrize("own, halo", [(1, 0), (1, 1), (63, 0), (64, 0), (65, 0), (200, 56), (200, 57), (384, 0), (385, 0), (500, 12),
+@each("own, halo", [(1, 0), (1, 1), (63, 0), (64, 0), (65, 0), (200, 56), (200, 57), (384, 0), (385, 0), (500, 12),
                                        (500, 13), (768, 0), (769, 0), (1023, 1), (1024, 0), (24, 1000)])
 def test_leaves_of_every_width(own, halo, bits):
     rng = np.random.default_rng(own)

@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from graphs import (
     check_perm,
     check_tree,
@@ -210,8 +211,8 @@ def test_bad_options(bad, error):
         order.nested_dissection(path(5), **bad)
 
 
-@pytest.mark.parametrize("bad", [None, "mesh.obj", np.ones((2, 3)), np.ones(4), sp.csr_array((0, 0)), 7])
-@pytest.mark.parametrize("function", [order.nested_dissection, order.amd, order.nnz_sort, order.rcm, order.random, order.natural])
+@each("bad", [None, "mesh.obj", np.ones((2, 3)), np.ones(4), sp.csr_array((0, 0)), 7])
+@each("function", [order.nested_dissection, order.amd, order.nnz_sort, order.rcm, order.random, order.natural])
 def test_bad_matrices(function, bad):
     with pytest.raises(ms.InvalidInputError):
         function(bad)

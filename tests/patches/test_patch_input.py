@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from patch_shapes import MESHES, make_mesh
 
 from meshsolve import device
@@ -14,9 +15,9 @@ from meshsolve.patches import PatchMesh
 GRID = MESHES["grid"]
 
 
-@pytest.mark.parametrize("argument", [dict(patch_size=v) for v in (0, -1, 2.5, 512.0, "512", None, True, np.nan)]
+@each("argument", [dict(patch_size=v) for v in (0, -1, 2.5, 512.0, "512", None, True, np.nan)]
                          + [dict(seed=v) for v in (-1, 0.5, "0", None, False)]
-                         + [dict(threads=v) for v in (0, -2, "many", 1.5)], ids=str)
+                         + [dict(threads=v) for v in (0, -2, "many", 1.5)])
 def test_bad_arguments(argument):
     with pytest.raises(InvalidInputError, match=next(iter(argument))):
         PatchMesh(GRID, **argument)

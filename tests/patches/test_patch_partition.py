@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from patch_shapes import MESHES, answer, check_structure, grid, make_mesh, shuffled, soup, torus, union
 from scipy.sparse.csgraph import connected_components
 
@@ -22,8 +23,8 @@ def components_within(G, part):
     return connected_components(kept, directed=False)[0]
 
 
-@pytest.mark.parametrize("patch_size", [1, 2, 7, 64, 512])
 @pytest.mark.parametrize("name", MESHES)
+@each("patch_size", [1, 2, 7, 64, 512])
 def test_structure_of_every_mesh(name, patch_size):
     mesh = MESHES[name]
     P = PatchMesh(mesh, patch_size=patch_size)

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patch_shapes import MESHES, answer, book, check_structure, fan, incidence, make_mesh, torus
@@ -22,8 +23,8 @@ def check_queries(P, mesh, names=WITHIN_PATCHES):
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("patch_size", [1, 2, 7, 64, 512])
 @pytest.mark.parametrize("name", MESHES)
+@each("patch_size", [1, 2, 7, 64, 512])
 def test_every_query_on_every_mesh(name, patch_size):
     check_queries(PatchMesh(MESHES[name], patch_size=patch_size), MESHES[name])
 

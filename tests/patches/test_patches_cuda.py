@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import Harness
@@ -68,8 +69,8 @@ PATTERNS = {
 }
 
 
-@pytest.mark.parametrize("patch_size", [7, 64])
 @pytest.mark.parametrize("name", MESHES)
+@each("patch_size", [7, 64])
 def test_every_mesh(cuda, name, patch_size):
     check(MESHES[name], patch_size=patch_size)
 

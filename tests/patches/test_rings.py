@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import Harness
@@ -219,9 +220,9 @@ def reduction_reference(indptr, indices, values, op, empty):
     return np.array([PLAIN[op](values[row[row >= 0]], axis=0) if len(row) else none for row in rows]).reshape(len(rows), *values.shape[1:])
 
 
-@pytest.mark.parametrize("op", PLAIN)
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)], ids=str)
 @pytest.mark.parametrize("query", ["VV", "VF", "FV", "EE", "EVDiamond"])
+@each("op", PLAIN)
+@each("shape", [(), (3,), (2, 3), (0,)])
 def test_reductions(query, shape, op):
     mesh = SMALL["components"]
     P = PatchMesh(mesh, patch_size=16)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,7 +89,7 @@ def test_zeros_on_the_diagonal_of_a_skew_symmetric_matrix():
         assert dense(parse(HEAD.replace(b"general", name) + b"2 2 2\n1 1 0\n2 1 3\n", "A")).tolist() == [[0, -3], [3, 0]]
 
 
-@pytest.mark.parametrize("text, says", [
+@each("text, says", [
     (b"", "A.mtx:1: the file is empty"), (b"1 1 1\n", "A.mtx:1: the first line must be"), (HEAD, "A.mtx:1: the file ends before the sizes"),
     (HEAD.replace(b"real", b"quaternion") + b"1 1 0\n", "A.mtx:1:"), (HEAD + b"% c\n\n1 1\n", "A.mtx:4: the sizes"), (HEAD + b"-1 1 0\n", "A.mtx:2: the sizes"),
     (HEAD + b"1 1 1e1\n", "the sizes"), (HEAD + b"2 2 1\n1 1\n", "A.mtx:3: each line must have 3"), (HEAD + b"2 2 1\n1 1 x\n", "A.mtx:3:"),

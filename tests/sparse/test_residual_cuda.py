@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from on_device import to_cuda, to_numpy
 
 from meshsolve.sparse import product
@@ -37,9 +38,9 @@ def check(A, k, magnitudes=False):
     return R
 
 
-@pytest.mark.parametrize("magnitudes", [False, True])
-@pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("name", MATRICES)
+@each("magnitudes", [False, True])
+@each("k", [1, 3])
+@each("name", MATRICES)
 def test_residuals_equal_those_of_numpy(cuda, name, k, magnitudes):
     check(MATRICES[name], k, magnitudes)
 

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,9 +113,9 @@ def test_temperatures_out_of_range(deck):
         deck("V1 a 0 1\nD1 a 0 dm\n.model dm d(bv=5 tcv=1)\n.options temp=80").op()
 
 
-@pytest.mark.parametrize("ibv", [1e-18, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0])
 @pytest.mark.parametrize("bv", [0.5, 3.0, 20.0, 500.0])
 @pytest.mark.parametrize("nbv", [None, 2.0])
+@each("ibv", [1e-18, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0])
 def test_the_knee_of_breakdown(ibv, bv, nbv):
     """At -BV the current is IBV, or IS where IBV is less than the leakage IS BV / Vt; it never falls as the voltage falls."""
     d, gmin = devices(n=1.2, bv=bv, ibv=ibv, **{"is": 1e-13}, **({} if nbv is None else {"nbv": nbv})), 1e-12

@@ -4,6 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ def error_of(text, tmp_path, title="a test\n", end=".end\n"):
 # ---- numbers and expressions ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text, value", [
+@each("text, value", [
     ("1", 1), ("-2.5", -2.5), ("+3", 3), (".5", 0.5), ("4.7k", 4700), ("2MEG", 2e6), ("2meg", 2e6), ("3g", 3e9), ("1t", 1e12),
     ("1m", 1e-3), ("1mil", 25.4e-6), ("10u", 1e-5), ("22p", 22e-12), ("5n", 5e-9), ("1f", 1e-15), ("1A", 1), ("3amp", 3), ("5mA", 5e-3), ("-1k$comment", -1000), ("2$", 2), ("2,$two", 2), ("10uF", 1e-5),
     ("1e-9", 1e-9), ("1E3k", 1e6), ("100ohm", 100), ("1kOhm", 1000), ("1e-400", 0), ("12V", 12)])
@@ -49,7 +50,7 @@ def test_numbers(text, value, net):
     assert values(net(f"R1 a 0 {text}" if value else f"C1 a 0 {text}"), "r" if value else "c") == [value]
 
 
-@pytest.mark.parametrize("text", ["abc", "1..2", "1k2", "--1", "1e999", "nan", "inf", "1_000", "0x10", "1,5k2", "$"])
+@each("text", ["abc", "1..2", "1k2", "--1", "1e999", "nan", "inf", "1_000", "0x10", "1,5k2", "$"])
 def test_invalid_numbers(text, tmp_path):
     assert "bad.sp:2: " in error_of(f"R1 a 0 {text}", tmp_path)
 
@@ -59,7 +60,7 @@ def test_every_double_survives(x):
     assert _core.spice_number(repr(x)) == x
 
 
-@pytest.mark.parametrize("text, value", [
+@each("text, value", [
     ("1+2*3", 7), ("(1+2)*3", 9), ("2**3**2", 64), ("2^3^2^0.5", 8), ("-2^2", -4), ("2**-1", 0.5), ("2**--1*3", 6), ("2*-3", -6), ("7/2", 3.5), ("1k/2", 500), ("sqrt(16)", 4),
     ("max(1,2)+min(3,4)", 5), ("1<2 ? 10 : 20", 10), ("1==2 || 3>=3", 1), ("!(1&&0)", 1), ("pow(2,10)", 1024), ("log10(1000)", 3),
     ("abs(-3)", 3), ("int(-2.7)", -2), ("cos(pi)", -1), ("7%4", 3), ("width*2", 6), ("half", 1.5), ("sgn(0)", 0), ("sgn(-2)", -1), ("half < 0 ? sqrt(-1) : 5", 5), ("0 ? 1 : 0 ? 2 : 3", 3)])
@@ -68,7 +69,7 @@ def test_expressions(text, value, net):
     assert np.allclose(values(n, "r"), value + 100)
 
 
-@pytest.mark.parametrize("text, words", [
+@each("text, words", [
     ("{1+}", "ends where a value is needed"), ("{(1}", "')' is missing"), ("{1 2}", "unexpected '2'"), ("{what}", "no parameter 'what'"),
     ("{foo(1)}", "no function 'foo' of 1"), ("{if(1,2,3,4)}", "too many arguments of 'if'"), ("{1/0}", "not finite"), ("{1?2}", "':' is needed"), ("{sqrt(-1)}", "not finite"),
     ("{min(sqrt(-1),3)}", "not finite"), ("{max(3,0/0)}", "not finite"), ("{sqrt(-1) > 0 ? 1 : 2}", "not finite"), ("{1 == log(-1) ? 1 : 2}", "not finite"), ("{!sqrt(-1)}", "not finite"), ("{0 || sqrt(-1)}", "not finite"),
@@ -256,7 +257,7 @@ def test_includes(tmp_path):
 # ---- wrong decks ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text, line, words", [
+@each("text, line, words", [
     ("R1 a 0", 2, "'r1' has no value"), ("R1 a", 2, "ends before its last node"), ("R1 a 0 1\nR1 b 0 2", 3, "already an element 'r1', in"),
     ("Q1 a b c mod", 2, "unsupported elements or lines: Q elements (bipolar transistors): 1, the first is 'q1' in "), ("C1 a 0 1u foo=2", 2, "the element has no parameter 'foo'"), ("R1 a 0 1 2", 2, "unexpected '2'"),
     ("V1 a 0 PULSE(1)", 2, "'pulse' needs 2 to 8 values, got 1 numbers"), ("V1 a 0 PWL(0 1 2)", 2, "'pwl' needs pairs of a time and a value, got 3 numbers"), ("V1 a 0 PWL(1 1 0 2)", 2, "must ascend, got 0 after 1"), ("V1 a 0 PULSE(0 1 0 0 0 1 2 1.5)", 2, "number of pulses must be an integer of at least 0, got 1.5"),

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 
 import meshsolve as ms
 
@@ -27,7 +28,7 @@ def error_of(body):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", SYNTAX | OURS)
+@each("name", SYNTAX | OURS)
 def test_operating_points(name):
     body, volt = (SYNTAX | OURS)[name]
     with warnings.catch_warnings():
@@ -156,7 +157,7 @@ def test_nonlinear_sources_are_an_error_with_their_name(line):
     assert f"controlled sources that are not linear: 1, the first is '{name}' in <text>:" in error_of(V + line + R)
 
 
-@pytest.mark.parametrize("line, words", [
+@each("line, words", [
     ("E1 n 0 value={v(a)*2} foo=1", "the element has no parameter 'foo'"), ("E1 n 0 value={v(a)*2} m=2", "the element has no parameter 'm'"), ("B1 n 0 v=v(zz", "v() needs one or two names of nodes"), ("B1 n 0 v=v(a,b,c)", "v() needs one or two names of nodes"),
     ("B1 n 0 v=i(v1,v2)", "i() needs the name of one source, got two"), ("B1 n 0 v=i(r1)", "there is no voltage source 'r1'"), ("B1 n 0", "'b1' has no expression"), ("B1 n 0 q=3", "the element has no parameter 'q'"), ("B1 n 0 v=1 i=2", "the element has no parameter 'i'"),
     ("E1 n 0 poly(0) 1", "the number of controls of poly must be an integer from 1 to 1000, got 0"), ("E1 n 0 poly(2) a 0 b", "ends before the last control"), ("E1 n 0 poly(1) a 0", "has no coefficients"), ("F1 n 0 value={v(a)}", "'value' of 'f1' is not supported: write the source as E, G or B"),
@@ -168,7 +169,7 @@ def test_wrong_controlled_sources(line, words):
 # ---- parameters, functions, models, waveforms ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body, words", [
+@each("body, words", [
     (".param x={undefined}", "<text>:2: there is no parameter 'undefined'"), (".param x=undefined", "<text>:2: 'undefined' is neither a number nor a parameter"), ("X1 n s\n.subckt s a\n.param q={u}\nV1 a 0 1\n.ends", "<text>:4: there is no parameter 'u' (in x1)"),
     (".param s=\"a\"\nV1 q 0 {s}", "the text '\"a\"' is not a number"), (".func f(x) {f(x)+1}\nV1 q 0 {f(1)}", "<text>:2: the function 'f' calls itself"), (".func f(x) {g(x)}\n.func g(x) {f(x)}\nV1 q 0 {f(1)}", "calls itself"),
     (".func f(x,y) {x}\nV1 q 0 {f(1)}", "<text>:3: the function 'f' needs 2 arguments"), (".func f(x)", "the function 'f' has no expression"), (".func 1(x) {x}", "a function must have the form name(arguments)"), (".param =3", "a name is needed before '='"), (".param a= b=3", "'a' has no value"),

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from cases import each
 
 import meshsolve as ms
 
@@ -92,7 +93,7 @@ def test_given_parameters_change_no_line_numbers():
         assert circuit.parse("title\nV1 a 0 {u}\n.param u=1\nR1 a 0 1", {"u": 2}).op()["a"] == 2
 
 
-@pytest.mark.parametrize("params, words", [
+@each("params, words", [
     ({"uu": 1}, "there is no parameter 'uu' .*: did you mean 'u'"), ({"u": np.nan}, "the parameter u .* a finite number"), ({"u": "1k"}, "finite number, (not|got) '1k'"),
     ({"u": True}, "finite number"), ({"u": np.inf}, "finite number"), ({"u": None}, "finite number"), ({"u": 1j}, "finite number"), ([("u", 1)], "params must be a mapping"),
     ({1: 1}, "parameter names must be strings, got 1"), ({"u": 1, "U ": 2}, "params has 'U ' twice"), ({"a b": 1}, "there is no parameter 'a b'"),
@@ -245,7 +246,7 @@ def test_a_first_circuit_whose_matrix_is_singular():
     assert first.with_values({"g2": 2.0}).op()["b"] == pytest.approx(-0.5)
 
 
-@pytest.mark.parametrize("values, words", [
+@each("values, words", [
     ({"rx1": 1}, "<text>: there is no element 'rx1': did you mean"), ({"r1": np.nan}, "the value of r1 .* a finite number, (not|got) nan"), ({"r1": "1k"}, "finite number, (not|got) '1k'"),
     ({"r1": True}, "finite number"), ({"r1": None}, "finite number"), ({"c1": np.inf}, "finite number"), ({"r1": 10**400}, "finite number"), ({"r1": np.ones(2)}, "finite number"),
     ({3: 1}, "element names must be strings, got 3"), ({"r1": 1, "R1": 2}, "'R1' is given twice"), ([("r1", 1)], "values must be a mapping"),

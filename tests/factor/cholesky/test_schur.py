@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from zoo import grid, random_spd, spd, truss, zoo
@@ -59,8 +60,8 @@ def check(S, A, rows, bound=1e-11):
     assert np.array_equal(S.rows, rows) and np.array_equal(np.sort(S.perm), np.arange(A.shape[0]))
 
 
-@pytest.mark.parametrize("ordering", ORDERINGS)
 @pytest.mark.parametrize("name", ZOO)
+@each("ordering", ORDERINGS)
 def test_small_matrices(name, ordering):
     A = ZOO[name]
     n = A.shape[0]

@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from zoo import backward_error, grid, random_spd, spd, zoo
@@ -42,10 +43,10 @@ def made(F):
     return "indices" in vars(F.symbolic.matrix_pattern)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("ordering", ["nd", "natural", "random"])
-@pytest.mark.parametrize("diagonal", DIAGONALS)
 @pytest.mark.parametrize("name", PATTERNS)
+@each("threads", [1, 2])
+@each("ordering", ["nd", "natural", "random"])
+@each("diagonal", DIAGONALS)
 def test_the_indices_are_recomputed(name, diagonal, ordering, threads):
     A = with_diagonal(PATTERNS[name], diagonal)
     found, expected = ms.analyze(A, ordering, threads=threads, device="cpu").matrix_pattern, as_csr(A)
@@ -85,7 +86,7 @@ def test_every_swap_of_two_indices_changes_the_fingerprint():
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("size", range(12))
+@each("size", range(12))
 def test_every_index_counts(size):
     lists = [np.zeros(size, np.int32), np.zeros(size + 1, np.int32)]       # different numbers of zeros
     for at in range(size):

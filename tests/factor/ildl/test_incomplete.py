@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import starved
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from saddles import regular
@@ -34,8 +35,8 @@ def levels(pattern, limit):
 
 
 @pytest.mark.parametrize("name", REGULAR)
-@pytest.mark.parametrize("pivoting", ["static", "bunch-kaufman", "rook"])
-@pytest.mark.parametrize("tile_size, blocking", [(2, "none"), (2, "RB"), (7, "RB"), (9, "subtree"), (32, "BR")])
+@each("pivoting", ["static", "bunch-kaufman", "rook"])
+@each("tile_size, blocking", [(2, "none"), (2, "RB"), (7, "RB"), (9, "subtree"), (32, "BR")])
 def test_without_dropping_it_is_complete(name, pivoting, tile_size, blocking):
     A = REGULAR[name]
     K = ms.ildl(A, fill_level=10**6, droptol=0, pivoting=pivoting, tile_size=tile_size, blocking=blocking)

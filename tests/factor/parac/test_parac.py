@@ -8,6 +8,7 @@ import reference
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 import starved
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from on_device import Sparse
@@ -74,10 +75,10 @@ def test_threads_change_no_bit(make, ordering, samples):
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("make", [
+@each("make", [
     lambda: ms.datasets.grid2d(37, 41), lambda: ms.datasets.grid2d(40, 40, boundary="dirichlet"), lambda: ms.datasets.rmat(11),
     lambda: random_graph(1700, 1300, 3, grounded=True), lambda: sp.block_diag([ms.datasets.grid2d(30, 30), ms.datasets.grid2d(25, 25)], "csr")])
-@pytest.mark.parametrize("ordering", ["natural", "rcm", "nd", "amd", "random", "by components"])
+@each("ordering", ["natural", "rcm", "nd", "amd", "random", "by components"])
 def test_parallel_ranges_of_an_order_change_nothing(make, ordering):
     """Orders along the graph are cut into ranges eliminated in parallel, with all, some or none of their vertices deferred."""
     L = make()

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import Harness, OnDevice
@@ -74,8 +75,8 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("samples", [1, 3])
 @pytest.mark.parametrize("name", SHAPES)
+@each("samples", [1, 3])
 def test_the_rounds_give_the_factor_of_the_cpu(cuda, name, samples):
     check(SHAPES[name], samples=samples, seed=9)
 

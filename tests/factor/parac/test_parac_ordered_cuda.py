@@ -4,6 +4,7 @@ import hubs
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import Harness
@@ -30,8 +31,8 @@ def test_given_orders_give_the_factor_of_the_cpu(cuda, name, ordering):
     assert cuda is None or cuda.launches["k_ordered"] >= 1 and "k_rounds" not in cuda.launches
 
 
-@pytest.mark.parametrize("samples", [1, 3])
 @pytest.mark.parametrize("name", SHAPES)
+@each("samples", [1, 3])
 def test_every_shape(cuda, name, samples):
     check(SHAPES[name], "nnz_sort", samples=samples, seed=9)
 

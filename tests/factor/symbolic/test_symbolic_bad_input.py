@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.symbolic import Symbolic, colcount, etree, pattern_of_factor, postorder
@@ -15,15 +16,15 @@ def out_of_range():
     return A
 
 
-@pytest.mark.parametrize("function", [etree, colcount, pattern_of_factor])
-@pytest.mark.parametrize("A, text", [
+@each("function", [etree, colcount, pattern_of_factor])
+@each("A, text", [
     (np.ones((2, 3)), "square"),
     (np.ones(4), "2-D"),
     (np.zeros((0, 0)), "empty"),
     (None, "matrix"),
     ("A", "matrix"),
     (out_of_range(), "row 1"),
-], ids=["not square", "1-D", "empty", "None", "text", "index out of range"])
+])
 def test_matrices(function, A, text):
     with pytest.raises(InvalidInputError, match=text):
         function(A)
