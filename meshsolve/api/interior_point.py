@@ -4,8 +4,8 @@ A step is a refactorization of A + D, where D is a nonnegative diagonal, and two
 
 Without equalities rows step apart: each takes the whole step, up to a share of its own distance to a bound. A bi-Laplacian has
 active bounds with multipliers of all sizes. With one step length for all rows, each of them shortens some step of all the others:
-weights of 20 handles on 50,000 vertices took 35 steps a handle, and take 26. If the products of slacks and multipliers no longer
-fall, all rows take one length.
+weights of 20 handles on 50,000 vertices took 35 refactorizations a handle, and take 25. If the products of slacks and
+multipliers no longer fall, all rows take one length.
 
 Invariants: slacks ``sl``, ``su`` and multipliers ``zl``, ``zu`` are positive where a bound is finite, else 1 and 0.
 
