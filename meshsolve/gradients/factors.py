@@ -1,6 +1,7 @@
 """Factors of a sequence of matrices, as the steps of an optimization solve them: one analysis, then refactorizations.
 
-A step factors its matrix once. Its backward pass needs the same factor, maybe after other matrices: it is kept, or made again. Entries come as (rows, columns, values) with duplicates; the plan that sums them is kept while the indices stay.
+The backward pass of a step needs the factor of its matrix again, maybe after other matrices: it is kept, or made again. Entries come as
+(rows, columns, values) with duplicates; the plan that sums them is kept while the indices stay.
 """
 
 from __future__ import annotations
