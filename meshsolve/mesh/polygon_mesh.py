@@ -1,8 +1,8 @@
 """Meshes of polygons: checked arrays, and the triangles around a virtual vertex in each polygon that operators need.
 
-The virtual vertex of a polygon is the point with the least sum of squared areas of the triangles between it and the sides. It is an
-affine combination of the corners, by weights of least norm. Operators of these triangles, with the virtual vertices eliminated by their weights,
-are those of the polygons. Linear functions on planar polygons stay exact, whatever their shape.
+The virtual vertex of a polygon is the point with the least sum of squared areas of the triangles between it and the sides. It is
+an affine combination of the corners, by weights of least norm. Operators of these triangles, with the virtual vertices eliminated
+by their weights, are those of the polygons. Linear functions on planar polygons stay exact, whatever their shape.
 
 Source: Bunge, Herholz, Kazhdan, Botsch 2020, "Polygon Laplacian made simple". O(corners).
 """
