@@ -22,7 +22,8 @@ struct Pencil {                                     // two matrices in compresse
   int64_t n;
   const int64_t* indptr;
   const int32_t* indices;
-  const double *A, *M;
+  const double *A, *M;                              // M: nullptr if it is diagonal
+  const double* masses;                             // (n) the diagonal of M in this case
 };
 
 // `facts` (4 x k): for each column x of X (n x k, by rows), n > 0, the squared norms of A x - w M x and of x, its largest and its least

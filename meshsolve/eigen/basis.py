@@ -82,8 +82,8 @@ class HostBasis:
         return G
 
     def random(self, rng):
-        """A block of random numbers of mean 0."""
-        return rng.random((self.n, WIDTH)) - 0.5
+        """A block of standard normal numbers."""
+        return rng.standard_normal((self.n, WIDTH))
 
 
 class CudaBasis:
@@ -135,7 +135,7 @@ class CudaBasis:
         return device.to_host(Z.T @ W)
 
     def random(self, rng):
-        return device.to_device(rng.random((self.n, WIDTH)) - 0.5)
+        return device.to_device(rng.standard_normal((self.n, WIDTH)))
 
 
 BASES: dict[str, type[HostBasis] | type[CudaBasis]] = {"cpu": HostBasis, "cuda": CudaBasis}

@@ -25,7 +25,9 @@ void bind_eigen(nb::module_& m) {
   m.def("eigen_measure", [](In<int64_t> indptr, In<int32_t> indices, In<double> A, In<double> M, In<double> w, In<double> X,
                             InOut<double> facts, int threads) {
     Released free;
-    const eigen::Pencil p{static_cast<int64_t>(indptr.size()) - 1, indptr.data(), indices.data(), A.data(), M.data()};
+    const int64_t n = static_cast<int64_t>(indptr.size()) - 1;
+    const bool is_diagonal = static_cast<int64_t>(M.size()) == n;
+    const eigen::Pencil p{n, indptr.data(), indices.data(), A.data(), is_diagonal ? nullptr : M.data(), is_diagonal ? M.data() : nullptr};
     eigen::measure(p, w.data(), X.data(), static_cast<int64_t>(w.size()), facts.data(), threads);
   }, "indptr"_a, "indices"_a, "A"_a, "M"_a, "w"_a, "X"_a, "facts"_a, "threads"_a);
 }

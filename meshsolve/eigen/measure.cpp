@@ -20,9 +20,13 @@ void measure_strip(const Pencil& p, int64_t begin, int64_t end, const double* w,
     double a[columns] = {}, m[columns] = {};
     for (int64_t e = p.indptr[i]; e < p.indptr[i + 1]; ++e) {
       const double* const x = X + p.indices[e] * k;
-      for (int64_t c = 0; c < columns; ++c) a[c] += p.A[e] * x[c], m[c] += p.M[e] * x[c];
+      for (int64_t c = 0; c < columns; ++c) a[c] += p.A[e] * x[c];
+      if (p.M)
+        for (int64_t c = 0; c < columns; ++c) m[c] += p.M[e] * x[c];
     }
     const double* const x = X + i * k;
+    if (!p.M)
+      for (int64_t c = 0; c < columns; ++c) m[c] = p.masses[i] * x[c];
     for (int64_t c = 0; c < columns; ++c) {
       const double r = a[c] - w[c] * m[c];
       residual[c] += r * r, norm[c] += x[c] * x[c];

@@ -183,8 +183,8 @@ class Pencil:
         """(4, k) on the host: of each column x of X the norms of A x - w M x and of x, the largest and the least entry."""
         if self.place.name == "cpu" and X.size:
             facts = np.empty((4, len(w)))
-            _core.eigen_measure(self.A.indptr.astype(np.int64), self.A.indices.astype(np.int32), self.A.data, self.M.data, w, X.ravel(),
-                                facts.ravel(), self.threads)
+            _core.eigen_measure(self.A.indptr.astype(np.int64), self.A.indices.astype(np.int32), self.A.data,
+                                self.M.data if self.masses is None else self.masses, w, X.ravel(), facts.ravel(), self.threads)
             if ((facts[:2] > SQUARES[0]) & (facts[:2] < SQUARES[1])).all():
                 facts[:2] **= 0.5
                 return facts

@@ -1,8 +1,9 @@
 """Shift-invert searches: the smallest pairs, and all pairs of an interval in slices.
 
 Many pairs converge in three quarters of the blocks if the shift lies amid them, where the L D L^T factor replaces Cholesky's. The
-first blocks, with a shift below the spectrum, are a quadrature rule for the number of eigenvalues below any value. The inertia gives
-the exact number, and so whether copies of multiple eigenvalues are missing. Then the iteration is deflated and goes on.
+first blocks, with a shift below the spectrum, are a quadrature rule for the number of eigenvalues below any value. They also filter
+the block from which the second search starts. The inertia gives the exact number, and so whether copies of multiple eigenvalues are
+missing. Then the iteration is deflated and goes on.
 
 Sources: Ericsson, Ruhe 1980 (shift-invert); Grimes, Lewis, Simon 1994 (counts, slices of the spectrum); Ubaru, Chen, Saad 2017
 (stochastic Lanczos quadrature).
