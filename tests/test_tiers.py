@@ -28,12 +28,14 @@ def quick_tests(tree):
 
 
 def imported(tree):
-    """Full names of all imports of a file."""
+    """Full names of all imports of a file, and of the packages it uses as ``ms.package``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "ms":
+            yield f"meshsolve.{node.attr}"
 
 
 def reached(file):
