@@ -79,16 +79,6 @@ class Pencil:
         """A - sigma M as a csr_array."""
         return sp.csr_array((self.A.data - sigma * self.M.data, self.A.indices, self.A.indptr), shape=(self.n, self.n))
 
-    def _standard(self, sigma):
-        """The matrix to factor: A - sigma M, with rows and columns divided by the roots of the masses if all are positive."""
-        if not self.has_masses or self.masses is None:
-            return self.shifted(sigma)
-        if self._congruent is None:
-            roots = np.sqrt(self.masses)
-            self._congruent = self.A.data / (np.repeat(roots, np.diff(self.A.indptr)) * roots[self.A.indices]), 1.0 * (self.M.data > 0)
-        A, identity = self._congruent
-        return sp.csr_array((A - sigma * identity, self.A.indices, self.A.indptr), shape=self.A.shape)
-
     def scale(self):
         """A bound of the eigenvalues' order of magnitude: the largest entry of A's diagonal over the mean of M's."""
         mean = self.M.diagonal().mean()
@@ -195,6 +185,16 @@ class Pencil:
             left = self._subtracted(self.A, x, self.weighed(x) * self.place.bring(w[part]))
             found.append([lengths(left), lengths(x), *(device.to_host(reduce_columns(name, x)) for name in ("max", "min"))])
         return np.concatenate(found, axis=1)
+
+    def _standard(self, sigma):
+        """The matrix to factor: A - sigma M, with rows and columns divided by the roots of the masses if all are positive."""
+        if not self.has_masses or self.masses is None:
+            return self.shifted(sigma)
+        if self._congruent is None:
+            roots = np.sqrt(self.masses)
+            self._congruent = self.A.data / (np.repeat(roots, np.diff(self.A.indptr)) * roots[self.A.indices]), 1.0 * (self.M.data > 0)
+        A, identity = self._congruent
+        return sp.csr_array((A - sigma * identity, self.A.indices, self.A.indptr), shape=self.A.shape)
 
     def _checked_masses(self, masses):
         """The diagonal of M, which must not have a negative entry."""
