@@ -168,7 +168,8 @@ void BitMinDegree::finish(int32_t me, int32_t eliminated) {
 
 void BitMinDegree::write_order(int32_t* order) {
   const auto weight = [&](int32_t k) { return node_[pivots_[k]].size; };
-  lay_out_postorder(parent_, static_cast<int32_t>(pivots_.size()), range_, weight, [&](int32_t k, int32_t at) {
+  parent_.resize(pivots_.size());
+  lay_out_postorder(Forest(parent_), range_, weight, [&](int32_t k, int32_t at, int32_t) {
     for (int32_t i = pivots_[k]; i >= 0; i = node_[i].next_member) order[at++] = i;
   });
 }

@@ -48,7 +48,7 @@ void MinDegree<Index>::write_order(int32_t* order) {
   const auto square = [](double x) { return x * x; };
   const std::vector<int32_t> first = first_children(
       parent_, count + rows, [&](int32_t k) { return square(weight(k) + update(k)); }, [&](int32_t k) { return square(update(k)); });
-  lay_out_postorder(parent_, count + rows, range, weight, [&](int32_t k, int32_t begin) {
+  lay_out_postorder(Forest(parent_), range, weight, [&](int32_t k, int32_t begin, int32_t) {
     if (k >= count) {
       order[begin] = dense_[k - count];
       return;

@@ -10,7 +10,6 @@
 
 #include "native/forest.hpp"
 #include "native/memory/raw_vector.hpp"
-#include "native/threads/parallel.hpp"
 #include "parts.hpp"
 #include "symbolic.hpp"
 
@@ -95,16 +94,13 @@ std::vector<int32_t> Counting::run(int threads) {
   const std::vector<Span> parts = subtrees(parent_, size_, threads);
   std::vector<std::vector<Leaf>> above(parts.size());
   std::vector<std::vector<int32_t>> last_above(threads);
-  const int64_t count = static_cast<int64_t>(parts.size());
-  for_range(threads, count, count / 256, [&](int64_t b, int64_t e, int worker) {
+  for_each_part(threads, parts, [&](int64_t s, int worker) {
     last_above[worker].resize(n_, -1);
-    for (int64_t s = b; s < e; ++s) {
-      for (int32_t k = parts[s].begin; k < parts[s].end; ++k) {
-        visit<true>(k, parts[s].end, last_above[worker], above[s]);
-        if (k + 1 < parts[s].end) climb(k);
-      }
-      for (const Leaf& leaf : above[s]) last_above[worker][leaf.row] = -1;
+    for (int32_t k = parts[s].begin; k < parts[s].end; ++k) {
+      visit<true>(k, parts[s].end, last_above[worker], above[s]);
+      if (k + 1 < parts[s].end) climb(k);
     }
+    for (const Leaf& leaf : above[s]) last_above[worker][leaf.row] = -1;
   });
   size_t next = 0;
   std::vector<Leaf> none;

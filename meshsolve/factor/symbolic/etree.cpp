@@ -98,23 +98,15 @@ Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int
   return t;
 }
 
-// As lay_out_postorder(), on threads. The parent of a row in a closed range is in this range or in no range: a fill entry that
-// connects two ranges comes from a column before the later one.
+// The parent of a row in a closed range is in this range or in no range: a fill entry that connects two ranges comes from a
+// column before the later one.
 Postorder postorder(const std::vector<int32_t>& parent, const std::vector<Span>& ranges, int threads) {
-  const int32_t n = static_cast<int32_t>(parent.size());
-  const Forest forest(parent, ranges, threads);
-  std::vector<int32_t> size(n, 1);
-  forest.children_first([&](int32_t j) {
-    if (parent[j] >= 0) size[parent[j]] += size[j];
-  });
+  const size_t n = parent.size();
   Postorder out{std::vector<int32_t>(n), std::vector<int32_t>(n)};
-  std::vector<int32_t> rest(n);                 // end of the positions that are left for the children of a node
-  int32_t roots = n;
-  forest.parents_first([&](int32_t j) {
-    int32_t& end = parent[j] < 0 ? roots : rest[parent[j]];
-    rest[j] = out.position[j] = end - 1;
-    out.size[end - 1] = size[j];
-    end -= size[j];
+  std::vector<int32_t> range;
+  lay_out_postorder(Forest(parent, ranges, threads), range, [](int32_t) { return 1; }, [&](int32_t j, int32_t k, int32_t size) {
+    out.position[j] = k;
+    out.size[k] = size;
   });
   return out;
 }

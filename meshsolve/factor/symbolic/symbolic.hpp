@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sparse/csr.hpp"
+#include "native/forest.hpp"
 #include "native/memory/raw_vector.hpp"
 #include "order/order.hpp"
 #include "relaxation.hpp"
@@ -59,8 +60,6 @@ Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads,
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads);
 
 // The steps, in their order.
-
-struct Span { int32_t begin, end; };    // the nodes [begin, end)
 
 struct Triangles {                      // strict triangles of A[perm][:, perm] by rows, given numbering, columns unsorted
   std::vector<int64_t> begin;           // (n + 1) row k has the positions [begin[k], begin[k + 1]):
