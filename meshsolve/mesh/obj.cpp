@@ -11,9 +11,9 @@ namespace {
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 constexpr int32_t kMissingIndex = -1, kBadIndex = -2;       // texture indices of a corner
 
-class Reader {
+class ObjReader {
  public:
-  explicit Reader(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
+  explicit ObjReader(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
 
   void read(PolygonFile& out) {
     for (; at_ < end_; next_line()) {
@@ -210,7 +210,7 @@ class Reader {
 PolygonFile read_obj(std::string_view text) {
   PolygonFile out;
   try {
-    Reader(text).read(out);
+    ObjReader(text).read(out);
   } catch (BadLine& bad) {
     out.line = bad.line;
     out.error = std::move(bad.what);

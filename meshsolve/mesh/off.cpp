@@ -9,11 +9,11 @@
 namespace ms::mesh {
 namespace {
 
-enum class Rows { exact, lines };
+enum class RowEnd { exact, lines };
 
-class Reader {
+class OffReader {
  public:
-  Reader(std::string_view text, Rows rows) : words_(text, true), rows_(rows) {}
+  OffReader(std::string_view text, RowEnd rows) : words_(text, true), rows_(rows) {}
 
   void read(PolygonFile& out) {
     header();
@@ -26,7 +26,7 @@ class Reader {
     for (; done_ < vertices_ + faces_; ++done_) face(out);
     if (words_.at_end()) return;
     const std::string_view word = words_.next();
-    if (rows_ == Rows::exact) throw BadLine{words_.line(), "more rows"};
+    if (rows_ == RowEnd::exact) throw BadLine{words_.line(), "more rows"};
     out.line = words_.line();
     out.warning = "the file continues with " + quoted(word) + " after the " + std::to_string(faces_) +
                   " faces that its header announces; the rest was ignored";
@@ -36,7 +36,7 @@ class Reader {
 
  private:
   Words words_;
-  const Rows rows_;
+  const RowEnd rows_;
   int extra_ = 0;                     // numbers after the position of a vertex, in rows of exact width
   int64_t vertices_ = 0, faces_ = 0;  // numbers in the header
   int64_t done_ = 0;                  // rows read
@@ -98,7 +98,7 @@ class Reader {
   void edges() {
     if (!words_.at_end_of_line()) {
       word();
-      if (rows_ == Rows::lines) words_.skip_line();
+      if (rows_ == RowEnd::lines) words_.skip_line();
       return;
     }
     Words ahead = words_;
@@ -137,7 +137,7 @@ class Reader {
 
   // A row that spans several lines must end at the end of a line, otherwise it has read numbers of the next row.
   void end_row(int64_t begin, int extra) {
-    if (rows_ == Rows::exact) {
+    if (rows_ == RowEnd::exact) {
       for (int k = 0; k < extra; ++k) word();
       return;
     }
@@ -157,7 +157,7 @@ int64_t filled_lines(std::string_view text) {
 
 PolygonFile read_off(std::string_view text) {
   PolygonFile out;
-  Reader lines(text, Rows::lines);
+  OffReader lines(text, RowEnd::lines);
   try {
     lines.read(out);
     return out;
@@ -168,7 +168,7 @@ PolygonFile read_off(std::string_view text) {
   if (filled_lines(text) >= lines.rows()) return out;       // enough lines for one row each: report the short row
   try {
     PolygonFile exact;
-    Reader(text, Rows::exact).read(exact);
+    OffReader(text, RowEnd::exact).read(exact);
     return exact;
   } catch (const BadLine&) {
     return out;

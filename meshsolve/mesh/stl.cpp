@@ -4,9 +4,9 @@
 namespace ms::mesh {
 namespace {
 
-class Reader {
+class StlReader {
  public:
-  explicit Reader(std::string_view text) : words_(text, false) {}
+  explicit StlReader(std::string_view text) : words_(text, false) {}
 
   void read(PolygonFile& out) {
     while (!words_.at_end()) statement(out);
@@ -114,7 +114,7 @@ class Reader {
 PolygonFile read_stl_text(std::string_view text) {
   PolygonFile out;
   try {
-    Reader(text).read(out);
+    StlReader(text).read(out);
   } catch (BadLine& bad) {
     out.line = bad.line;
     out.error = std::move(bad.what);

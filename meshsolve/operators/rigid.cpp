@@ -13,7 +13,7 @@
 namespace ms::operators {
 namespace {
 
-constexpr int64_t kGrain = 1 << 10;               // faces or vertices per task
+constexpr int64_t kRigidGrain = 1 << 10;               // faces or vertices per task
 constexpr int kSweeps = 12;                       // of Jacobi's method; 4 or 5 are usual
 constexpr double kUnique = 1e-10;                 // smallest curvature of tr(R S), relative to |S|, of a unique maximum
 
@@ -92,9 +92,9 @@ void fit_batch(const RestRings& rings, const double* x, int64_t begin, int64_t e
 std::vector<double> sums_at_ends(const RestMesh& mesh, bool rims, RestArrays& out) {
   std::vector<double> ends(8 * mesh.edges, 0.0);
   const double share = rims ? 3 : 2;
-  double energy = 0;                              // of up to kGrain faces, which keeps rounding small
+  double energy = 0;                              // of up to kRigidGrain faces, which keeps rounding small
   for (int64_t t = 0; t < mesh.m; ++t) {
-    if (t % kGrain == 0) out.energy += std::exchange(energy, 0.0);
+    if (t % kRigidGrain == 0) out.energy += std::exchange(energy, 0.0);
     const int32_t* const face = mesh.faces + 3 * t;
     double along[3][3];                           // w p of each side
     for (int c = 0; c < 3; ++c)
@@ -124,7 +124,7 @@ std::vector<double> sums_at_ends(const RestMesh& mesh, bool rims, RestArrays& ou
 const double* in_c_order(const Strided<const double>& x, int64_t n, RawVector<double>& copy, int threads) {
   if (x.row == 3 && x.column == 1) return x.data;
   copy.resize(3 * n);
-  for_range(threads, n, kGrain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, n, kRigidGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t v = begin; v < end; ++v)
       for (int k = 0; k < 3; ++k) copy[3 * v + k] = x.at(v, k);
   });
@@ -141,14 +141,14 @@ void rotation_of(const double* quaternion, double* R) {
 
 template <class F>
 void for_faces(int64_t m, int threads, F&& f) {
-  for_range(threads, m, kGrain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, m, kRigidGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) f(t);
   });
 }
 
 // b[k n + v] = sum of at[2 corner + k] over the corners of v.
 void add_corners(const RestShape& shape, const double* at, double* b, int threads) {
-  for_range(threads, shape.n, kGrain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, shape.n, kRigidGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t v = begin; v < end; ++v) {
       double sum[2] = {};
       for (int64_t p = shape.ptr[v]; p < shape.ptr[v + 1]; ++p)
@@ -174,7 +174,7 @@ RestArrays rest_arrays(const RestMesh& mesh, const Pattern& rings, const int32_t
   out.out.resize(4 * rings.nnz());
   out.in.resize(with_in ? 4 * rings.nnz() : 0);
   out.own.resize(3 * int64_t{rings.n});
-  for_range(threads, rings.n, kGrain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, rings.n, kRigidGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t v = begin; v < end; ++v) {
       double sum[3] = {};
       for (int64_t p = rings.ptr[v]; p < rings.ptr[v + 1]; ++p) {
@@ -198,7 +198,7 @@ void fit_vertices(const RestRings& rings, Strided<const double> x, double* quate
   RawVector<double> copy;
   const double* const at = in_c_order(x, rings.n, copy, threads);
   if (threads == 1) std::fill(b, b + 4 * rings.n, 0.0);
-  for_range(threads, rings.n, kGrain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, rings.n, kRigidGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t v = begin; v < end; v += kLanes) {
       const int64_t last = std::min<int64_t>(v + kLanes, end);
       if (threads == 1) {
@@ -239,7 +239,7 @@ void energy_of_vertices(const int32_t* faces, int64_t m, const double* weight, b
 
 void pull_vertices(const RestRings& rings, const double* matrix, double* b, int threads) {
   const LaneKernels& kernels = lane_kernels();
-  for_range(threads, rings.n, kGrain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, rings.n, kRigidGrain, [&](int64_t begin, int64_t end, int) {
     kernels.rotated_sums({rings.ptr, rings.other}, rings.in, rings.own, matrix, begin, end, b);
   });
 }

@@ -16,7 +16,7 @@ namespace ms::order {
 
 namespace {
 
-constexpr int kStarts = 3;                // number of searches: a start may lie in a small component
+constexpr int kSearches = 3;                // number of searches: a start may lie in a small component
 constexpr int64_t kMinDegree = 3;         // degree of a vertex that counts: eliminating one of lower degree adds at most one edge
 constexpr int64_t kDenseRow = 4;          // multiple of the mean degree from which a row is dense: it widens a level, not a front
 constexpr double kDenseShare = 0.02;      // largest share of the entries in dense rows for which the levels are meaningful
@@ -101,8 +101,8 @@ Levels levels(const Pattern& A, int most, bool diagonal) {
   Search search(A, diagonal);
   Levels found;
   if (search.has_many_dense_entries()) return found;
-  for (int k = 0; k < kStarts && k < A.n; ++k) {
-    const Levels one = search.from(static_cast<int32_t>((2 * k + 1) * int64_t{A.n} / (2 * kStarts)), most, k + 1);
+  for (int k = 0; k < kSearches && k < A.n; ++k) {
+    const Levels one = search.from(static_cast<int32_t>((2 * k + 1) * int64_t{A.n} / (2 * kSearches)), most, k + 1);
     found = {std::max(found.width, one.width), std::max(found.dimension, one.dimension)};
   }
   return found;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kImbalance = 0.1;          // excess of a side relative to its share, summed over the levels; short cuts need some
 constexpr double kMostWithPieces = 1.2;     // limit of a part that gets a separate piece of another part, relative to the mean
-constexpr int kStarts = 6;                  // searches from which a region without subtrees is cut; the best cut is kept
+constexpr int kCutSearches = 6;                  // searches from which a region without subtrees is cut; the best cut is kept
 constexpr int kRounds = 3;                  // rounds that join separate pieces; a joined piece can connect others
 
 struct Region {
@@ -142,7 +142,7 @@ class Partitioner {
     std::vector<int8_t> best(size);
     double least_excess = std::numeric_limits<double>::infinity();
     int64_t least_cut = 0;
-    for (int k = 0; k < kStarts; ++k) {
+    for (int k = 0; k < kCutSearches; ++k) {
       int32_t start = region.vertices[random.below(size)];
       if (k % 2 == 0) start = b_.levels(region.vertices, b_.levels(region.vertices, start).back()).back();
       clear(region);

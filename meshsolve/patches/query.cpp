@@ -15,7 +15,7 @@
 namespace ms::patches {
 namespace {
 
-constexpr int64_t grain = 16;                               // patches per task
+constexpr int64_t kPatchGrain = 16;                               // patches per task
 
 // ---- local incidences: emit(source, target) for each of the first `count` carriers (edges or faces) of patch p
 
@@ -88,7 +88,7 @@ template <class Query> OwnedPattern transposed(const View& P, const int32_t* hea
   const Rows heavy_rows = rows_of<Query>(P, heavy, num_heavy);
   OwnedPattern R{std::vector<int64_t>(sources.owned_ptr[P.count] + 1, 0), {}};
   std::vector<std::vector<int64_t>> scratch(std::max(1, threads));        // per worker: a counter for each local source
-  for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int worker) {
+  for_range(threads, P.count, kPatchGrain, [&](int64_t begin, int64_t end, int worker) {
     std::vector<int64_t>& count = scratch[worker];
     count.resize(local_limit);
     for (int32_t p = static_cast<int32_t>(begin); p < end; ++p) {
@@ -101,7 +101,7 @@ template <class Query> OwnedPattern transposed(const View& P, const int32_t* hea
   for (int64_t h = 0; h < num_heavy; ++h) R.ptr[heavy[h] + 1] = static_cast<int64_t>(heavy_rows[h].size());
   cumsum(R.ptr);
   R.idx.resize(R.ptr.back());
-  for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int worker) {
+  for_range(threads, P.count, kPatchGrain, [&](int64_t begin, int64_t end, int worker) {
     std::vector<int64_t>& next = scratch[worker];
     next.resize(local_limit);
     for (int32_t p = static_cast<int32_t>(begin); p < end; ++p) {
@@ -123,7 +123,7 @@ OwnedPattern table(const View& P, const Kind& sources, const Kind& targets, int 
   const int64_t n = sources.owned_ptr[P.count];
   OwnedPattern R{std::vector<int64_t>(n + 1), std::vector<int32_t>(n * k)};
   for (int64_t i = 0; i <= n; ++i) R.ptr[i] = i * static_cast<int64_t>(k);
-  for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, P.count, kPatchGrain, [&](int64_t begin, int64_t end, int) {
     for (int32_t p = static_cast<int32_t>(begin); p < end; ++p) {
       const int32_t *source = sources.global(p), *target = targets.global(p);
       for (int32_t i = 0; i < sources.owned(p); ++i) {
@@ -156,7 +156,7 @@ OwnedPattern faces_of_faces(const View& P, int threads) {
   const int32_t* const heavy_end = P.heavy_edges + P.num_heavy_edges;
   std::vector<std::vector<int32_t>> found(P.count);         // rows of each patch, concatenated
   OwnedPattern R{std::vector<int64_t>(P.faces.owned_ptr[P.count] + 1, 0), {}};
-  for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, P.count, kPatchGrain, [&](int64_t begin, int64_t end, int) {
     LocalEdgeFaces at;
     std::vector<int32_t> row;
     for (int32_t p = static_cast<int32_t>(begin); p < end; ++p) {
@@ -185,7 +185,7 @@ OwnedPattern faces_of_faces(const View& P, int threads) {
   });
   cumsum(R.ptr);
   R.idx.resize(R.ptr.back());
-  for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, P.count, kPatchGrain, [&](int64_t begin, int64_t end, int) {
     for (int32_t p = static_cast<int32_t>(begin); p < end; ++p) {
       const int32_t* from = found[p].data();
       for (int32_t f = 0; f < P.faces.owned(p); ++f) {

@@ -23,7 +23,7 @@ bool among(const std::array<std::string_view, n>& names, std::string_view name) 
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool separates(char c) { return is_blank(c) || c == ',' || c == '(' || c == ')' || c == '{' || c == '}' || c == '\'' || c == '"'; }
+bool ends_name(char c) { return is_blank(c) || c == ',' || c == '(' || c == ')' || c == '{' || c == '}' || c == '\'' || c == '"'; }
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (is_blank(text.front()) || text.front() == ',')) text.remove_prefix(1);
@@ -58,7 +58,7 @@ size_t name_begin(std::string_view text, size_t equal) {
     if (open == std::string_view::npos) return k;
     for (k = open; k > 0 && is_blank(text[k - 1]);) --k;
   }
-  while (k > 0 && !separates(text[k - 1]) && text[k - 1] != '=') --k;
+  while (k > 0 && !ends_name(text[k - 1]) && text[k - 1] != '=') --k;
   return k;
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -16,6 +17,8 @@
 #include <vector>
 
 namespace ms::circuit {
+
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();          // a parameter that was not given
 
 struct Ends { int32_t a, b; };      // nodes; -1 is ground
 

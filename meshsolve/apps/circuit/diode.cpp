@@ -11,7 +11,7 @@
 namespace ms::circuit {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity(), kMissing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kZeroCelsius = 273.15, kReference = 300.15;      // kelvin; the second is 27 degrees Celsius
 constexpr double kVoltPerKelvin = 1.380649e-23 / 1.602176634e-19;
 constexpr double kLargestExponent = 200;      // exponent above which exp continues as its tangent
@@ -39,7 +39,7 @@ Declaration declaration() {
       .ignored = {"kf", "af"}};               // noise
 }
 
-struct Parameters {                           // in the order of the declaration
+struct DiodeParameters {                      // in the order of the declaration
   double is, n, rs, cjo, vj, m, fc, tt, bv, ibv, nbv, ikf, ikr, isr, nr, eg, xti, tnom, tlev, tlevc, tcv, cta, tpb, tm1, tm2,
       ttt1, ttt2, trs1, trs2;
 };
@@ -52,7 +52,7 @@ double barrier_shift(double kelvin) {
 }
 
 // Converts the parameters from the temperature `nominal` to `kelvin`.
-void change_temperature(Parameters& p, double kelvin, double nominal) {
+void change_temperature(DiodeParameters& p, double kelvin, double nominal) {
   const double rise = kelvin / nominal, above = kelvin - kReference, change = kelvin - nominal, square = change * change;
   const auto grown = [&](double n) {
     return std::exp((rise - 1) * p.eg / (n * kVoltPerKelvin * kelvin) + p.xti / n * std::log(rise));
@@ -77,7 +77,7 @@ void change_temperature(Parameters& p, double kelvin, double nominal) {
 
 // The knee voltage of the breakdown, beyond which the reverse current grows so that it is IBV at BV. It solves the fixed-point
 // equation (exp((BV - knee) / Vt) - 1 + knee / Vt) IS = IBV. If IBV is less than IS BV / Vt, the knee is BV, as in SPICE.
-double knee_voltage(const Parameters& p, double copies, double thermal, double vt_breakdown) {
+double knee_voltage(const DiodeParameters& p, double copies, double thermal, double vt_breakdown) {
   const double bv = std::min(p.bv, kNoBreakdown), ratio = copies * p.ibv / p.is;
   if (!(p.bv < kNoBreakdown && ratio >= bv / thermal)) return bv;
   double knee = bv;
@@ -90,7 +90,7 @@ double knee_voltage(const Parameters& p, double copies, double thermal, double v
 }
 
 struct Diode {
-  using Model = Parameters;
+  using Model = DiodeParameters;
   static constexpr size_t branches = 1;
 
   double saturation;              // A
@@ -105,7 +105,7 @@ struct Diode {
   double recombination;           // A: saturation current of recombination in the depletion layer
   double vt_recombination;        // V, as vt
 
-  Diode(Parameters p, const Given& given, double* series, OutOfRange& wrong);
+  Diode(DiodeParameters p, const Given& given, double* series, OutOfRange& wrong);
   bool stores() const { return cjo > 0 || tt > 0; }
   void at(const double* v, Law out) const;
   void limit(const double* v, const double* before, double* out) const { *out = limited(*v, *before); }
@@ -117,7 +117,7 @@ struct Diode {
   double limited(double v, double before) const;
 };
 
-Diode::Diode(Parameters p, const Given& given, double* series, OutOfRange& wrong) {
+Diode::Diode(DiodeParameters p, const Given& given, double* series, OutOfRange& wrong) {
   const double kelvin = given.celsius + kZeroCelsius, area = given.line[0], thermal = kVoltPerKelvin * kelvin;
   change_temperature(p, kelvin, (std::isnan(p.tnom) ? given.nominal : p.tnom) + kZeroCelsius);
   const struct { const char* name; double value, least, most; } checks[] = {
@@ -136,9 +136,9 @@ Diode::Diode(Parameters p, const Given& given, double* series, OutOfRange& wrong
   vj = p.vj, m = p.m, fc = p.fc, tt = p.tt, gmin = given.gmin;
 }
 
-struct Exponential { double less, value; };   // exp(u) - 1 and exp(u)
+struct SafeExp { double less, value; };   // exp(u) - 1 and exp(u)
 
-Exponential exponential(double u) {
+SafeExp exponential(double u) {
   const double cut = std::min(u, kLargestExponent), less = std::expm1(cut), value = less + 1;
   return {less + (u - cut) * value, value};
 }

@@ -171,7 +171,7 @@ bool is_unsupported_shape(std::string_view word) {
   return word == "sffm" || word == "am" || word == "trnoise" || word == "trrandom" || word == "external" || word == "pat";
 }
 
-void scale(Waveform& w, double factor) {       // scales currents, not times, frequencies and angles
+void scale(WaveformData& w, double factor) {       // scales currents, not times, frequencies and angles
   for (size_t k = 0; k < w.values.size(); ++k)
     if (w.kind == 'w' ? k % 2 == 1 : k < 2) w.values[k] *= factor;
 }
@@ -219,7 +219,7 @@ void Reader::source(char letter, std::string_view name, Words& words, Instance& 
 }
 
 int32_t Reader::waveform(std::string_view word, Words& words, Instance& at) {
-  Waveform w{word == "pwl" ? 'w' : word[0], {}};
+  WaveformData w{word == "pwl" ? 'w' : word[0], {}};
   const bool pairs = w.kind == 'w';
   const auto ends = [&] {
     const std::string_view next = words.peek();

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kDeepestInclude = 50;         // most nested includes
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-bool separates(char c) { return blank(c) || c == '\n' || c == ',' || c == '(' || c == ')'; }
+bool separates_words(char c) { return blank(c) || c == '\n' || c == ',' || c == '(' || c == ')'; }
 
 char lower(char c) {
   static const std::array<char, 256> table = [] {
@@ -31,7 +31,7 @@ bool begins(const char* from, const char* to, std::string_view word) {
   if (static_cast<size_t>(to - from) < word.size()) return false;
   for (size_t k = 0; k < word.size(); ++k)
     if (lower(from[k]) != word[k]) return false;
-  return from + word.size() == to || separates(from[word.size()]) || from[word.size()] == '"' || from[word.size()] == '\'';
+  return from + word.size() == to || separates_words(from[word.size()]) || from[word.size()] == '"' || from[word.size()] == '\'';
 }
 
 class Sweep {
@@ -268,7 +268,7 @@ std::string shown(double x) {
 std::string unclosed(char open) { return std::string("an expression has no closing ") + (open == '{' ? "'}'" : "quote"); }
 
 std::string_view Words::next() {
-  while (at_ < end_ && separates(*at_)) ++at_;
+  while (at_ < end_ && separates_words(*at_)) ++at_;
   const char* from = at_;
   if (at_ == end_) return {from, 0};
   if (*at_ == '=') return {from, static_cast<size_t>(++at_ - from)};
@@ -282,7 +282,7 @@ std::string_view Words::next() {
     if (at_ == end_) fail({from, 1}, unclosed(*from));
     return {from, static_cast<size_t>(++at_ - from)};
   }
-  while (at_ < end_ && !separates(*at_) && *at_ != '=' && *at_ != '{' && *at_ != '\'') ++at_;
+  while (at_ < end_ && !separates_words(*at_) && *at_ != '=' && *at_ != '{' && *at_ != '\'') ++at_;
   return {from, static_cast<size_t>(at_ - from)};
 }
 

@@ -33,7 +33,7 @@ struct Group {
   std::vector<int32_t> files, lines; // (k) location
 };
 
-struct Waveform {
+struct WaveformData {                // parameters of a waveform
   char kind;                         // p pulse, s sin, e exp, w pwl
   std::vector<double> values;        // as in the deck; pwl: time, value, time, value, ...
 };
@@ -56,7 +56,7 @@ struct Temperatures {                // degrees Celsius
 
 struct Netlist {
   std::vector<Group> groups;         // in the order of `letters`
-  std::vector<Waveform> waveforms;
+  std::vector<WaveformData> waveforms;
   std::vector<Model> models;
   std::vector<ControlText> controls;
   Names nodes, elements;

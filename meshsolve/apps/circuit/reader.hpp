@@ -2,7 +2,6 @@
 // netlist.cpp (instances, models, control lines), elements.cpp (R C L V I and devices) and controlled.cpp (E F G H B).
 #pragma once
 #include <array>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,8 +12,6 @@
 #include "values.hpp"
 
 namespace ms::circuit {
-
-constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 struct Instance {                              // a definition with values for its nodes and parameters
   const Definition* what;

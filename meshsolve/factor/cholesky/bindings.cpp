@@ -103,7 +103,7 @@ auto bind_factor(nb::module_& m, const char* name) {
 
 // The Python wrapper checks that `data` has (count, nnz) numbers, and B and X (count, n, k).
 template <class T>
-void bind_batch(nb::module_& m, const char* name) {
+void bind_cholesky_batch(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Batch = cholesky::Batch<T>;
   nb::class_<Batch>(m, name)
@@ -131,8 +131,8 @@ void bind_cholesky(nb::module_& m) {
   auto bound = bind_factor<double>(m, "CholeskyDouble");
   bind_double(bound);
   bind_factor<float>(m, "CholeskySingle");
-  bind_batch<double>(m, "CholeskyBatchDouble");
-  bind_batch<float>(m, "CholeskyBatchSingle");
+  bind_cholesky_batch<double>(m, "CholeskyBatchDouble");
+  bind_cholesky_batch<float>(m, "CholeskyBatchSingle");
   m.def("constant_component", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> iperm, int32_t n) {
     Released free;
     return cholesky::constant_component(pattern(indptr, indices), data.data(), iperm.data(), n);

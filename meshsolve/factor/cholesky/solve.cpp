@@ -46,14 +46,16 @@ struct Problem {
     T* const own = Y + tree.first(s) * S;
     for (int64_t k = 0; k < shape(s).steps(); ++k) {
       const Step<const T> at = step(s, k, worker, Order::forward);
-      row_kernels<T>().forward(S, Diagonal::stored, at.height, at.width, tree.pivots(s) - at.column, at.data, at.ld, own + at.column * S, U);
+      const int64_t columns = tree.pivots(s) - at.column;
+      row_kernels<T>().forward(S, Diagonal::stored, at.height, at.width, columns, at.data, at.ld, own + at.column * S, U, nullptr);
     }
   }
   template <int64_t S>
   void eliminate_at(int32_t s, T* Y, int worker) const {
     fetch_panel(s + fronts::fronts_ahead);
     const Step<const T> all = step(s, 0, worker, Order::forward);
-    row_kernels<T>().forward_at(S, Diagonal::stored, all.height, all.width, all.data, all.ld, Y + tree.first(s) * S, Y, tree.rows(s));
+    T* const own = Y + tree.first(s) * S;
+    row_kernels<T>().forward(S, Diagonal::stored, all.height, all.width, all.width, all.data, all.ld, own, Y, tree.rows(s));
   }
 
   bool is_worth_fetching(int32_t s) const { return far && s >= 0 && s < tree.count(); }

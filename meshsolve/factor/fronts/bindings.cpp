@@ -21,7 +21,7 @@ template <class T, Buffer<T> AssemblyTree::*member> auto of_entries(nb::handle_t
   return view((tree.*member).data(), static_cast<size_t>(tree.entries()), self);
 }
 
-void translate(const std::exception_ptr& p, void*) {
+void translate_lost(const std::exception_ptr& p, void*) {
   try {
     std::rethrow_exception(p);
   } catch (const fronts::FactorLost& e) {
@@ -40,7 +40,7 @@ void translate(const std::exception_ptr& p, void*) {
 
 void bind_fronts(nb::module_& m) {
   using namespace nb::literals;
-  nb::register_exception_translator(translate);
+  nb::register_exception_translator(translate_lost);
   m.def("leading_dimension", &fronts::leading_dimension, "height"_a, "Leading dimension of a panel of so many rows.");
   nb::class_<AssemblyTree>(m, "AssemblyTree")
       .def("__init__", [](AssemblyTree* self, std::shared_ptr<symbolic::Symbolic> symbolic, In<int64_t> indptr, In<int32_t> indices,

@@ -9,7 +9,7 @@ namespace ms {
 namespace {
 
 template <class T>
-void bind_inverse(nb::module_& m, const char* name) {
+void bind_ildl_inverse(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Inverse = ildl::Inverse<T>;
   nb::class_<Inverse>(m, name)
@@ -103,8 +103,8 @@ void bind_ildl(nb::module_& m) {
   }, "indptr"_a, "indices"_a, "size"_a, "capacity"_a, "Group of each vertex.");
   bind_level_pattern(m);
   bind_incomplete(m);
-  bind_inverse<double>(m, "IldlInverseDouble");
-  bind_inverse<float>(m, "IldlInverseSingle");
+  bind_ildl_inverse<double>(m, "IldlInverseDouble");
+  bind_ildl_inverse<float>(m, "IldlInverseSingle");
 }
 
 }  // namespace ms

@@ -47,7 +47,7 @@ void bind_complete(nb::module_& m, const char* name) {
 }
 
 // The Python wrapper checks that `data` has (count, nnz) numbers, and B and X (count, n, k).
-void bind_batch(nb::module_& m) {
+void bind_ldlt_batch(nb::module_& m) {
   using namespace nb::literals;
   using ldlt::Batch;
   nb::class_<Batch>(m, "LdltBatch")
@@ -98,7 +98,7 @@ void bind_ldlt(nb::module_& m) {
   }, "largest"_a, "least_other"_a, "grows"_a, "size of zero for another factorization, or 0; see small_pivots.hpp");
   bind_complete<double>(m, "LdltDouble");
   bind_complete<float>(m, "LdltSingle");
-  bind_batch(m);
+  bind_ldlt_batch(m);
 }
 
 }  // namespace ms

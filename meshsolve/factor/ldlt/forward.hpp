@@ -10,6 +10,8 @@
 
 namespace ms::ldlt {
 
+constexpr int64_t kGrain = 1 << 14;   // rows per task
+
 template <class T>
 struct Problem {
   const fronts::AssemblyTree& tree;
@@ -83,7 +85,7 @@ void forward(const Problem<T>& p, T* Y) {
       row_kernels<T>().add_rows(S, tree.updates(child), tree.relative_rows(child), own, blocks.of(child), y, update);
     }
     columns.load(Y);
-    row_kernels<T>().forward(S, Diagonal::stored, f.columns + u, f.pivots, f.columns, f.panel, f.ld, columns.y, update);
+    row_kernels<T>().forward(S, Diagonal::stored, f.columns + u, f.pivots, f.columns, f.panel, f.ld, columns.y, update, nullptr);
     if constexpr (divide) solve_diagonal(columns);
     columns.store(Y, f.columns);
     return -1;

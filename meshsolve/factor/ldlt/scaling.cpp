@@ -13,7 +13,7 @@
 namespace ms::ldlt {
 namespace {
 
-constexpr int64_t grain = 1 << 13;        // rows
+constexpr int64_t kScalingGrain = 1 << 13;        // rows
 constexpr int rounds = 3;
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -57,7 +57,7 @@ double rescale(const Pattern& A, const double* values, double* scale, double* sc
   double first = 0;
   for (int round = 0;; ++round) {
     fits = true;
-    for_range_backwards(threads, A.n, grain, multiply);
+    for_range_backwards(threads, A.n, kScalingGrain, multiply);
     if (round == 0 && !fits) first = spread(size);
     if (fits || round == rounds) return first;
     for (int32_t i = 0; i < A.n; ++i) scale[i] *= step[i];
@@ -65,15 +65,15 @@ double rescale(const Pattern& A, const double* values, double* scale, double* sc
 }
 
 double norm(const Pattern& A, const double* scaled, const double* scale, int threads) {
-  std::vector<double> largest((A.n + grain - 1) / grain, 0.0);
-  for_range(threads, A.n, grain, [&](int64_t begin, int64_t end, int) {
+  std::vector<double> largest((A.n + kScalingGrain - 1) / kScalingGrain, 0.0);
+  for_range(threads, A.n, kScalingGrain, [&](int64_t begin, int64_t end, int) {
     double most = 0;
     for (int64_t i = begin; i < end; ++i) {
       double sum = 0;
       for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) sum += std::abs(scaled[p]) / scale[A.idx[p]];
       most = std::max(most, sum / scale[i]);
     }
-    largest[begin / grain] = most;
+    largest[begin / kScalingGrain] = most;
   });
   return largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
 }

@@ -11,8 +11,6 @@
 namespace ms::ldlt {
 namespace {
 
-constexpr int64_t grain = 1 << 14;               // rows of a task
-
 // Adds the magnitudes of the pivots of a front to its rows: `y` for its columns, `below` for the rows below.
 template <class T>
 void add_magnitudes(const FrontState<T>& f, T* y, T* below) {
@@ -118,7 +116,7 @@ Noise Complete<T>::settle_small_pivots(int threads) {
   space->reserve(tree.n(), pivot_samples, threads, nullptr);
   const std::vector<T> magnitude = row_magnitudes(*space, *plan, threads);
   T* const Y = space->work;
-  for_range(threads, tree.n(), grain, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, tree.n(), kGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i)
       for (int64_t c = 0; c < pivot_samples; ++c)
         Y[i * pivot_samples + c] = static_cast<T>(std::sqrt(magnitude[i]) * pivot_sample(i, static_cast<int>(c)));

@@ -5,8 +5,6 @@
 namespace ms::ldlt {
 namespace {
 
-constexpr int64_t grain = 1 << 14;               // rows of a task that permutes and scales
-
 template <class T, int64_t S>
 void backward(const Problem<T>& p, T* Y) {
   fronts::top_down(p.plan, p.threads, [&](int32_t s, int worker) {
@@ -24,7 +22,7 @@ void solve_block(const Problem<T>& p, Strided<const double> B, int64_t K, Stride
   T* const Y = p.space.work;
   const std::vector<int32_t>& perm = p.tree.symbolic->analysis.perm;
   const int64_t n = p.tree.n();
-  for_range(p.threads, n, grain, [&](int64_t begin, int64_t end, int) {
+  for_range(p.threads, n, kGrain, [&](int64_t begin, int64_t end, int) {
     fronts::with_count<S>(K, [&](auto k) {
       for (int64_t i = begin; i < end; ++i)
         for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < k ? static_cast<T>(p.scale[perm[i]] * B.at(perm[i], c)) : T(0);
@@ -32,7 +30,7 @@ void solve_block(const Problem<T>& p, Strided<const double> B, int64_t K, Stride
   });
   forward<T, S>(p, Y);
   backward<T, S>(p, Y);
-  for_range(p.threads, n, grain, [&](int64_t begin, int64_t end, int) {
+  for_range(p.threads, n, kGrain, [&](int64_t begin, int64_t end, int) {
     fronts::with_count<S>(K, [&](auto k) {
       for (int64_t i = begin; i < end; ++i)
         for (int64_t c = 0; c < k; ++c) X.at(perm[i], c) = p.scale[perm[i]] * static_cast<double>(Y[i * S + c]);

@@ -99,7 +99,7 @@ void bind_load(nb::module_& m) {
 
 // The Python wrapper checks that `data` has (count, nnz) numbers, and B and X (count, n, k).
 template <class T>
-void bind_batch(nb::module_& m, const char* name) {
+void bind_lu_batch(nb::module_& m, const char* name) {
   using Batch = lu::Batch<T>;
   nb::class_<Batch>(m, name)
       .def("__init__", [](Batch* self, std::shared_ptr<lu::FrontPlan> plan, int64_t count) { new (self) Batch(plan, count); },
@@ -217,8 +217,8 @@ void bind_lu(nb::module_& m) {
   bind_factor<double, lu::ColumnFactor<double>, ColumnPlan>(m, "ColumnLuDouble");
   bind_factor<float, lu::ColumnFactor<float>, ColumnPlan>(m, "ColumnLuSingle");
   bind_factor<Complex, lu::ColumnFactor<Complex>, ColumnPlan>(m, "ColumnLuComplex");
-  bind_batch<double>(m, "LuBatchDouble");
-  bind_batch<Complex>(m, "LuBatchComplex");
+  bind_lu_batch<double>(m, "LuBatchDouble");
+  bind_lu_batch<Complex>(m, "LuBatchComplex");
   bind_load<double>(m);
   bind_load<float>(m);
   bind_pivot_rows<double>(m);

@@ -15,7 +15,7 @@ using parac::Graph;
 template <class T> RawVector<T> vector(const In<T>& a) { return {a.data(), a.data() + a.shape(0)}; }
 
 template <class T>
-void bind_inverse(nb::module_& m, const char* name) {
+void bind_parac_inverse(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Inverse = parac::Inverse<T>;
   nb::class_<Inverse>(m, name)
@@ -89,8 +89,8 @@ void bind_parac(nb::module_& m) {
         return std::make_tuple(copied(g.ptr), copied(g.to), copied(g.w), copied(g.ground), copied(g.origin));
       })
       .def_ro("max_degree", &Graph::most);
-  bind_inverse<double>(m, "ParacDouble");
-  bind_inverse<float>(m, "ParacSingle");
+  bind_parac_inverse<double>(m, "ParacDouble");
+  bind_parac_inverse<float>(m, "ParacSingle");
 }
 
 }  // namespace ms

@@ -14,9 +14,6 @@ namespace {
 constexpr double eps = 2.220446049250313e-16;
 constexpr double rounding = 1e-10;       // relative to the sum of absolute values: a row sum above -rounding counts as zero
 
-constexpr int32_t block = 32;            // rows that are prefetched together
-constexpr int64_t grain = 1 << 14;       // rows per task
-
 struct Row {
   double sum = 0, abs_sum = 0;           // of the entries, of their absolute values
   int64_t negative = 0, positive = 0;    // numbers of off-diagonal entries by sign
@@ -89,7 +86,7 @@ void copy_rows(const Graph& g, const int32_t* old, int32_t k, int32_t end, const
 
 bool is_scattered(const Graph& g, int64_t apart, int threads) {
   std::atomic<int64_t> sum{0};
-  for_range(threads, g.n, grain, [&](int64_t from, int64_t to, int) {
+  for_range(threads, g.n, kGrain, [&](int64_t from, int64_t to, int) {
     int64_t part = 0;
     for (int64_t v = from; v < to; ++v)
       for (int64_t p = g.ptr[v]; p < g.ptr[v + 1]; ++p) part += std::abs(g.to[p] - v);
@@ -112,7 +109,7 @@ void gather_neighbors(Graph& g) {
       renumbered[root] = known;
       old[known++] = root;
     }
-    const int32_t end = std::min(known, k + block);
+    const int32_t end = std::min(known, k + kBlock);
     copy_rows(g, old.data(), k, end, renumbered, next);
     for (int64_t p = next.ptr[k]; p < next.ptr[end]; ++p) {
       int32_t& to = renumbered[next.to[p]];
@@ -190,7 +187,7 @@ Graph graph_of(const Pattern& A, const double* x, Detail detail, int threads) {
   g.n = A.n;
   g.matrix = A;
   g.entries = x;
-  const int64_t piece = threads > 1 ? grain : A.n, pieces = (A.n + piece - 1) / piece;
+  const int64_t piece = threads > 1 ? kGrain : A.n, pieces = (A.n + piece - 1) / piece;
   std::vector<int64_t> start(pieces + 1, 0);
   if (with_edges) {
     g.ptr.resize(A.n + int64_t{1});

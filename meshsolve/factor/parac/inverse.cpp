@@ -12,12 +12,6 @@
 #include "parac.hpp"
 
 namespace ms::parac {
-namespace {
-
-constexpr int64_t grain = 1 << 15;
-
-}  // namespace
-
 template <class T>
 Inverse<T>::Inverse(Factor<T>&& factor, bool by_levels, int threads) : pivots_(std::move(factor.pivots)) {
   label_components(factor.columns);
@@ -27,7 +21,7 @@ Inverse<T>::Inverse(Factor<T>&& factor, bool by_levels, int threads) : pivots_(s
   lower_ = trisolve::UnitLower<T>(std::move(factor.columns), by_levels || pivots_.rounds > 0, by_levels ? order.data() : nullptr, threads);
   inverse_d_.resize(n);
   position_.resize(n);
-  for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
+  for_range(threads, n, kGrain, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
       const double d = pivots_.D[lower_.order()[q]];
       inverse_d_[q] = d > 0 ? 1 / d : 0;
@@ -85,14 +79,14 @@ void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, d
   constexpr int64_t ahead = 32;
   const int64_t n = static_cast<int64_t>(pivots_.D.size());
   const int32_t* const perm = position_.data();
-  for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
+  for_range(threads, n, kGrain, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
       fetch(b + perm[std::min(q + ahead, n - 1)] * row_b);
       for (int64_t c = 0; c < K; ++c) Y[q * K + c] = b[perm[q] * row_b + c * column_b];
     }
   });
   lower_.solve_pair(Y, K, inverse_d_.data(), threads);
-  for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
+  for_range(threads, n, kGrain, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
       fetch_to_write(x + perm[std::min(q + ahead, n - 1)] * row_x);
       for (int64_t c = 0; c < K; ++c) x[perm[q] * row_x + c * column_x] = Y[q * K + c];

@@ -28,8 +28,6 @@
 namespace ms::parac {
 namespace {
 
-constexpr int32_t block = 32;            // number of pivots whose rows are copied together
-
 template <class T>
 class Ordered {
  public:
@@ -88,12 +86,12 @@ class Ordered {
     interrupt::advance(done);
   }
 
-  // Copies the edges of the pivots [from, to), at most `block`, to later vertices. Rows and positions are scattered in memory:
+  // Copies the edges of the pivots [from, to), at most kBlock, to later vertices. Rows and positions are scattered in memory:
   // each step prefetches the data of the next one, and no branch waits for memory.
   void copy_block(int64_t from, int64_t to, Worker& worker, Row* rows) const {
     const int64_t count = to - from;
-    std::array<int64_t, block> start;
-    std::array<int32_t, block> length;
+    std::array<int64_t, kBlock> start;
+    std::array<int32_t, kBlock> length;
     for (int64_t i = 0; i < count; ++i)
       if (to + i < n_) fetch(&matrix_.ptr[perm_[to + i]]);       // for the next block
     int64_t entries = 0;
@@ -140,11 +138,11 @@ class Ordered {
   // Eliminates the pivots [begin, end) in order. With a `range`, pivots that depend on an earlier range or on a deferred vertex
   // are deferred.
   void sweep(int32_t begin, int32_t end, Worker& worker, Range* range) {
-    std::array<Row, block> rows;
+    std::array<Row, kBlock> rows;
     for (int32_t k = begin; k < end; ++k) {
-      const int32_t i = (k - begin) % block;
+      const int32_t i = (k - begin) % kBlock;
       if ((k - begin) % 1024 == 0) poll(range ? 0 : 1024);
-      if (i == 0) copy_block(k, std::min<int64_t>(end, int64_t{k} + block), worker, rows.data());
+      if (i == 0) copy_block(k, std::min<int64_t>(end, int64_t{k} + kBlock), worker, rows.data());
       if (range && (scattered_ || rows[i].least < begin || pending_[k] != 0)) {
         range->deferred.push_back(keep_row(k, rows[i], worker, range->worker));
         if (!scattered_) defer_later(k, worker.to.data() + range->deferred.back().start, rows[i].count, end);

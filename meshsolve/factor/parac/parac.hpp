@@ -36,6 +36,9 @@ struct Graph {
 enum class Detail { rows, floor, edges };       // checks of the rows; also the floor, for a given order; also the edges
 Graph graph_of(const Pattern& A, const double* x, Detail detail, int threads = 1);
 
+constexpr int64_t kGrain = 1 << 14;     // rows per task
+constexpr int32_t kBlock = 32;          // rows that are prefetched or copied together
+
 // Mean difference of the numbers of neighbors up to which a sweep over the vertices finds neighbors in the cache.
 constexpr int64_t near_enough = 8192;
 

@@ -97,6 +97,15 @@ inline __attribute__((always_inline)) void subtract_column_at(Int n, const T* L,
   }
 }
 
+// The same with row i at X[rows[i]], or at X[i] without `rows`.
+template <int P, class T>
+inline __attribute__((always_inline)) void subtract_below(Int n, const T* L, Int ld, const T (&y)[P], T* X, const int* rows) {
+  if (rows)
+    subtract_column_at<P>(n, L, ld, y, X, rows);
+  else
+    subtract_column<pair_lanes<T>, P>(n, L, ld, y, X);
+}
+
 // The rows of P pivots and, four at a time, those of later pivots, c with these.
 template <int P, class T>
 inline __attribute__((always_inline)) void solve_pivots(Diagonal diagonal, Int c, const T* L, Int ld, T* Y, T (&y)[P]) {
@@ -114,20 +123,11 @@ inline __attribute__((always_inline)) void solve_pivots(Diagonal diagonal, Int c
 }
 
 template <class T>
-void forward_column(Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U) {
+void forward_column(Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* X, const int* rows) {
   ascending(w, [=](auto P, Int j) {
     T y[P];
     solve_pivots<P>(diagonal, c - j, L + j + j * ld, ld, Y + j, y);
-    subtract_column<pair_lanes<T>, P>(m - c, L + c + j * ld, ld, y, U);
-  });
-}
-
-template <class T>
-void forward_column_at(Diagonal diagonal, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows) {
-  ascending(w, [=](auto P, Int j) {
-    T y[P];
-    solve_pivots<P>(diagonal, w - j, L + j + j * ld, ld, Y + j, y);
-    subtract_column_at<P>(m - w, L + w + j * ld, ld, y, X, rows);
+    subtract_below<P>(m - c, L + c + j * ld, ld, y, X, rows);
   });
 }
 
@@ -252,9 +252,10 @@ inline __attribute__((always_inline)) void upper_pivots(Int j, const T* A, Int l
   store_lanes<P>(solved, Y + j);
 }
 
-// U11^-T Y; each step calls subtract(j, y) with the unknowns that it found. The sums of two steps run side by side.
-template <class T, class Subtract>
-inline __attribute__((always_inline)) void ascend_upper(const UpperFront<T>& f, T* Y, Subtract subtract) {
+// U11^-T Y. The sums of two steps run side by side.
+template <class T>
+void forward_upper_column(const UpperFront<T>& f, T* Y, T* X, const int* rows) {
+  const auto subtract = [=]<int P>(Int j, const T(&y)[P]) { subtract_below<P>(f.u, f.Q + j * f.ldq, f.ldq, y, X, rows); };
   const auto one = [=](auto P, Int j) {
     const T* const A = f.P + j * f.ldp;
     Pair<T> sum[P] = {};
@@ -281,16 +282,6 @@ inline __attribute__((always_inline)) void ascend_upper(const UpperFront<T>& f, 
     j += 4;
   }
   remainder(j, f.w - j, one);
-}
-
-template <class T>
-void forward_upper_column(const UpperFront<T>& f, T* Y, T* U) {
-  ascend_upper(f, Y, [=]<int P>(Int j, const T(&y)[P]) { subtract_column<pair_lanes<T>, P>(f.u, f.Q + j * f.ldq, f.ldq, y, U); });
-}
-
-template <class T>
-void forward_upper_column_at(const UpperFront<T>& f, T* Y, T* X, const int* rows) {
-  ascend_upper(f, Y, [=]<int P>(Int j, const T(&y)[P]) { subtract_column_at<P>(f.u, f.Q + j * f.ldq, f.ldq, y, X, rows); });
 }
 
 // Rows j to j + P of U11^-1 Y; subtracts U11 times these from the rows above. `sum`: over the columns to the right of U11.

@@ -19,19 +19,17 @@ struct UpperFront {
 enum class Diagonal { stored, ones };
 
 // L is m x w, column-major; L11 is its upper w x w part with a stored or a unit diagonal. Rows 0..c of the front (c >= w) are
-// consecutive in Y; the rows below are in U, or in X at the indices `rows` (then c = w in a forward step).
+// consecutive in Y; the rows below are in X, at the indices `rows`.
 template <class T>
 struct RowKernels {
-  // Y(0:w) := L11^-1 Y(0:w), the rows below -= L21 Y(0:w)
-  void (*forward)(Int s, Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U);
-  void (*forward_at)(Int s, Diagonal diagonal, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows);
+  // Y(0:w) := L11^-1 Y(0:w), the rows below -= L21 Y(0:w). Without `rows` they are consecutive in X.
+  void (*forward)(Int s, Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* X, const int* rows);
   // Y(0:w) := L11^-T (Y(0:w) - L21^T times the rows below), for a stored diagonal
   void (*backward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);
   // The same for a diagonal of ones; the rows below lie in V one after the other.
   void (*backward_unit)(Int s, Int m, Int w, const T* L, Int ld, T* Y, const T* V);
   // The same with the transpose of [U11 U12] as L; backward, the rows below are consecutive in V.
-  void (*forward_upper)(Int s, const UpperFront<T>& f, T* Y, T* U);
-  void (*forward_upper_at)(Int s, const UpperFront<T>& f, T* Y, T* X, const int* rows);
+  void (*forward_upper)(Int s, const UpperFront<T>& f, T* Y, T* X, const int* rows);
   void (*backward_upper)(Int s, const UpperFront<T>& f, T* Y, const T* V);
   // Adds row i of `from` to row to[i] (ascending): of Y if to[i] < c, else of U.
   void (*add_rows)(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U);

@@ -1,6 +1,6 @@
 // Solves with one front: L is m x w, its upper w x w part lower triangular with a stored or a unit diagonal. Right-hand sides are
 // stored by rows, S = 2, 4 or 8 values per row: one row fills a vector register, and scattered rows need no copy.
-// Rows 0..c of the front (c >= w) are consecutive in Y, the other rows in U or in X at the indices `rows`.
+// Rows 0..c of the front (c >= w) are consecutive in Y, the other rows in X, at the indices `rows` if these are given.
 // A single right-hand side, S = 1, uses the kernels of column.inl. Included after that file, under the same rules.
 
 namespace ms::ISA {
@@ -52,9 +52,10 @@ inline __attribute__((always_inline)) void subtract_rows(Int n, const T* L, Int 
   }
 }
 
-// The same with row i at row rows[i] of X.
+// The same with row i at row rows[i] of X, or at row i without `rows`.
 template <int P, int S, class T>
-inline __attribute__((always_inline)) void subtract_rows_at(Int n, const T* L, Int ld, const Row<S, T> (&y)[P], T* X, const int* rows) {
+inline __attribute__((always_inline)) void subtract_below(Int n, const T* L, Int ld, const Row<S, T> (&y)[P], T* X, const int* rows) {
+  if (!rows) return subtract_rows<P, S>(n, L, ld, y, X);
   for (Int i = 0; i < n; ++i) {
     T* const x = X + static_cast<Int>(rows[i]) * S;
     Row<S, T> v;
@@ -80,21 +81,11 @@ inline __attribute__((always_inline)) void solve_pivots(Diagonal diagonal, Int c
 }
 
 template <int S, class T>
-void forward_rows(Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U) {
+void forward_rows(Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* X, const int* rows) {
   ascending(w, [=](auto P, Int j) {
     Row<S, T> y[P];
     solve_pivots<P, S>(diagonal, c - j, L + j + j * ld, ld, Y + j * S, y);
-    subtract_rows<P, S>(m - c, L + c + j * ld, ld, y, U);
-  });
-}
-
-// The same with the rows below the pivots scattered in X.
-template <int S, class T>
-void forward_rows_at(Diagonal diagonal, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows) {
-  ascending(w, [=](auto P, Int j) {
-    Row<S, T> y[P];
-    solve_pivots<P, S>(diagonal, w - j, L + j + j * ld, ld, Y + j * S, y);
-    subtract_rows_at<P, S>(m - w, L + w + j * ld, ld, y, X, rows);
+    subtract_below<P, S>(m - c, L + c + j * ld, ld, y, X, rows);
   });
 }
 
@@ -205,20 +196,11 @@ inline __attribute__((always_inline)) void upper_pivots(Int j, const T* A, Int l
 }
 
 template <int S, class T>
-void forward_upper_rows(const UpperFront<T>& f, T* Y, T* U) {
+void forward_upper_rows(const UpperFront<T>& f, T* Y, T* X, const int* rows) {
   ascending(f.w, [=](auto P, Int j) {
     Row<S, T> y[P];
     upper_pivots<P, S>(j, f.P + j * f.ldp, f.ldp, Y, y);
-    subtract_rows<P, S>(f.u, f.Q + j * f.ldq, f.ldq, y, U);
-  });
-}
-
-template <int S, class T>
-void forward_upper_rows_at(const UpperFront<T>& f, T* Y, T* X, const int* rows) {
-  ascending(f.w, [=](auto P, Int j) {
-    Row<S, T> y[P];
-    upper_pivots<P, S>(j, f.P + j * f.ldp, f.ldp, Y, y);
-    subtract_rows_at<P, S>(f.u, f.Q + j * f.ldq, f.ldq, y, X, rows);
+    subtract_below<P, S>(f.u, f.Q + j * f.ldq, f.ldq, y, X, rows);
   });
 }
 
@@ -266,19 +248,11 @@ void add_rows_of(Int count, const int* to, Int c, const T* from, T* Y, T* U) {
 template <class T> constexpr bool takes_eight = sizeof(T) <= sizeof(double);      // complex rows have 4 at most
 
 template <class T>
-void forward(Int s, Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U) {
-  if (s == 1) return forward_column(diagonal, m, w, c, L, ld, Y, U);
-  if (s == 2) return forward_rows<2>(diagonal, m, w, c, L, ld, Y, U);
-  if (s == 4) return forward_rows<4>(diagonal, m, w, c, L, ld, Y, U);
-  if constexpr (takes_eight<T>) forward_rows<8>(diagonal, m, w, c, L, ld, Y, U);
-}
-
-template <class T>
-void forward_at(Int s, Diagonal diagonal, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows) {
-  if (s == 1) return forward_column_at(diagonal, m, w, L, ld, Y, X, rows);
-  if (s == 2) return forward_rows_at<2>(diagonal, m, w, L, ld, Y, X, rows);
-  if (s == 4) return forward_rows_at<4>(diagonal, m, w, L, ld, Y, X, rows);
-  if constexpr (takes_eight<T>) forward_rows_at<8>(diagonal, m, w, L, ld, Y, X, rows);
+void forward(Int s, Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* X, const int* rows) {
+  if (s == 1) return forward_column(diagonal, m, w, c, L, ld, Y, X, rows);
+  if (s == 2) return forward_rows<2>(diagonal, m, w, c, L, ld, Y, X, rows);
+  if (s == 4) return forward_rows<4>(diagonal, m, w, c, L, ld, Y, X, rows);
+  if constexpr (takes_eight<T>) forward_rows<8>(diagonal, m, w, c, L, ld, Y, X, rows);
 }
 
 template <class T>
@@ -298,19 +272,11 @@ void backward_unit(Int s, Int m, Int w, const T* L, Int ld, T* Y, const T* V) {
 }
 
 template <class T>
-void forward_upper(Int s, const UpperFront<T>& f, T* Y, T* U) {
-  if (s == 1) return forward_upper_column(f, Y, U);
-  if (s == 2) return forward_upper_rows<2>(f, Y, U);
-  if (s == 4) return forward_upper_rows<4>(f, Y, U);
-  if constexpr (takes_eight<T>) forward_upper_rows<8>(f, Y, U);
-}
-
-template <class T>
-void forward_upper_at(Int s, const UpperFront<T>& f, T* Y, T* X, const int* rows) {
-  if (s == 1) return forward_upper_column_at(f, Y, X, rows);
-  if (s == 2) return forward_upper_rows_at<2>(f, Y, X, rows);
-  if (s == 4) return forward_upper_rows_at<4>(f, Y, X, rows);
-  if constexpr (takes_eight<T>) forward_upper_rows_at<8>(f, Y, X, rows);
+void forward_upper(Int s, const UpperFront<T>& f, T* Y, T* X, const int* rows) {
+  if (s == 1) return forward_upper_column(f, Y, X, rows);
+  if (s == 2) return forward_upper_rows<2>(f, Y, X, rows);
+  if (s == 4) return forward_upper_rows<4>(f, Y, X, rows);
+  if constexpr (takes_eight<T>) forward_upper_rows<8>(f, Y, X, rows);
 }
 
 template <class T>
@@ -332,7 +298,7 @@ void add_rows(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U)
 
 template <class T>
 constexpr RowKernels<T> row_kernels_of() {
-  return {forward<T>, forward_at<T>, backward<T>, backward_unit<T>, forward_upper<T>, forward_upper_at<T>, backward_upper<T>, add_rows<T>};
+  return {forward<T>, backward<T>, backward_unit<T>, forward_upper<T>, backward_upper<T>, add_rows<T>};
 }
 
 }  // namespace

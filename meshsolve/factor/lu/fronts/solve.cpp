@@ -72,23 +72,18 @@ struct Problem {
   }
 
   template <int64_t S>
-  void eliminate(int32_t s, T* Y, T* U, int) const {
+  void eliminate(int32_t s, T* Y, T* U, int, const int32_t* rows = nullptr) const {
     const UpperFront<T> f = upper(s);
     T* const own = begin<S>(s, Y);
     if (transposed)
-      kernels.forward_upper(S, f, own, U);
+      kernels.forward_upper(S, f, own, U, rows);
     else
-      kernels.forward(S, Diagonal::ones, f.w + f.u, f.w, f.w, f.P, f.ldp, own, U);
+      kernels.forward(S, Diagonal::ones, f.w + f.u, f.w, f.w, f.P, f.ldp, own, U, rows);
   }
 
   template <int64_t S>
-  void eliminate_at(int32_t s, T* Y, int) const {
-    const UpperFront<T> f = upper(s);
-    T* const own = begin<S>(s, Y);
-    if (transposed)
-      kernels.forward_upper_at(S, f, own, Y, tree.rows(s));
-    else
-      kernels.forward_at(S, Diagonal::ones, f.w + f.u, f.w, f.P, f.ldp, own, Y, tree.rows(s));
+  void eliminate_at(int32_t s, T* Y, int worker) const {
+    eliminate<S>(s, Y, Y, worker, tree.rows(s));
   }
 
   // The rows below the pivots are copied first, because each group of pivots reads them.
