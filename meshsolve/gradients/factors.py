@@ -92,7 +92,7 @@ class Factors:
 
     def _refactored(self, M):
         """The factor with new values; None if it does not fit them or does not exist."""
-        if self.factor is None or self.factor.shape != M.shape:
+        if self.factor is None or self.factor.shape != M.shape or np.dtype(self.factor.dtype).kind != M.dtype.kind:
             return None
         try:
             F = self.factor.refactor(M)
@@ -117,7 +117,7 @@ class Iteration:
     """Solves by conjugate gradients with an approximate factor (ParAC), with the methods of a factor that gradients use."""
 
     def __init__(self, M, threads, pin):
-        self.shape, self._options = M.shape, {"threads": threads, "pin": pin}
+        self.shape, self.dtype, self._options = M.shape, M.dtype, {"threads": threads, "pin": pin}
         self._A, self._P = M, parac(M, **self._options)
 
     def refactor(self, M):
