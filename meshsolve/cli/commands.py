@@ -202,7 +202,7 @@ def _cut(graph, part):
     sizes = np.bincount(part)
     row = np.repeat(np.arange(graph.n), np.diff(graph.indptr))
     cut = np.count_nonzero(part[row] != part[graph.indices]) // 2
-    return f"{counted(len(sizes), 'part')} of {sizes.min():,} to {sizes.max():,} rows, {counted(cut, 'edge')} between them"
+    return f"{counted(len(sizes), 'part')} of {sizes.min():,} to {counted(sizes.max(), 'row')}, {counted(cut, 'edge')} between them"
 
 
 def _block_table(args):
