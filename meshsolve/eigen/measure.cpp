@@ -9,7 +9,7 @@
 namespace ms::eigen {
 namespace {
 
-constexpr int64_t rows_per_range = 512;
+constexpr int64_t rows_per_sum = 512;
 
 // The rows begin <= i < end of the first `columns` columns, whose sums stay in registers; `facts` as in measure().
 template <int64_t columns>
@@ -40,11 +40,11 @@ void measure_strip(const Pencil& p, int64_t begin, int64_t end, const double* w,
 }  // namespace
 
 void measure(const Pencil& p, const double* w, const double* X, int64_t k, double* facts, int threads) {
-  const int64_t ranges = (p.n + rows_per_range - 1) / rows_per_range;
+  const int64_t ranges = (p.n + rows_per_sum - 1) / rows_per_sum;
   std::vector<double> found(ranges * 4 * k);
   for_range(threads, ranges, 1, [&](int64_t from, int64_t to, int) {
     for (int64_t r = from; r < to; ++r) {
-      const int64_t begin = r * rows_per_range, end = std::min(p.n, begin + rows_per_range);
+      const int64_t begin = r * rows_per_sum, end = std::min(p.n, begin + rows_per_sum);
       double* const here = found.data() + r * 4 * k;
       std::copy_n(X + begin * k, k, here + 2 * k), std::copy_n(X + begin * k, k, here + 3 * k);
       in_widths<8, 4, 2, 1>(k, [&](auto columns, int64_t c) { measure_strip<columns>(p, begin, end, w + c, X + c, k, here + c); });

@@ -64,7 +64,7 @@ auto adjacency_of(int32_t n, In<int32_t> ends, bool diagonal, int threads) {
   return std::make_tuple(to_numpy(std::move(rows.ptr)), to_numpy(std::move(rows.idx)), to_numpy(std::move(rows.edge)));
 }
 
-auto components_of(int32_t n, In<int32_t> ends) {
+auto mesh_components(int32_t n, In<int32_t> ends) {
   return to_numpy(released([&] { return mesh::components_of(n, ends.data(), extent(ends) / 2); }));
 }
 
@@ -86,7 +86,7 @@ void bind_mesh(nb::module_& m) {
   m.def("read_rows", read_rows, "bytes"_a, "at"_a, "rows"_a, "counts"_a, "items"_a, "wanted"_a, "swap"_a);
   m.def("mesh_edges", edges_of, "n"_a, "faces"_a, "threads"_a);
   m.def("mesh_is_manifold", manifold, "n"_a, "faces"_a, "of_side"_a, "edges"_a);
-  m.def("mesh_components", components_of, "n"_a, "ends"_a);
+  m.def("mesh_components", mesh_components, "n"_a, "ends"_a);
   m.def("mesh_cycles", cycles_of, "following"_a);
   m.def("mesh_adjacency", adjacency_of, "n"_a, "ends"_a, "diagonal"_a, "threads"_a);
 }
