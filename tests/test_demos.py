@@ -284,6 +284,13 @@ def test_denoising(tmp_path, capsys):
     assert angle(clean) < 0.5 * angle(noisy) and "largest move" in capsys.readouterr().out
 
 
+def test_inverse_smoothing(tmp_path, capsys):
+    pytest.importorskip("torch")
+    smooth = ms.apps.mcf(load("inverse_smoothing").bumpy_ball(), dt=0.02)[0]
+    found, before, after = run("inverse_smoothing", tmp_path, smooth)
+    assert after < 0.2 * before and found.volume > smooth.volume and "after 100 steps" in capsys.readouterr().out
+
+
 CALLS = ("parameterization", "eigenfunctions", "deformation", "skinning", "denoising")
 
 
