@@ -43,6 +43,7 @@ class Search:
 
     def __init__(self, pencil, tol, maxiter, seed):
         self.pencil, self.tol, self.maxiter, self.seed = pencil, tol, maxiter, seed
+        self._goal = tol / 4            # of residuals in the search: those of the returned vectors differ a little
         self.report = Report(threads=pencil.threads)
         self.iterations, self.shifts, self.is_orthonormal = 0, [], False
 
@@ -82,9 +83,9 @@ class Search:
                     ritz = iteration.ritz()
                     numbers = selected(ritz)
                     worst = ritz.residuals[numbers].max(initial=0) if len(numbers) >= pairs else np.inf
-                    if worst <= self.tol or self.iterations >= self.maxiter:
-                        return ritz, numbers, worst <= self.tol
-                    now = iteration.blocks, np.log(min(worst, 1) / self.tol)
+                    if worst <= self._goal or self.iterations >= self.maxiter:
+                        return ritz, numbers, worst <= self._goal
+                    now = iteration.blocks, np.log(min(worst, 1) / self._goal)
                     check = iteration.dim + _blocks_to_wait(before, now) * WIDTH
                     before = now
                     if iteration.is_full:
@@ -102,7 +103,7 @@ class Search:
     def deflate(self, iteration, ritz, wanted):
         """Keep the converged pairs, the wanted ones first, and go on with a random block."""
         order = _first(ritz, wanted)
-        iteration.deflate(ritz, order[ritz.residuals[order] <= self.tol][:iteration.dim - 2 * WIDTH])
+        iteration.deflate(ritz, order[ritz.residuals[order] <= self._goal][:iteration.dim - 2 * WIDTH])
 
 
 def smallest(search, k, sigma, counted):

@@ -372,3 +372,12 @@ def test_residuals_and_signs_in_extreme_units(unit):
     one, other = ms.eigsh(A, 11), ms.eigsh(A * unit**2, 11)
     assert np.allclose(other.values / unit**2, one.values, atol=1e-10) and other.info.converged and other.info.residuals.max() < 1e-9
     assert np.allclose(abs(other.vectors[:, :2]), abs(one.vectors[:, :2]), atol=1e-6) and (other.vectors.max(axis=0) > 0).all()
+
+
+def test_zeros_of_many_components_and_the_next_eigenvalues():
+    """Blocks converge at different times: each returned residual is below the tolerance, not only the estimates of the search."""
+    ball = ms.datasets.icosphere(2)
+    n = len(ball.vertices)
+    mesh = ms.Mesh(np.vstack([ball.vertices + [3 * i, 0, 0] for i in range(40)]), np.vstack([ball.faces + i * n for i in range(40)]))
+    w, X, info = ms.eigsh(ms.cotan_laplacian(mesh), 45, M=ms.mass_matrix(mesh))
+    assert info.converged and info.residuals.max() <= 1e-9 and abs(w[:40]).max() < 1e-8 and w[40:].min() > 1
