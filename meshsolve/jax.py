@@ -165,8 +165,7 @@ def mass_matrix(V: Any, F: Any) -> tuple[Any, Any]:
     >>> i, v = meshsolve.jax.mass_matrix(jnp.eye(3), jnp.array([[0, 1, 2]]))     # doctest: +SKIP
     """
     xp, V, F = _checked(V, F)
-    corners = F.T.reshape(-1)
-    return xp.stack([corners, corners]), positions.masses(xp, V, F)
+    return positions.mass_indices(xp, F), positions.masses(xp, V, F)
 
 
 def mcf(V: Any, F: Any, dt: float, steps: int = 1, threads: int | None = None) -> Any:

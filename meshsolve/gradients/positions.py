@@ -27,6 +27,12 @@ def laplacian_values(xp, vertices, faces):
     return xp.concatenate([-w, -w, w, w])
 
 
+def mass_indices(xp, faces):
+    """Return (2, 3 m) rows and columns of :func:`masses`, for faces (m, 3)."""
+    corners = faces.T.reshape(-1)
+    return xp.stack([corners, corners])
+
+
 def masses(xp, vertices, faces):
     """Return (3 m,) thirds of the areas of the faces, for the corners in the order ``faces.T``."""
     third = _doubled_areas(xp, [vertices[faces[:, k]] for k in range(3)]) / 6

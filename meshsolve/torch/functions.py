@@ -66,14 +66,14 @@ class Saved:
     def of(self, values, rows, columns):
         """The :class:`Entries` of these values."""
         if self.entries is None:
-            self.entries = Entries(_numpy(rows), _numpy(columns), _numpy(values), self.n)
+            self.entries = Entries(on_host(rows), on_host(columns), on_host(values), self.n)
         return self.entries
 
     def solve(self, values, b, rows, columns, adjoint):
         """x with A x = b, or A^H x = b, like b."""
         entries = self.of(values, rows, columns)
         with without_warnings(MeshsolveWarning) if adjoint and self.factors.pin else contextlib.nullcontext():    # gradients may have means
-            x = self.factors.solve(entries, _numpy(b), "H" if adjoint else "N")
+            x = self.factors.solve(entries, on_host(b), "H" if adjoint else "N")
         return pytorch().from_numpy(np.ascontiguousarray(x)).to(device=b.device, dtype=b.dtype)
 
     def again(self):
@@ -122,7 +122,7 @@ def functions():
 # ---- helpers ------------------------------------------------------------------------------------------------------------
 
 
-def _numpy(tensor):
+def on_host(tensor):
     """A copy on the CPU: the caller may change the tensor before the backward pass."""
     try:
         return np.array(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())

@@ -81,8 +81,7 @@ def mass_matrix(V: Any, F: Any) -> tuple[Any, Any]:
     """
     F = _checked(V, F)
     xp = pytorch()
-    corners = F.T.reshape(-1)
-    return xp.stack([corners, corners]), positions.masses(xp, V, F)
+    return positions.mass_indices(xp, F), positions.masses(xp, V, F)
 
 
 def mcf(V: Any, F: Any, steps: int = 1, dt: float | Auto = "auto", threads: int | None = None) -> Any:

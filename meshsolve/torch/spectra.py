@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from meshsolve import eigen
 from meshsolve.errors import InvalidInputError, MeshsolveError
-from meshsolve.torch.functions import entries_of, pytorch, require_known
+from meshsolve.torch.functions import entries_of, on_host, pytorch, require_known
 
 EQUAL = 1e-8                # distance of two eigenvalues relative to the largest one that counts as 0
 
@@ -123,7 +123,7 @@ def _function():
 
 
 def _matrix(values, rows, columns, n):
-    data, row, column = (np.asarray(part.detach().cpu()) for part in (values, rows, columns))
+    data, row, column = map(on_host, (values, rows, columns))
     return sp.csr_array(sp.coo_array((data.astype(np.float64), (row, column)), shape=(n, n)))
 
 
