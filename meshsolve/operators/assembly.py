@@ -12,11 +12,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
+from meshsolve import device as gpu
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import INT32_MAX, as_integer, counted, thread_count
 from meshsolve.sparse.columns import as_array, read_only
 from meshsolve.sparse.matrix import narrow_ptr
-from meshsolve.types import ArrayLike, Matrix, Sparse
+from meshsolve.sparse.places import HOST, PLACES, where
+from meshsolve.types import ArrayLike, Device, Matrix, Sparse
+
+K = gpu.kernels("operators/assembly.cu")
 
 
 class Assembly:
@@ -33,6 +37,9 @@ class Assembly:
         Shape of the matrix; one number for a square matrix.
     threads : int, optional
         Default: ``MESHSOLVE_NUM_THREADS``, or all cores. Sums do not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        On the GPU the matrices are CuPy csr_matrix, and each takes one kernel launch. ``"auto"`` is ``"cuda"`` from 100,000
+        contributions on, if there is a GPU.
 
     Attributes
     ----------
@@ -44,10 +51,12 @@ class Assembly:
     ------
     InvalidInputError
         Not integers; arrays of different lengths; an index outside the matrix; 2^31 contributions or more.
+    DeviceUnavailableError
+        ``device="cuda"`` without a GPU.
 
     Notes
     -----
-    O(k log k) time once, O(k) for each matrix. Memory: 12 bytes per contribution and 20 per entry.
+    O(k log k) time once, on the CPU; O(k) for each matrix. Memory: 12 bytes per contribution and 20 per entry.
 
     Examples
     --------
@@ -57,26 +66,28 @@ class Assembly:
     [[5.0, 2.0], [0.0, 3.0]]
     """
 
-    def __init__(self, rows: ArrayLike, columns: ArrayLike, shape: int | tuple[int, int], threads: int | None = None) -> None:
+    def __init__(self, rows: ArrayLike, columns: ArrayLike, shape: int | tuple[int, int], threads: int | None = None,
+                 device: Device = "cpu") -> None:
         self.shape, self._threads = _shape(shape), thread_count(threads)
         row, column = _indices_below(rows, "rows", self.shape[0]), _indices_below(columns, "columns", self.shape[1])
         if len(row) != len(column):
             raise InvalidInputError(f"rows and columns must have the same length, got {len(row)} and {len(column)}")
         if len(row) > INT32_MAX:
             raise InvalidInputError(f"got {len(row):,} contributions; at most 2^31 - 1 are supported")
-        self._count = len(row)
+        self._count, self._place = len(row), PLACES[gpu.choose(device, len(row))]
         self._given: tuple[int, ...] = (len(row),)
         key = row * self.shape[1] + column
         order = np.argsort(key, kind="stable")
         key = key[order]
         begin = np.flatnonzero(np.diff(key, prepend=-1))
-        self._source, self._ptr = order.astype(np.int32), np.append(begin, len(order)).astype(np.int64)
+        bring = self._place.bring
+        self._source, self._ptr = bring(order.astype(np.int32)), bring(np.append(begin, len(order)).astype(np.int64))
         row, column = np.divmod(key[begin], self.shape[1])
-        self._indices = read_only(column.astype(np.int32))
-        self._indptr = read_only(narrow_ptr(np.searchsorted(row, np.arange(self.shape[0] + 1)).astype(np.int64)))
+        self._indices = bring(read_only(column.astype(np.int32)))
+        self._indptr = bring(read_only(narrow_ptr(np.searchsorted(row, np.arange(self.shape[0] + 1)).astype(np.int64))))
 
     @classmethod
-    def of_elements(cls, dofs: ArrayLike, n: int, threads: int | None = None) -> Assembly:
+    def of_elements(cls, dofs: ArrayLike, n: int, threads: int | None = None, device: Device = "cpu") -> Assembly:
         """Make the plan of a finite element matrix: element e adds an (m, m) block to the rows and columns ``dofs[e]``.
 
         Parameters
@@ -84,6 +95,8 @@ class Assembly:
         dofs : (e, m) integers
         n : int
             Number of rows of the matrix.
+        threads, device
+            As for :class:`Assembly`.
 
         Returns
         -------
@@ -94,7 +107,7 @@ class Assembly:
         if given.ndim != 2:
             raise InvalidInputError(f"dofs must be (elements, unknowns per element), got {given.shape}")
         count, m = given.shape
-        made = cls(np.repeat(given, m, axis=1).ravel(), np.tile(given, (1, m)).ravel(), n, threads)
+        made = cls(np.repeat(given, m, axis=1).ravel(), np.tile(given, (1, m)).ravel(), n, threads, device)
         made._given = (count, m, m)
         return made
 
@@ -102,33 +115,59 @@ class Assembly:
     def nnz(self) -> int:
         return len(self._indices)
 
-    def __call__(self, values: ArrayLike) -> Sparse:
+    def __call__(self, values: ArrayLike, out: Sparse | None = None) -> Sparse:
         """Sum the contributions into a matrix.
 
         Parameters
         ----------
         values : (k,) array, or (e, m, m) for a plan of elements, real or complex
+        out : csr_array, optional
+            A matrix of this plan, whose values are overwritten. On the GPU no memory is allocated then.
 
         Returns
         -------
-        csr_array of float64 or complex128
-            It shares the plan's index arrays, which are read-only.
+        csr_array of float64 or complex128, or ``out``
+            It shares the plan's index arrays, which are read-only. On the GPU a CuPy csr_matrix.
 
         Raises
         ------
         InvalidInputError
-            Wrong shape, or not numbers.
+            Wrong shape, or not numbers; an ``out`` that is no matrix of this plan or of another type.
         """
-        given = as_array(values, "values")
+        given = where(values).array(values, "values")
         if given.shape != self._given or given.dtype.kind not in "fiubc":
             raise InvalidInputError(f"values must be numbers of shape {self._given}, got {given.shape} of {given.dtype}")
-        dtype = np.complex128 if given.dtype.kind == "c" else np.float64
-        flat = np.ascontiguousarray(given, dtype).reshape(-1).view(np.float64)
-        data = _core.assemble(self._ptr, self._source, dtype().itemsize // 8, flat, self._threads)
-        return _csr(data.view(dtype), self._indices, self._indptr, self.shape)
+        dtype, xp = np.dtype(np.complex128 if given.dtype.kind == "c" else np.float64), self._place.xp
+        flat = xp.ascontiguousarray(self._place.bring(given), dtype).reshape(-1).view(np.float64)
+        if out is None:
+            out = self._matrix(xp.empty(self.nnz, dtype))
+        else:
+            self._check_out(out, dtype)
+        self._sum(flat, out.data.view(np.float64), dtype.itemsize // 8)
+        return out
 
     def __repr__(self) -> str:
         return f"Assembly({self._count:,} contributions to {counted(self.nnz, 'entry')} of {self.shape[0]:,} x {self.shape[1]:,})"
+
+    def _matrix(self, data):
+        """Return the matrix with these values. Its index arrays are those of the plan."""
+        A = self._place.csr(data, self._indices, self._indptr, self.shape)
+        A.has_sorted_indices = A.has_canonical_format = True
+        return A
+
+    def _check_out(self, out, dtype):
+        """Raise if a caller's matrix has other index arrays than the plan, or values that cannot be overwritten."""
+        parts = [getattr(out, name, None) for name in ("data", "indices")]
+        if any(where(part) is not self._place or getattr(part, "shape", None) != (self.nnz,) for part in parts) or not (
+                gpu.address(parts[1]) == gpu.address(self._indices) and parts[0].dtype == dtype and parts[0].flags.c_contiguous):
+            raise InvalidInputError(f"out must be a {dtype} matrix that this plan has returned")
+
+    def _sum(self, values, data, width):
+        """Write the sums of the contributions; a number has ``width`` doubles in both arrays."""
+        if self._place is HOST:
+            _core.assemble(self._ptr, self._source, width, values, data, self._threads)
+        else:
+            gpu.launch_1d(K.k_assemble, len(data), np.int64(self.nnz), np.int32(width), self._ptr, self._source, values, data)
 
 
 class NormalEquations:
@@ -208,7 +247,9 @@ class NormalEquations:
         """
         values, weights = self._values(_real_csr(J)), self._weights(weights)
         data = _core.weigh_normal(*self._plan, values, weights, self._threads)
-        return _csr(data, self._indices, self._indptr, self.shape)
+        A = sp.csr_array((data, self._indices, self._indptr), shape=self.shape)
+        A.has_sorted_indices = A.has_canonical_format = True
+        return A
 
     def __repr__(self) -> str:
         return (f"NormalEquations(J of {self._rows:,} x {self.shape[1]:,}, {counted(len(self._plan[1]), 'entry')}; "
@@ -273,9 +314,3 @@ def _real_csr(J):
 
 def _keys(indptr, indices, shape):
     return np.repeat(np.arange(shape[0], dtype=np.int64), np.diff(indptr)) * shape[1] + indices
-
-
-def _csr(data, indices, indptr, shape):
-    A = sp.csr_array((data, indices, indptr), shape=shape)
-    A.has_sorted_indices = A.has_canonical_format = True
-    return A

@@ -76,14 +76,9 @@ void divergence_of_directions(In<int32_t> corners, In<double> flat, InOut<double
   operators::divergence_of_directions(corners.data(), flat.data(), extent(corners) / 3, n, u.data(), n ? extent(u) / n : 0, b.data(), threads);
 }
 
-auto assemble(In<int64_t> ptr, In<int32_t> source, int64_t width, In<double> values, int threads) {
-  const int64_t count = extent(ptr) - 1;
-  std::vector<double> data(count * width);
-  {
-    Released free;
-    operators::assemble(ptr.data(), count, source.data(), width, values.data(), data.data(), threads);
-  }
-  return to_numpy(std::move(data));
+void assemble(In<int64_t> ptr, In<int32_t> source, int64_t width, In<double> values, InOut<double> data, int threads) {
+  Released free;
+  operators::assemble(ptr.data(), extent(ptr) - 1, source.data(), width, values.data(), data.data(), threads);
 }
 
 auto weigh_normal(In<int64_t> indptr, In<int32_t> indices, In<int64_t> column_ptr, In<int32_t> row, In<int64_t> entry,
@@ -190,7 +185,7 @@ void bind_operators(nb::module_& m) {
         "b := -D X for the unit vectors X against the gradients of u, (n, k) in C order.");
   m.def("shift_distances", shift_distances, "x"_a, "part"_a, "shift"_a, "points"_a, "phi"_a, "out"_a, "threads"_a,
         "out := max(phi - shift of its component, distance to the column's point in a straight line).");
-  m.def("assemble", assemble, "ptr"_a, "source"_a, "width"_a, "values"_a, "threads"_a,
+  m.def("assemble", assemble, "ptr"_a, "source"_a, "width"_a, "values"_a, "data"_a, "threads"_a,
         "Sum contributions of `width` numbers into a fixed pattern.");
   m.def("weigh_normal", weigh_normal, "indptr"_a, "indices"_a, "column_ptr"_a, "row"_a,
         "entry"_a, "product_indptr"_a, "product_indices"_a, "mirror"_a,

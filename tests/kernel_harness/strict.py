@@ -308,7 +308,8 @@ class Csr:
     def __init__(self, data, indices, indptr, shape):
         if not all(isinstance(part, Array) for part in (data, indices, indptr)):
             raise TypeError("cupyx needs CuPy arrays")
-        self.data, self.indices, self.indptr, self.shape = data, indices.astype(np.int32), indptr.astype(np.int32), tuple(shape)
+        self.data, self.shape = data, tuple(shape)
+        self.indices, self.indptr = (part.astype(np.int32, copy=False) for part in (indices, indptr))
         self.nnz, self.ndim, self.dtype = len(indices), 2, data.dtype
 
     def tocsr(self):

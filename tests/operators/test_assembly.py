@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from on_device import to_cuda, to_numpy
 
 import meshsolve as ms
 from meshsolve.operators import Assembly, NormalEquations
@@ -58,6 +59,33 @@ def test_results_share_only_the_pattern():
     assert B.toarray().tolist() == [[0, 3], [4, 0]] and (2 * A @ B).nnz == 2
     with pytest.raises(ValueError):
         A.indices[0] = 0
+
+
+def test_values_are_overwritten_in_place():
+    plan = Assembly([0, 0, 1], [1, 1, 0], 2)
+    A = plan([1.0, 2.0, 3.0])
+    assert plan([1, 1, 1], out=A) is A and A.toarray().tolist() == [[0, 2], [1, 0]]
+    other = Assembly([0, 0, 1], [1, 1, 0], 2)([0.0, 0.0, 0.0])
+    for out in (other, A.toarray(), sp.csr_array(np.eye(2)), plan([1j, 0, 0]), 3):
+        with pytest.raises(ms.InvalidInputError, match="that this plan has returned"):
+            plan([1, 1, 1], out=out)
+    A.data = A.data[:1]
+    with pytest.raises(ms.InvalidInputError, match="that this plan has returned"):
+        plan([1, 1, 1], out=A)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_assembly_on_the_gpu(cuda, is_complex):
+    dofs, n = elements()
+    values = np.random.default_rng(0).standard_normal((len(dofs), 6, 6)) * (1 + 2j if is_complex else 1)
+    plan, expected = Assembly.of_elements(dofs, n, device="cuda"), Assembly.of_elements(dofs, n)(values)
+    A = plan(to_cuda(values))
+    assert np.array_equal(to_numpy(A.data), expected.data)              # the same order of additions
+    assert plan(2 * values, out=A) is A and np.array_equal(to_numpy(A.data), 2 * expected.data)
+    assert np.array_equal(to_numpy(A.indices), expected.indices) and np.array_equal(to_numpy(A.indptr), expected.indptr)
+    with pytest.raises(ms.InvalidInputError, match="that this plan has returned"):
+        plan(values, out=expected)
+    assert Assembly([], [], 3, device="cuda")([]).shape == (3, 3)
 
 
 @pytest.mark.parametrize(("call", "message"), [
