@@ -18,6 +18,7 @@ from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh
 from meshsolve.options import as_integer, as_number, is_auto, one_of
 from meshsolve.report import Report, warn
+from meshsolve.sparse.places import on_device
 from meshsolve.types import ArrayLike, Auto, Callback, Device, Precision
 
 RUNAWAY = 1e3               # growth of the longest side of the surface above which a flow has failed
@@ -136,6 +137,7 @@ class Flow:
         self.held = strengths(1.0, mesh, fixed, boundary)[2]
         self.method, self.place = method, _device.choose(device, len(mesh.vertices))
         self.factor: Any = None
+        self.captured: Any = None
         self.options = {"precision": precision, "device": self.place, "threads": threads}
         self.report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0)
         with self._errors():
@@ -211,9 +213,9 @@ class Flow:
                 edges = None if self.method == "bi-Laplacian" else self.system.edges
                 self.factor = api.cholesky(A, self.system.ordering(A, self.options["threads"]), mesh=edges, **self.options,
                                            **as_fixed(self.held))
+                x = self.factor.solve(b, **self.system.values_of(self.held))
             else:
-                self.factor.refactor(A)
-            x = self.factor.solve(b, **self.system.values_of(self.held))
+                x = self._solve_again(A, b)
         except NotPositiveDefiniteError as e:
             raise NotPositiveDefiniteError(f"the flow broke down in step {number}: triangles have collapsed ({e}); use a smaller dt or "
                                            "conformal=True", e.column) from e
@@ -221,6 +223,24 @@ class Flow:
             raise MeshsolveError(f"the flow broke down in step {number}: positions are not finite; use a smaller dt or "
                                  "conformal=True")
         return x
+
+    def _solve_again(self, A, b):
+        """Refactor and solve, on the GPU as one CUDA graph."""
+        factor = self.factor
+        if not (factor.can_be_captured and on_device(A)):
+            return factor.refactor(A).solve(b, **self.system.values_of(self.held))
+        if self.captured is None:
+            x = self.system.xp.empty_like(b)
+            with factor.capture() as step:
+                factor.refactor(A)
+                factor.solve(b, out=x)
+            self.captured = A.data, b, x, step
+            return x.copy()
+        values, rhs, x, step = self.captured                # the memory of the graph
+        values[:], rhs[:] = A.data, b
+        step.launch()
+        factor.check()
+        return x.copy()
 
     def _restore_area(self):
         """Scale the surface about its centroid to the first area; stiffness values do not change, masses scale with the area."""

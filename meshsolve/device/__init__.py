@@ -19,6 +19,8 @@ A CUDA path looks like this::
     Kernels for float64 and float32 have one source, in which the type is ``SCALAR``: ``K.of(dtype).k_factor``.
 ``prepared(kernel, grid, block, shared, args)``
     A launch that is made many times, as a function of its last arguments.
+``record(queue)``
+    The launches of a function as one CUDA graph, which is launched many times.
 ``compile_now(kernel)``
     Compiles source text of a user; the compiler's messages become an InvalidInputError.
 ``dense(op, *arrays)``
@@ -148,6 +150,15 @@ def prepared(kernel, grid, block, shared, args):
     function = owner.function(kernel.path, kernel.name, kernel.scalar)
     grid, block, shared = tuple(map(int, grid)), tuple(map(int, block)), int(shared)
     return lambda *later: owner.launch(function, grid, block, shared, (*args, *later))
+
+
+def record(queue):
+    """Return a function that queues the launches and copies of ``queue()`` again, as one CUDA graph on the current stream.
+
+    ``queue`` may only launch kernels and copy between arrays that exist: nothing is read, uploaded or allocated, and no library is
+    called. It has run once before, so that its kernels are compiled. Nothing runs while it is recorded. The caller keeps the arrays.
+    """
+    return backend().record(queue)
 
 
 def compile_now(kernel):

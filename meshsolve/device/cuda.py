@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib
@@ -74,6 +75,18 @@ class CuPy:
         if shared and shared + (own := function.shared_size_bytes) > DEFAULT_SHARED:
             function.max_dynamic_shared_size_bytes = self.shared_limit - own        # the maximum, as another thread may need more
         function(grid, block, tuple(args), shared_mem=shared)
+
+    def record(self, queue):
+        stream = self.xp.cuda.Stream(non_blocking=True)     # the null stream cannot be captured
+        with stream:
+            stream.begin_capture()
+            try:
+                queue()
+            except BaseException:
+                with contextlib.suppress(Exception):        # the first exception is the cause of this one
+                    stream.end_capture()
+                raise
+            return stream.end_capture().launch
 
     def to_device(self, array):
         return self.xp.asarray(array)

@@ -54,6 +54,24 @@ def test_flows_stepped_by_hand(any_backend, method):
         assert not on_gpu.step(1e30) and np.array_equal(on_gpu.mesh().vertices, last)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_captured_steps_have_the_bits_of_plain_calls(monkeypatch, method):
+    """A closed surface has no fixed vertices, so the second step is captured and the later ones launch it."""
+    def run():
+        with device.use(Strict()):
+            flow = Flow(noisy(unused=False), method, device="cuda")
+            dt = flow.automatic_step()
+            steps = [flow.step(dt * scale) for scale in (1, 2, 0.5, 1)]
+            assert flow.finish().facts["residual"] < 1e-14
+            return flow, [*steps, flow.step(1e30)], flow.mesh().vertices
+
+    flow, steps, vertices = run()
+    monkeypatch.setattr(ms.CholeskyFactor, "can_be_captured", False)
+    plain, same_steps, same = run()
+    assert flow.captured is not None and plain.captured is None
+    assert np.array_equal(vertices, same) and steps == same_steps and steps[:4] == 4 * [True]
+
+
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("strength", [0, 1, 100])
 def test_smoothing(any_backend, order, strength):

@@ -135,6 +135,25 @@ def test_a_captured_block_refuses_all_but_work_on_existing_memory(harness):
     assert device.to_host(x).tolist() == 6 * [3.0]
 
 
+def test_a_recorded_graph_runs_when_it_is_launched(harness):
+    x, y = to_cuda(np.arange(3.0)), to_cuda(np.zeros(3))
+
+    def queue():
+        nonlocal y
+        y[:] = x
+        y += x
+        x.fill(5.0)
+
+    launch = device.record(queue)
+    assert device.to_host(y).tolist() == [0, 0, 0] and device.to_host(x).tolist() == [0, 1, 2]
+    launch()
+    assert device.to_host(y).tolist() == [0, 2, 4]
+    launch()
+    assert device.to_host(y).tolist() == [10, 10, 10]
+    with pytest.raises(KernelError, match="captured"):
+        device.record(lambda: device.to_host(x))
+
+
 def makers(name):
     """Return a function that makes one of the other factors, and a matrix for it."""
     n = 30 if name in ("lu columns", "ildl") else 60        # those are slow on the harness

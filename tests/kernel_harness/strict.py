@@ -8,6 +8,7 @@ operations of each kind, and `counted` those of a block of code.
 
 import collections
 import contextlib
+import functools
 import operator
 
 import numpy as np
@@ -38,6 +39,15 @@ def count(kind, in_place=False):
     if Strict.is_capturing and not in_place:
         raise KernelError(f"{kind} in a captured block: a graph records kernels and copies on memory that exists")
     Strict.counts[kind] += 1
+
+
+def write(action):
+    """Count an expression that writes to memory that exists, and run it, or note it while a graph is recorded."""
+    count("expressions", in_place=True)
+    if Strict.recorded is None:
+        action()
+    else:
+        Strict.recorded.append(action)
 
 
 def computed(found, *arguments):
@@ -92,8 +102,12 @@ class Array:
             raise NotImplementedError("an array assigned through a mask")
         if isinstance(index, np.ndarray) and index.dtype.kind in "iu" and isinstance(value, Array) and value.size > 1:
             _refuse_twice(index)
-        count("expressions", in_place=not isinstance(index, np.ndarray))
-        self.host[index] = unwrap(value)
+        if isinstance(index, np.ndarray):
+            count("expressions")
+            self.host[index] = unwrap(value)
+            return
+        given = unwrap(value)
+        write(lambda: self.host.__setitem__(index, given))
 
     def __getattr__(self, name):
         if name not in METHODS:
@@ -103,9 +117,9 @@ class Array:
             _refuse_options(name, kwargs)
             if name in ("argmax", "argmin", "max", "min") and self.size == 0:
                 raise ValueError(f"zero-size array to reduction operation {name}, along whatever axis")
-            found = getattr(self.host, name)(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()})
             if name == "fill":
-                return count("expressions", in_place=True)
+                return write(lambda: self.host.fill(*map(unwrap, args)))
+            found = getattr(self.host, name)(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()})
             return wrap(computed(found, self.host))
         return call
 
@@ -133,8 +147,7 @@ def _binary(name):
 
     def in_place(self, other):
         value = unwrap(other)
-        count("expressions", in_place=True)
-        self.host = getattr(operator, f"i{name.strip('_')}")(self.host, value)
+        write(lambda: getattr(operator, f"i{name.strip('_')}")(self.host, value))
         return self
     return op, reflected, in_place
 
@@ -247,6 +260,7 @@ class Strict(Harness):
     comes_back = []
     counts: collections.Counter = collections.Counter()
     is_capturing = False
+    recorded = None                                         # launches and writes of the graph that is being recorded
 
     xp = Module()
 
@@ -272,13 +286,32 @@ class Strict(Harness):
         finally:
             Strict.is_capturing = False
 
+    def record(self, queue):
+        """As the CuPy backend: note what ``queue()`` launches and writes, and return a function that does it."""
+        Strict.recorded = []
+        try:
+            with self.captured():
+                queue()
+            steps = Strict.recorded
+        finally:
+            Strict.recorded = None
+
+        def launch():
+            for step in steps:
+                step()
+        return launch
+
     def _totals(self):
         return Strict.counts + collections.Counter({"launches": sum(self.launches.values())})
 
     def launch(self, function, grid, block, shared, args):
         if any(isinstance(value, np.ndarray) for value in args):
             raise TypeError(f"{function[1]}: a numpy array among the arguments")
-        super().launch(function, grid, block, shared, [value.host if isinstance(value, Array) else value for value in args])
+        given = [value.host if isinstance(value, Array) else value for value in args]
+        if Strict.recorded is None:
+            super().launch(function, grid, block, shared, given)
+        else:
+            Strict.recorded.append(functools.partial(super().launch, function, grid, block, shared, given))
 
     def to_device(self, array):
         if isinstance(array, Array):

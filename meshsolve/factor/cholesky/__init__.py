@@ -15,8 +15,8 @@ from meshsolve import device
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.base import Factor, reciprocal_condition, solve_near_one
 from meshsolve.factor.cholesky import inverse
+from meshsolve.factor.cholesky.capture import Capturing
 from meshsolve.factor.cholesky.host import HostFactor
-from meshsolve.factor.cholesky.numeric import FLOAT32, Definite
 from meshsolve.factor.cholesky.refine import refine, uneven_scale
 from meshsolve.factor.cholesky.update import as_columns, coupled, free_part, require_sums
 from meshsolve.factor.cholesky.values import Values
@@ -24,7 +24,7 @@ from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import Report
-from meshsolve.sparse.columns import as_indices, max_abs, read_only
+from meshsolve.sparse.columns import as_indices, read_only
 from meshsolve.sparse.constraints import parts_of_values
 from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.sparse.places import where
@@ -37,7 +37,7 @@ PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")
 
 
-class CholeskyFactor(Definite, Factor):
+class CholeskyFactor(Capturing, Factor):
     """The factor L of a symmetric positive definite matrix: ``L @ L.T == A[perm][:, perm]``.
 
     Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``. With ``device="cuda"`` it lies on the GPU: arrays of CuPy or DLPack are
@@ -123,6 +123,8 @@ class CholeskyFactor(Definite, Factor):
             if self._constraint is not None and getattr(self._factor, "changes", 0) == before:
                 self._constraint.coupling = coupling
             raise
+        if self._recorder is not None:
+            self._recorder.note_refactor(A)
         return self
 
     @changes
@@ -176,7 +178,7 @@ class CholeskyFactor(Definite, Factor):
         return self._rotate(C, down=True)
 
     def __getstate__(self):
-        return super().__getstate__() | {"_scale": None, "_scale_is_known": False}
+        return super().__getstate__() | {"_scale": None, "_scale_is_known": False, "_recorder": None}
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
@@ -225,15 +227,10 @@ class CholeskyFactor(Definite, Factor):
         if fixed_values is not None and system != "A":
             raise InvalidInputError(f'fixed_values goes with system="A": system={system!r} has the free rows only')
         with self._errors("the solve"):
-            if system != "A":
-                return self._solve_like(b, out, lambda B: self._counted(self._factor.solve(system, B)), self.symbolic.n)
-            if fixed_values is not None and is_sparse(b):       # one call: the values may have a column for each column of b
-                return solve_sparse(b, self.shape[0], lambda B: self.solve(B, fixed_values=fixed_values, wanted=rows), out, at_once=True,
-                                    rows_of_result=None if rows is None else len(rows))
-            b, values, imaginary = (b, None, None) if fixed_values is None else parts_of_values(b, fixed_values)
-            with self.report.phase("solve"):
-                return self._solve_like(b, out, lambda B: self._solve_constrained(B, values, rows), self.shape[0],
-                                        lambda B: self._solve_constrained(B, imaginary, rows), None if rows is None else len(rows))
+            x = self._solve_any(b, system, out, fixed_values, rows)
+        if self._recorder is not None:
+            self._recorder.note_solve(b, out, system == "A" and fixed_values is rows is None)
+        return x
 
     def in_range(self, b: Array) -> Array:
         """Return the part of a real (n,) or (n, k) array b that is solved for, in the place of b.
@@ -425,21 +422,22 @@ class CholeskyFactor(Definite, Factor):
         self._scale_is_known = False
         super()._run(data)
 
-    def _require_factorable(self, data):
-        if self.precision != "double":
-            self._require_float32(data)
-        super()._require_factorable(data)
-
     def _row_scale(self):
         """Return the scale of the rows for refinement, computed at the first use after a change of the factor."""
         if not self._scale_is_known:
             self._scale, self._scale_is_known = uneven_scale(self._factor), True
         return self._scale
 
-    def _require_float32(self, data):
-        largest = float(max_abs(data[:, None])[0]) if len(data) else 0.0
-        if largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
-            raise InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
+    def _solve_any(self, b, system, out, fixed_values, rows):
+        if system != "A":
+            return self._solve_like(b, out, lambda B: self._counted(self._factor.solve(system, B)), self.symbolic.n)
+        if fixed_values is not None and is_sparse(b):       # one call: the values may have a column for each column of b
+            return solve_sparse(b, self.shape[0], lambda B: self.solve(B, fixed_values=fixed_values, wanted=rows), out, at_once=True,
+                                rows_of_result=None if rows is None else len(rows))
+        b, values, imaginary = (b, None, None) if fixed_values is None else parts_of_values(b, fixed_values)
+        with self.report.phase("solve"):
+            return self._solve_like(b, out, lambda B: self._solve_constrained(B, values, rows), self.shape[0],
+                                    lambda B: self._solve_constrained(B, imaginary, rows), None if rows is None else len(rows))
 
     def _checked_rows(self, wanted, system):
         """Return the rows to solve for, (w,) int32."""

@@ -142,10 +142,14 @@ class DeviceFactor(OnDevice):
         """
         self.queue(write)
         failed, least, bits = device.to_host(self._status[:3]).tolist()
+        return bits, self.column_of(failed, least)
+
+    def column_of(self, failed, least):
+        """Return the result of :meth:`factor` for the first two words of the status after the pending values were factored."""
         self._exponent = least - BIAS
         if failed == NONE:
             failed = constant_component(self._pattern, self._iperm, self._pending, self._pattern.n) if self.may_be_singular() else -1
-        return bits, failed
+        return failed
 
     def queue(self, write):
         """Queue the work of :meth:`factor_again` without reading. No memory is allocated. A CUDA graph can record it, unless a front has
@@ -165,6 +169,28 @@ class DeviceFactor(OnDevice):
         self._is_open, self._norm, self.changes = False, None, self.changes + 1
         self._data, self._pending = self._pending, device.xp().empty_like(self._pending) if self._data is None else self._data
 
+    def open(self, values):
+        """Begin pending values in ``values``, the array of :attr:`pending` at an earlier time, for work that a CUDA graph queues."""
+        self._is_open, self._exponent_before = True, self._exponent
+        if values is not self._pending:                     # the values of the factor lie in it
+            self._pending[:] = values
+            self._data, self._pending = self._pending, values
+
+    def keep(self):
+        """As :meth:`accept`, without an exchange of memory: a CUDA graph will write the same memory again."""
+        self._is_open, self._norm, self.changes = False, None, self.changes + 1
+        self._data[:] = self._pending
+
+    def reset(self):
+        """Queue the status before a numeric phase."""
+        self._status[:] = self._initial
+
+    @property
+    def status(self):
+        """int32 words that a numeric phase writes: the failed column or NONE, the least biased exponent of a pivot relative to its
+        diagonal entry, the bits of the checks."""
+        return self._status[:3]
+
     def restore(self):
         """Compute the earlier factor again, with the same bits, unless the pending values were accepted."""
         if self._is_open and self._data is not None:
@@ -177,19 +203,25 @@ class DeviceFactor(OnDevice):
 
     def solve(self, system, B):
         """Return A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted one) for (n, k) float64 on the GPU."""
-        xp, tree, k = device.xp(), self.tree, B.shape[1]
-        X = xp.empty_like(B)
-        perm = tree.perm if system == "A" else None
+        X = device.xp().empty_like(B)
+        self.solve_into(system, B, X, self.work_space(B.shape[1]))
+        return X
+
+    def work_space(self, k):
+        """Allocate the arrays that a solve for k right-hand sides overwrites."""
         widest = max((width for _, _, width in _passes(k)), default=1)
-        Y, vectors = xp.empty(tree.n * widest, self.dtype), xp.empty(tree.vector_rows * widest, self.dtype)
-        for begin, count, width in _passes(k):
+        return tuple(device.xp().empty(rows * widest, self.dtype) for rows in (self.tree.n, self.tree.vector_rows))
+
+    def solve_into(self, system, B, X, space):
+        """Queue :meth:`solve` with the result in X and the :meth:`work_space` of as many right-hand sides. No memory is allocated."""
+        perm, (Y, vectors) = self.tree.perm if system == "A" else None, space
+        for begin, count, width in _passes(B.shape[1]):
             to_columns(B, begin, count, width, Y, perm)
             if system != "Lt":
                 self.sweep("k_forward", Y, vectors, width)
             if system != "L":
                 self.sweep("k_backward", Y, vectors, width)
             from_columns(Y, X, begin, count, perm)
-        return X
 
     def sweep(self, kernel, Y, vectors, width):
         """Queue one direction of a solve, ``"k_forward"`` or ``"k_backward"``, for ``width`` right-hand sides, one of WIDTHS.

@@ -8,12 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.errors import NotPositiveDefiniteError
+from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
 from meshsolve.factor.base import Factored
 from meshsolve.factor.cholesky.singular import ROUNDING, ConstantNullSpace
 from meshsolve.factor.sharing import reads
 from meshsolve.factor.trial import try_known_solutions
 from meshsolve.sparse.check_cuda import ANY_SIZE, OTHER_PATTERN, SIZABLE
+from meshsolve.sparse.columns import max_abs
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.rows import components
 
@@ -64,20 +65,16 @@ class Definite(Factored):
         later = self._values.later(A) if hasattr(self._factor, "factor_again") else None
         if later is None:
             return False
-        narrow = self.precision != "double"
-        sizes = FLOAT32 if narrow else ANY_SIZE
+        sizes = ANY_SIZE if self.precision == "double" else FLOAT32
         try:
             with self.report.phase("numeric"):
                 coupling = self._values.next_coupling()
                 bits, failed = self._factor.factor_again(
                     lambda values, bits: later.check(values, coupling and coupling[2], self._null_space.watched, DOUBTFUL, sizes, bits))
-            if bits & ~SIZABLE or (narrow and not bits & SIZABLE):
-                data = self._values.of(A)                       # raises what is wrong with A
-                if bits & OTHER_PATTERN:
-                    self._run(data)
-                    return True
-                self._require_factorable(data)
-            self._judge(failed, self._factor.pending)
+            data = self._examine(A, bits, failed)
+            if data is not None:
+                self._run(data)
+                return True
             self._values.keep_coupling(coupling)
             self._factor.accept()
         except BaseException:                                   # Ctrl-C as well
@@ -85,11 +82,32 @@ class Definite(Factored):
             raise
         return True
 
+    def _examine(self, A, bits, failed):
+        """Raise what is wrong with the matrix A of the pending factor, according to the bits of its checks and its failed pivot.
+
+        Returns None, or the values of A if they lie in another part of the analyzed pattern, so that the pending factor is not that of A.
+        """
+        narrow = self.precision != "double"
+        if bits & ~SIZABLE or (narrow and not bits & SIZABLE):
+            data = self._values.of(A)                           # raises what is wrong with A
+            if bits & OTHER_PATTERN:
+                return data
+            self._require_factorable(data)
+        self._judge(failed, self._factor.pending)
+        return None
+
     def _require_factorable(self, data):
-        """Raise if all rows of a component sum to 0."""
+        """Raise if all rows of a component sum to 0, or entries are outside the range of a float32 factor."""
+        if self.precision != "double":
+            self._require_float32(data)
         singular = self._null_space.find(data)
         if singular >= 0:
             raise self._singular_laplacian(singular, data)
+
+    def _require_float32(self, data):
+        largest = float(max_abs(data[:, None])[0]) if len(data) else 0.0
+        if largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
+            raise InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
 
     def _judge(self, failed, data):
         """Raise if a pivot has failed."""
