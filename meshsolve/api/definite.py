@@ -15,7 +15,7 @@ from meshsolve.factor.cholesky import PRECISIONS, CholeskyFactor, HostFactor
 from meshsolve.factor.cholesky.batch import CORES, CholeskyBatch
 from meshsolve.factor.cholesky.cuda import DeviceFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
-from meshsolve.factor.cholesky.disk import DiskEngine
+from meshsolve.factor.cholesky.disk import disk_engine
 from meshsolve.factor.cholesky.values import System, Values
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike, pattern_of
@@ -340,12 +340,8 @@ def _warned(F):
 def _engine(device, backend, A, memory="ram", folder=None, lower=None):
     """Return the class that factors: on the host, on disk, on the GPU, or cuDSS. ``lower``: given if A is still to be analyzed."""
     one_of(device, "device", DEVICES)
-    if one_of(memory, "memory", ("ram", "disk")) == "disk":
-        if device == "cuda" or backend == "cudss":
-            raise InvalidInputError('memory="disk" is for factors on the host: use device="cpu" and backend="native"')
-        return DiskEngine(folder)
-    if folder is not None:
-        raise InvalidInputError('folder= goes with memory="disk"')
+    if on_disk := disk_engine(memory, folder, device, backend):
+        return on_disk
     if one_of(backend, "backend", ("native", "cudss")) == "cudss":
         on_gpu(device, 'backend="cudss"')
         return CudssFactor

@@ -23,10 +23,11 @@ from meshsolve.api.definite import LOST, analyze, analyzed, cholesky, is_surely_
 from meshsolve.api.escalation import solve_general, solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.device import on_cpu, to_host
-from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError, OutOfMemoryError
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, NotPositiveDefiniteError, NotSymmetricError, OutOfMemoryError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.base import SINGLE
-from meshsolve.factor.cholesky import CholeskyFactor, Values
+from meshsolve.factor.cholesky import CholeskyFactor, HostFactor, Values
+from meshsolve.factor.cholesky.disk import disk_engine
 from meshsolve.factor.cholesky.values import System
 from meshsolve.foreign import is_sparse
 from meshsolve.krylov import Info
@@ -50,7 +51,7 @@ from meshsolve.sparse.constraints import (
 from meshsolve.sparse.matrix import Csr, as_csr, as_symmetric, is_complex
 from meshsolve.sparse.places import CUDA, HOST, Host, device_of_block, place_of_factor, where
 from meshsolve.sparse.sparse_rhs import solve_sparse_once
-from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
+from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix, Memory, Path
 
 LARGE_FACTOR = 8e3          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
 WORTH_A_TRIAL = 12e3        # the same from which the diagonal is tried for other matrices: 20 iterations take 4 to 7 %
@@ -69,7 +70,7 @@ ILL = "A is singular, badly scaled or badly conditioned, and b is solved as well
 
 def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10, threads: int | None = None,
           device: Device = "auto", *, fixed: ArrayLike | None = None, pin: bool = False,
-          fixed_values: ArrayLike | None = None) -> tuple[Array, Info]:
+          fixed_values: ArrayLike | None = None, memory: Memory = "ram", folder: Path | None = None) -> tuple[Array, Info]:
     """Solve A x = b once, with the method that fits A.
 
     Parameters
@@ -92,6 +93,9 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         For singular matrices whose rows and columns sum to 0: component means of b are removed with a warning, those of x are 0.
     fixed_values : number, (len(fixed),) or (len(fixed), k), optional
         Values in the order of ``fixed``, zeros by default. Of (n,) or (n, k) values the fixed rows are used.
+    memory, folder : {"ram", "disk"}, path
+        ``"disk"``: keep the factor in a file as :func:`cholesky` does, with method ``"auto"`` or ``"cholesky"`` and a symmetric
+        positive definite A or a Laplacian. The file is removed at the end.
 
     Returns
     -------
@@ -119,11 +123,12 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     one_of(method, "method", METHODS)
     if is_sparse(b):
         return solve_sparse_once(A, b, lambda B: solve(A, B, method, rtol, threads, device, fixed=fixed, pin=pin,
-                                                       fixed_values=fixed_values))
+                                                       fixed_values=fixed_values, memory=memory, folder=folder))
+    engine = _engine_on_disk(memory, folder, method, device)
     if fixed is not None or pin is not False:
-        return _solve_constrained(A, _in_double(b), method, rtol, threads, device, fixed, pin, fixed_values)
+        return _solve_constrained(A, _in_double(b), method, rtol, threads, device, fixed, pin, fixed_values, engine)
     without_constraint(fixed_values)
-    return _solve(A, _in_double(b), method, as_number(rtol, "rtol"), thread_count(threads), device)
+    return _solve(A, _in_double(b), method, as_number(rtol, "rtol"), thread_count(threads), device, engine)
 
 
 class Problem:
@@ -135,13 +140,15 @@ class Problem:
     b : (n,) or (n, k) array in double precision
     method, rtol, threads, device
         As in :func:`solve`.
+    engine : DiskEngine, optional
+        Where the factor lies; then the method is Cholesky.
     """
 
     place: Host = HOST
 
-    def __init__(self, A, b, method, rtol, threads, device):
+    def __init__(self, A, b, method, rtol, threads, device, engine=None):
         self.A, self.b, self.method, self.rtol, self.threads, self.device = A, self.reach(b), method, rtol, threads, device
-        self.auto = method == "auto"
+        self.engine, self.auto = engine, method == "auto" and engine is None
 
     def solve(self):
         """(x, info) by the method that was chosen or fits A."""
@@ -301,7 +308,7 @@ class Problem:
         free = M if constraint is None else constraint.reduce(M, threads)
         sym, data = analyzed(System(free, threads=threads), "auto", 0, threads, "fast", most / M.n), free.data
         values = Values(M.n, sym, constraint, threads)
-        return sym, lambda: CholeskyFactor(sym, values, data, threads=threads), None if pinned else sym
+        return sym, lambda: CholeskyFactor(sym, values, data, threads=threads, engine=self.engine or HostFactor), None if pinned else sym
 
     def norms(self, M, x, b):
         """(||b - A x||, ||b||) of each column."""
@@ -362,13 +369,22 @@ def prefers_parac(M, sym):
     return kind == "hubs" or kind != "" and sym.flops > _most_operations(kind, M)
 
 
-def _solve(A, b, method, rtol, threads, device):
+def _engine_on_disk(memory, folder, method, device):
+    """The :class:`DiskEngine` of ``memory="disk"``, or None."""
+    if one_of(memory, "memory", ("ram", "disk")) == "disk" and method not in ("auto", "cholesky"):
+        raise InvalidInputError(f'memory="disk" is for Cholesky factors: use method="cholesky" or "auto", got {method!r}')
+    return disk_engine(memory, folder, device)
+
+
+def _solve(A, b, method, rtol, threads, device, engine=None):
+    if engine is not None:
+        device = "cpu"
     if method in ON_HOST:
         on_cpu(device, ON_HOST[method])
     if is_complex(A):
         on_cpu(device, "systems of complex matrices are solved")
         device = "cpu"
-    problem = PROBLEMS[place_of_factor(device, A, b)](A, b, method, rtol, threads, device)
+    problem = PROBLEMS[place_of_factor(device, A, b)](A, b, method, rtol, threads, device, engine)
     x, info = problem.solve()
     info.report.facts["method"] = info.method
     if info.singular:
@@ -376,7 +392,7 @@ def _solve(A, b, method, rtol, threads, device):
     return where(b).bring(x), info
 
 
-def _solve_constrained(A, b, method, rtol, threads, device, fixed, pin, fixed_values):
+def _solve_constrained(A, b, method, rtol, threads, device, fixed, pin, fixed_values, engine):
     """:func:`solve` for the free rows; rows and columns in errors are those of A."""
     pin, workers = checked(fixed, pin), thread_count(threads)
     if method in GENERAL:
@@ -390,7 +406,7 @@ def _solve_constrained(A, b, method, rtol, threads, device, fixed, pin, fixed_va
 
     def solve_free(B):
         with in_callers_numbers(constraint.free):
-            x, info = solve(block, B, method, rtol, threads, device)
+            x, info = _solve(block, _in_double(B), method, as_number(rtol, "rtol"), workers, device, engine)
         found.append(info)
         return x
 

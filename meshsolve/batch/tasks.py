@@ -7,11 +7,11 @@ import pathlib
 import numpy as np
 
 
-def smooth(mesh, path, folder, strength):
+def smooth(mesh, path, folder, strength, boundary="fixed"):
     """Smooth the mesh and save it under its name."""
     from meshsolve import apps
 
-    out, report = apps.smooth(mesh, strength)
+    out, report = apps.smooth(mesh, strength, boundary=boundary)
     out.save(folder / saved_as(path))
     names = ("volume_before", "volume_after", "area_before", "area_after")
     return sizes(mesh) | {name: report.facts[name] for name in names if name in report.facts}

@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import sys
 import time
 import warnings
 
-from meshsolve.cli.arguments import parser
+from meshsolve.cli.arguments import parser, with_task
 from meshsolve.cli.many import run_each
 from meshsolve.cli.pipes import misuse, piped, plain
+from meshsolve.cli.words import in_the_shell
 from meshsolve.errors import MeshsolveError
 from meshsolve.options import thread_count
 from meshsolve.report import showing_progress
 from meshsolve.startup import INTERRUPTED, release
-
-PYTHON_ARGUMENT = re.compile(r"\b(?P<name>[a-z_]+)=(?P<value>'[a-z-]+'|True|\d+\b)")
 
 
 def main(argv=None):
@@ -35,7 +33,7 @@ def main(argv=None):
     try:
         release()
         commands = parser()
-        args = commands.parse_args(argv)
+        args = commands.parse_args(with_task(sys.argv[1:] if argv is None else argv))
         if args.command is None:
             commands.print_help(sys.stderr)
             return 2
@@ -54,7 +52,7 @@ def main(argv=None):
         _discard(sys.stdout)
         return 0
     except (MeshsolveError, OSError) as e:
-        return _fail(_with_options(str(e), args))
+        return _fail(in_the_shell(str(e), args))
     except MemoryError:
         return _fail("not enough memory")
     except Exception as e:                                  # a bug of meshsolve: one line with the type
@@ -65,7 +63,7 @@ def _run(args):
     """Run the command of ``args``, on each mesh if it takes several."""
     with piped(args):
         if isinstance(getattr(args, "mesh", None), list):
-            run_each(args, lambda text: _print_error(_with_options(text, args)))
+            run_each(args, lambda text: _print_error(in_the_shell(text, args)))
         else:
             args.run(args)
 
@@ -75,23 +73,12 @@ def _fail(message, code=1):
     return code
 
 
-def _with_options(text, args):
-    """Spell the Python arguments of a message as options of the command: ``boundary='free'`` as ``--boundary free``."""
-    def spelled(found):
-        name, value = found["name"], found["value"].strip("'")
-        if not hasattr(args, name):
-            return found[0]
-        return f"--{name.replace('_', '-')}" + ("" if value == "True" else f" {value}")
-
-    return PYTHON_ARGUMENT.sub(spelled, text)
-
-
 def _one_line_warning(args):
     """Make a function for ``warnings.showwarning`` that prints one line with the name of the input file."""
     def show(message, category, filename, lineno, file=None, line=None):
         given = next((path for path in (getattr(args, name, None) for name in ("mesh", "matrix", "deck", "input")) if path), "")
         given = given[0] if isinstance(given, list) and len(given) == 1 else given
-        text = _with_options(" ".join(str(message).split()), args)
+        text = in_the_shell(" ".join(str(message).split()), args)
         _print_error(f"warning: {text}" if not given or given in text else f"warning: {given}: {text}")
 
     return show

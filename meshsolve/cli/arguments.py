@@ -16,7 +16,9 @@ from meshsolve.order.methods import METHODS, names
 
 VIEWS = ("plain", "mean curvature", "Gaussian curvature", "normals", "eigenvector", "distance", "logarithmic map", "transport", "texture",
          "angle distortion", "area distortion", "patches", "ribbons", "one patch", "separators", "elimination order", "column counts")
+TASKS = ("smooth", "spectrum", "geodesics")            # of batch
 MAPS = ("harmonic", "lscm", "conformal", "arap", "slim")
+THREADS = {"batch": "number of processes, one thread each"}
 QUIET = {"order": "print only the output of --stats and --blocks", "info": "print no progress bar", "view": "print nothing"}
 EXIT_CODES = ("Exit codes: 0 success; 2 wrong usage; 130 interrupted; 1 any other error, also a solution that misses its tolerance. "
               "An error prints one line on standard error that begins with 'meshsolve: error:'.")
@@ -58,10 +60,20 @@ def parser():
             command.add_argument("--input-format", type=_format, metavar="EXT",
                                  help="format of standard input (-), as ply or mtx (default: by its first bytes)")
             command.add_argument("--format", type=_format, metavar="EXT", help="format of standard output (-), as ply or mtx")
-        command.add_argument("--threads", type=_integer(1), metavar="N",
-                             help="number of threads (default: MESHSOLVE_NUM_THREADS, or all cores); results do not depend on it")
+        if run is run_completion:
+            command.set_defaults(threads=None, quiet=True)
+            continue
+        command.add_argument("--threads", type=_integer(1), metavar="N", help=f"{THREADS.get(name, 'number of threads')} (default: "
+                             "MESHSOLVE_NUM_THREADS, or all cores); results do not depend on it")
         command.add_argument("--quiet", action="store_true", help=QUIET.get(name, "print no progress bar and no table"))
     return parser
+
+
+def with_task(argv):
+    """Return the words of a command line, with ``batch smooth FOLDER`` spelled as ``batch --do smooth FOLDER``."""
+    words = list(argv)
+    is_first = words[:1] == ["batch"] and words[1:2] and words[1] in TASKS
+    return ["batch", "--do", *words[1:]] if is_first and not any(word.startswith("--do") for word in words) else words
 
 
 class _Paragraphs(argparse.HelpFormatter):
@@ -199,16 +211,21 @@ def _param_arguments(parser):
 
 def _batch_arguments(parser):
     parser.add_argument("folder", type=_folder, metavar="FOLDER", help=f"folder with meshes ({', '.join(READABLE)}, each also with .gz)")
-    parser.add_argument("--do", choices=("smooth", "spectrum", "geodesics"), required=True, metavar="smooth|spectrum|geodesics",
-                        help="smooth: the mesh, bi-Laplacian; spectrum: the smallest eigenvalues and eigenfunctions of its Laplacian; "
-                             "geodesics: the distances from one vertex")
+    parser.add_argument("--do", choices=TASKS, required=True, metavar="|".join(TASKS),
+                        help="the task. smooth: remove noise, as meshsolve smooth; spectrum: the smallest eigenvalues and "
+                             "eigenfunctions of the Laplacian; geodesics: the distances of all vertices from one. The name of the "
+                             "task may also come first: meshsolve batch smooth FOLDER -o OUT")
     _output(parser, "OUT", kind=_folder, what="folder for the results, made if it does not exist: a file for each mesh, and rows.jsonl "
                                               "with a line for each")
-    parser.add_argument("--strength", type=_non_negative, default=0.25, metavar="S", help="of --do smooth (default: 0.25)")
-    parser.add_argument("-k", "--count", type=_integer(1), default=10, metavar="N", help="eigenvalues of --do spectrum (default: 10)")
+    parser.add_argument("--strength", type=_non_negative, default=0.25, metavar="S",
+                        help="strength of --do smooth; larger values smooth more (default: 0.25)")
+    parser.add_argument("--boundary", choices=("fixed", "free"), default="fixed",
+                        help="whether vertices on the boundary stay in --do smooth; free borders run inwards (default: fixed)")
+    parser.add_argument("-k", "--count", type=_integer(1), default=10, metavar="N",
+                        help="number of eigenvalues of --do spectrum (default: 10)")
     parser.add_argument("--source", type=_integer(0), default=0, metavar="V", help="source vertex of --do geodesics (default: 0)")
     parser.add_argument("--again", choices=("errors", "none", "all"), default="errors",
-                        help="meshes of an earlier run into OUT that are computed again (default: errors)")
+                        help="meshes of an earlier run into OUT that are computed again: those that failed, none, or all (default: errors)")
 
 
 def _output(parser, metavar, what, kind=str):
@@ -239,6 +256,12 @@ def _solve_arguments(parser):
                              "factor and iterations, for large graphs; ildl: A is symmetric; lu: any A; ilu: any A, with an "
                              "incomplete factor and GMRES; auto: one that fits A "
                              "(default: auto)")
+    parser.add_argument("--memory", choices=("ram", "disk"), default="ram",
+                        help="where the factor lies; disk: in a temporary file, for a symmetric positive definite A whose factor is larger "
+                             "than the main memory (default: ram)")
+    parser.add_argument("--folder", metavar="DIR",
+                        help="folder of the temporary file of --memory disk, best on a fast local disk (default: the system's folder for "
+                             "temporary files)")
     _device_argument(parser)
     _report_argument(parser)
 

@@ -24,7 +24,8 @@ def run_batch(args):
         raise InvalidInputError(f"{out}: this is a file; the output of batch is a folder")
     if files.resolved(folder) == files.resolved(out):
         raise InvalidInputError(f"{out}: this is the input folder; give another folder for the output")
-    options = {"smooth": {"strength": args.strength}, "spectrum": {"count": args.count}, "geodesics": {"source": args.source}}[args.do]
+    smoothing = {"strength": args.strength} | ({"boundary": args.boundary} if args.boundary != "fixed" else {})
+    options = {"smooth": smoothing, "spectrum": {"count": args.count}, "geodesics": {"source": args.source}}[args.do]
     names = batch.names_of(folder)
     out.mkdir(exist_ok=True)
     table = batch.meshes(names, functools.partial(TASKS[args.do], folder=out, **options), False if args.threads == 1 else args.threads,

@@ -69,7 +69,8 @@ def run_solve(args):
     files.refuse_netlist(args.matrix)
     A, b = load_matrix(args.matrix), files.read_vector(args.rhs)
     with without_warnings(ConvergenceWarning), files.naming(args.matrix, args.rhs):            # reported as the error below
-        x, info = api.solve(A, b, method=args.method, rtol=RTOL, threads=args.threads, device=args.device)
+        x, info = api.solve(A, b, method=args.method, rtol=RTOL, threads=args.threads, device=args.device, memory=args.memory,
+                            folder=args.folder)
     if info.iterations:
         info.report.facts["iterations"] = info.iterations
     info.report.facts.update(relative_residual=info.relative_residual, converged=bool(info.converged))

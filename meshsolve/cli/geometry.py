@@ -50,7 +50,7 @@ def run_spectrum(args):
 
 
 def run_geodesics(args):
-    """Compute geodesic distances of all vertices from source vertices or curves, or what travels along shortest paths.
+    """Compute geodesic distances from vertices or curves, logarithmic maps, or parallel transport of a vector.
 
     Uses the heat method on intrinsic Delaunay triangles. Vertices count from 0. Distances are 0 at the sources and infinite on
     components without a source. Distances to a curve are positive on its left and negative on its right. With --transport and --log-map
@@ -92,7 +92,7 @@ def run_geodesics(args):
 
 
 def run_param(args):
-    """Map a surface to the plane, and write it with texture coordinates.
+    """Map a surface to the plane, and write it with texture coordinates (UV).
 
     The surface must have one component and be a disc, perhaps with holes; --cut makes one of any other. The report has the number of
     flipped faces, and the distortion of angles and areas: 1 if the map keeps them.

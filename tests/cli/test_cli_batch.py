@@ -34,6 +34,18 @@ def test_tasks(folder, tmp_path, capsys, task, extra, result):
         assert ms.load_mesh(out / result).volume == rows[0]["volume_after"]
 
 
+@pytest.mark.filterwarnings("ignore::meshsolve.errors.MeshsolveWarning")
+def test_the_task_may_come_first(folder, tmp_path, capsys):
+    ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]).save(folder / "open.ply")
+    out = tmp_path / "out"
+    assert main(["batch", "smooth", str(folder), "-o", str(out), "--threads", "1"]) == 1
+    assert "--boundary fixed must leave a vertex free" in capsys.readouterr().err and (out / "sphere3.ply").is_file()
+    assert main(["batch", str(folder), "--do", "smooth", "-o", str(tmp_path / "free"), "--boundary", "free", "--threads", "1"]) == 0
+    with pytest.raises(SystemExit, match="2"):
+        main(["batch", "smooth", "-o", str(out)])
+    assert "required: FOLDER" in capsys.readouterr().err
+
+
 def test_a_damaged_mesh_is_named_and_the_run_goes_on(folder, tmp_path, capsys):
     (folder / "broken.ply").write_text("ply")
     out = tmp_path / "out"

@@ -6,6 +6,8 @@ import re
 
 import numpy as np
 import pytest
+import scipy.io
+import scipy.sparse as sp
 from cases import each
 from cli_files import listing
 
@@ -148,6 +150,28 @@ def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, argv, w
     assert (code, text) == (1, "")
     assert err.startswith("meshsolve: error: ") and err.count("\n") == 1 and words in err
     assert listing(folder) == before
+
+
+@pytest.mark.filterwarnings("default::meshsolve.errors.MeshsolveWarning")
+@each("argv, words", [
+    (["solve", "L.mtx", "b.mtx", "-o", "x.mtx", "--method", "ildl"], "must have the word symmetric in its first line"),
+    (["order", "L.mtx", "--blocks"], "must have the word symmetric in its first line"),
+    (["solve", "C.npz", "b.mtx", "-o", "x.mtx", "--device", "cuda"], "on the CPU only in this version: use --device cpu"),
+    (["param", "ball.obj", "-o", "x.obj"], "cut the mesh first; --cut does that"),
+    (["smooth", "flat.obj", "-o", "x.obj", "--boundary", "fixed"], "flat.obj: "),
+    (["mcf", "ball.obj", "-o", "x.obj", "--steps", "2", "--dt", "0.1"], "or meshsolve smooth, which keeps volume"),
+    (["smooth", "ball.obj", "-o", "x.obj", "--order", "1", "--strength", "1e6"], "--order 2, which keeps volume"),
+    (["smooth", "ball.obj", "-o", "x.obj", "--precision", "single", "--strength", "1e12"], "A takes more than constants to 0"),
+    (["geodesics", "ball.obj", "--curve", "0", "9", "-o", "x.txt"], "add the vertices between"),
+])
+def test_messages_name_options_of_the_shell(run, folder, monkeypatch, argv, words):
+    monkeypatch.chdir(folder)
+    ms.Mesh(np.zeros((3, 3)), [[0, 1, 2]]).save("flat.obj")
+    scipy.io.mmwrite("L.mtx", sp.tril(ms.datasets.grid2d(6, 10, boundary="dirichlet")).tocoo())
+    sp.save_npz("C.npz", sp.eye_array(60, dtype=complex).tocsr())
+    err = run(*argv, "--quiet")[2]
+    assert words in err
+    assert not re.search(r"[a-z_]+=(True|[\"'(])|\b(ms|F|mesh)\.[a-z]+|[a-z]+\(", err)        # nothing that only Python can do
 
 
 @pytest.mark.slow

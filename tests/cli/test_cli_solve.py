@@ -48,6 +48,22 @@ def test_solve_takes_many_columns_and_says_what_it_cannot_solve(run, folder):
         assert (code, text) == (1, "") and words in err and not (folder / "y.mtx").exists()
 
 
+def test_solve_with_a_factor_on_disk(run, folder, tmp_path):
+    A, b = ms.datasets.grid2d(9, 8, boundary="dirichlet"), np.arange(72.0)
+    sp.save_npz(folder / "G.npz", A)
+    np.save(folder / "b.npy", b)
+    solve = ["solve", folder / "G.npz", folder / "b.npy", "-o", folder / "x.npy"]
+    code, text, err = run(*solve, "--memory", "disk", "--folder", tmp_path, "--report", folder / "r.json")
+    assert (code, err) == (0, "") and np.array_equal(np.load(folder / "x.npy"), ms.solve(A, b, "cholesky")[0])
+    assert json.loads((folder / "r.json").read_text())["file_bytes"] > 0 and list(tmp_path.glob("tmp*")) == []
+    for extra, words in ((["--memory", "disk", "--method", "lu"], "--memory disk is for Cholesky factors: use --method cholesky or"),
+                         (["--folder", "."], "--folder goes with --memory disk"),
+                         (["--memory", "disk", "--folder", "none"], "none: no file can be created in this folder"),
+                         (["--memory", "disk", "--device", "cuda"], "--memory disk is for factors on the host: use --device cpu")):
+        code, text, err = run(*solve[:-1], folder / "y.npy", *extra)
+        assert (code, text) == (1, "") and words in err and not (folder / "y.npy").exists()
+
+
 @pytest.mark.filterwarnings("default")
 def test_solve_an_indefinite_system(run, folder):
     A = ms.datasets.kkt(30, 12)
@@ -143,4 +159,4 @@ def test_a_device(run, folder, command):
     assert np.allclose(here, there, rtol=1e-12, atol=1e-12)
     if not device.available():
         code, _, err = run(command, *given, "-o", folder / f"none.{suffix}", "--device", "cuda")
-        assert code == 1 and err.startswith("meshsolve: error: device=") and not (folder / f"none.{suffix}").exists()
+        assert code == 1 and err.startswith("meshsolve: error: --device cuda needs CuPy") and not (folder / f"none.{suffix}").exists()

@@ -55,6 +55,14 @@ ROWS = [
     fine("solve", "symmetric indefinite or singular", "is solved by LDL^T and SQMR; `info.converged` says whether b was in its range", lambda tmp: (ms.solve, (entry(8, 8, -2.0), np.ones(N)), {})),
     bad("solve", "unsymmetric with `method=\"ildl\"`", "is not symmetric", lambda tmp: (ms.solve, (entry(6, 7, 3.0), np.ones(N), "ildl"), {}), Unsymmetric, row=7, column=6),
     bad("solve", "unsymmetric with `method=\"cholesky\"`", "is not symmetric", lambda tmp: (ms.solve, (entry(6, 7, 3.0), np.ones(N), "cholesky"), {}), Unsymmetric, row=7, column=6),
+    *[bad("solve", given, says, lambda tmp, o=options: (ms.solve, (spd(), RHS), o)) for given, says, options in [
+        ("unknown `memory`", "memory must be one of 'ram', 'disk', got 'tape'", {"memory": "tape"}),
+        ("`memory=\"disk\"` with another method", "memory=\"disk\" is for Cholesky factors: use method=\"cholesky\" or \"auto\", got 'lu'", {"memory": "disk", "method": "lu"}),
+        ("`memory=\"disk\"` on the GPU", "memory=\"disk\" is for factors on the host: use device=\"cpu\"", {"memory": "disk", "device": "cuda"}),
+        ("`folder=` without `memory=\"disk\"`", "folder= goes with memory=\"disk\"", {"folder": "."})]],
+    *[bad("solve", f"`memory=\"disk\"` and {given} matrix", says, lambda tmp, A=A: (ms.solve, (A, np.ones(N)), {"memory": "disk"}), error, **facts) for given, says, A, error, facts in [
+        ("an unsymmetric", "is not symmetric", entry(6, 7, 3.0), Unsymmetric, {"row": 7, "column": 6}),
+        ("an indefinite", "the pivot of column 8", entry(8, 8, -2.0), ms.NotPositiveDefiniteError, {"column": 8})]],
     bad("solve", "unknown method", "method must be one of 'auto', 'cholesky', 'lu', 'ildl'", lambda tmp: (ms.solve, (spd(), np.ones(N)), {"method": "qr"})),
     bad("solve", "`rtol` not a number of at least 0", "rtol must be a finite number of at least 0", lambda tmp: (ms.solve, (spd(), np.ones(N)), {"rtol": np.nan})),
     bad("solve", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.solve), (spd(), np.ones(N)), {"device": "cuda"}), ms.DeviceUnavailableError),

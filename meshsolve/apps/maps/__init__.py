@@ -218,7 +218,7 @@ def _boundary_of_disc(mesh):
     if len(loops) == 0 or characteristic != 2 - len(loops):
         missing = "a boundary" if len(loops) == 0 else "no handles"
         raise InvalidInputError(f"the surface must have {missing}; it has {counted(len(loops), 'boundary loop')} and Euler characteristic "
-                                f"{characteristic}: cut the mesh first; cut=True, or --cut on the command line, does that")
+                                f"{characteristic}: cut the mesh first; cut=True does that")
     return sorted(loops, key=lambda loop: -_side_lengths(mesh, loop).sum())
 
 

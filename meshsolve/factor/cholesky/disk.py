@@ -14,7 +14,7 @@ from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMem
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.files import as_path
 from meshsolve.memory import ensure_memory
-from meshsolve.options import counted
+from meshsolve.options import counted, one_of
 
 IN_RAM = 'factor with memory="ram"'
 
@@ -54,6 +54,24 @@ class DiskEngine:
             return tempfile.TemporaryFile(dir=self.folder, buffering=0)
         except OSError as e:
             raise InvalidInputError(f"folder={self.folder!r}: no file can be created in this folder: {e.strerror}") from e
+
+
+def disk_engine(memory, folder, device, backend="native"):
+    """Return the :class:`DiskEngine` of ``memory="disk"``, or None.
+
+    Raises
+    ------
+    InvalidInputError
+        A factor on the GPU, or a folder for a factor in main memory.
+    """
+    if one_of(memory, "memory", ("ram", "disk")) == "disk":
+        if device == "cuda" or backend == "cudss":
+            host = 'device="cpu"' if device == "cuda" else 'backend="native"'
+            raise InvalidInputError(f'memory="disk" is for factors on the host: use {host}')
+        return DiskEngine(folder)
+    if folder is not None:
+        raise InvalidInputError('folder= goes with memory="disk"')
+    return None
 
 
 class DiskFactor(HostFactor):

@@ -60,6 +60,7 @@ def in_child(work):
 # ---- the same bits ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("precision", ["double", "single", "mixed"])
 @pytest.mark.parametrize("name", sorted(MATRICES))
@@ -83,6 +84,7 @@ def test_bits_of_the_factor_in_memory(name, precision, threads, tmp_path):
         _core.poison(False)
 
 
+@pytest.mark.native
 def test_constraints(tmp_path):
     L, b = ms.graph_laplacian(ms.datasets.grid3d(9)), RNG.standard_normal(729)
     for keywords, values in ({"fixed": [0, 7]}, [1.0, -2.0]), ({"pin": True}, None):
@@ -93,11 +95,22 @@ def test_constraints(tmp_path):
         assert before == G._factor.traffic["read_bytes"] > 0
 
 
+def test_one_solve(tmp_path):
+    b, flat = np.arange(VOLUME.shape[0], dtype=float), ms.datasets.grid3d(6)
+    x, info = ms.solve(VOLUME, b, memory="disk", folder=tmp_path)
+    assert np.array_equal(x, ms.solve(VOLUME, b, "cholesky")[0]) and info.converged and info.report.facts["file_bytes"] > 0
+    for A, options in ((VOLUME, {"fixed": [1, 5], "fixed_values": 2.0}), (flat, {}), (flat, {"pin": True})):
+        b = np.arange(A.shape[0]) - (A.shape[0] - 1) / 2
+        assert np.array_equal(ms.solve(A, b, memory="disk", folder=tmp_path, **options)[0], ms.solve(A, b, "cholesky", **options)[0])
+    assert os.listdir(tmp_path) == []
+
+
 def test_an_analysis_makes_factors_on_disk(tmp_path):
     sym, b = ms.analyze(VOLUME), np.ones(VOLUME.shape[0])
     assert np.array_equal(sym.factor(VOLUME, memory="disk", folder=tmp_path).solve(b), sym.factor(VOLUME, device="cpu").solve(b))
 
 
+@pytest.mark.native
 def test_threads_solve_at_once(F):
     B = RNG.standard_normal((VOLUME.shape[0], 4))
     expected, found = F.solve(B), [None] * 4
@@ -129,6 +142,7 @@ def test_copies_have_files_of_their_own(F, tmp_path):
 # ---- what is transferred, and the memory --------------------------------------------------------------------------------
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("name", ["volume", "surface"])
 def test_each_panel_is_written_once_and_read_once_in_each_direction(name, threads, tmp_path):
@@ -197,6 +211,7 @@ def test_the_system_agrees(tmp_path):
 # ---- failures -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_full_disk(threads, tmp_path):
     """The limit is met by panels, by update matrices, at the beginning and near the end."""
@@ -207,6 +222,7 @@ def test_a_full_disk(threads, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.native
 def test_a_disk_that_fills_up_costs_the_factor_alone(F):
     b = np.ones(VOLUME.shape[0])
     x = F.solve(b)
@@ -217,6 +233,7 @@ def test_a_disk_that_fills_up_costs_the_factor_alone(F):
     assert np.array_equal(F.refactor(VOLUME).solve(b), x)
 
 
+@pytest.mark.native
 def test_an_indefinite_matrix_leaves_the_factor(F):
     b = np.ones(VOLUME.shape[0])
     x = F.solve(b)
@@ -225,6 +242,7 @@ def test_an_indefinite_matrix_leaves_the_factor(F):
     assert np.array_equal(F.solve(b), x)
 
 
+@pytest.mark.native
 def test_a_file_that_was_cut(F):
     b = np.ones(VOLUME.shape[0])
     x, size = F.solve(b), F.report.facts["file_bytes"]
