@@ -360,7 +360,11 @@ def errors(what):
 
 def check_stall(flag, what):
     """Raise if a kernel has set its flag, an int32 array of one entry, because its thread blocks waited for each other in vain."""
-    stalled = int(to_host(flag)[0])
+    refuse_stall(int(to_host(flag)[0]), what)
+
+
+def refuse_stall(stalled, what):
+    """Raise if the flag of :func:`check_stall`, copied to the host, is not 0."""
     if stalled:
         raise DeviceUnavailableError(f"{what}: a kernel made no progress (code {stalled}) and gave up; use device=\"cpu\"")
 

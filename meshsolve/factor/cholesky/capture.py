@@ -22,6 +22,7 @@ from meshsolve import device
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
 from meshsolve.factor.cholesky.numeric import DOUBTFUL, Definite
 from meshsolve.factor.cholesky.singular import LEAST_EXPONENT
+from meshsolve.factor.fronts.plan import NONE, STALL
 from meshsolve.factor.sharing import changes
 from meshsolve.sparse.check_cuda import ANY_SIZE, NOT_FINITE, NOT_SYMMETRIC, OTHER_PATTERN, SIZABLE, VANISHES
 from meshsolve.sparse.columns import first_true
@@ -29,12 +30,12 @@ from meshsolve.sparse.places import on_device
 
 K = device.kernels("factor/cholesky/capture.cu")
 Itself = TypeVar("Itself")
-NONE, BIAS = np.iinfo(np.int32).max, 1023                   # as in cuda.py
+BIAS = 1023                                                 # as in cuda.py
 RHS_NOT_FINITE = 1 << 16                                    # none of the bits of check_cuda.py
-WRONG = OTHER_PATTERN | NOT_FINITE | NOT_SYMMETRIC | RHS_NOT_FINITE
+WRONG = OTHER_PATTERN | NOT_FINITE | NOT_SYMMETRIC | RHS_NOT_FINITE | STALL
 MEANINGS = ((OTHER_PATTERN, "the pattern of the matrix differs from that at the capture"), (NOT_FINITE, "the matrix is not finite"),
             (NOT_SYMMETRIC, "the matrix may not be symmetric"), (RHS_NOT_FINITE, "a right-hand side is not finite"),
-            (VANISHES, "the matrix may be singular, as a Laplacian"))
+            (VANISHES, "the matrix may be singular, as a Laplacian"), (STALL, "the kernel made no progress"))
 FIXED = "the calls inside capture() are repeated on the same memory: "
 
 
@@ -127,6 +128,7 @@ class Captured:
             if 0 < first < launches:
                 raise _earlier(first, launches, self._factor.perm, *words[:3])
             failed, least, bits = words[3:]
+            engine.refuse_stall(bits)
             if self.matrix is not None:
                 if self._factor._examine(self.matrix, bits & ~RHS_NOT_FINITE, engine.column_of(failed, least)) is not None:
                     raise InvalidInputError("the pattern of A differs from that at the capture: capture again, or call F.refactor(A)")

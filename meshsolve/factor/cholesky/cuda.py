@@ -12,25 +12,15 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.factor.cholesky.singular import LEAST_EXPONENT, constant_component
-from meshsolve.factor.fronts.cuda import (
-    PIVOT_BLOCK,
-    TILE,
-    Batch,
-    column_major,
-    device_tree,
-    from_columns,
-    suits,
-    to_columns,
-)
+from meshsolve.factor.fronts.cuda import Batch, column_major, device_tree, from_columns, suits, to_columns
+from meshsolve.factor.fronts.plan import BITS, BLOCKS_EACH, NONE, STALL, WARPS
 from meshsolve.sparse.cuda import without_diagonal
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import CUDA
 
-K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cholesky/solve.cu")
-NONE = np.iinfo(np.int32).max                               # value of *failed if no pivot has failed
+SUBTREE, QUEUE, S = (device.kernels(f"factor/cholesky/{name}.cu") for name in ("subtree", "queue", "solve"))
 BIAS = 1023                                                 # of float64 exponents
 WIDTHS = (1, 4, 8)                                          # right-hand sides of one pass: compiled widths of solve.cu
-BELOW = 128                                                 # rows of a thread block of k_eliminate
 
 
 class OnDevice:
@@ -100,20 +90,14 @@ class DeviceFactor(OnDevice):
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
         self._updates = xp.empty(tree.update_scalars, self.dtype)
-        most = max((large.count for level in tree.levels for large in level.large), default=0)
-        self._initial = xp.full(4 + most, NONE, np.int32)
-        self._initial[2:] = 0
-        self._status = xp.empty_like(self._initial)         # failed pivot, smallest exponent, bits, info of cuSOLVER, and counters
-        self._failed, self._least, self._bits, self._info = (self._status[k:k + 1] for k in range(4))
-        self._arrived = self._status[4:]
-        dense = (self._panel(front)[0] for level in tree.levels for front in level.dense)
-        self._work = xp.empty(max((device.dense("potrf_size", diagonal) for diagonal in dense), default=0), self.dtype)
+        self._status = xp.empty_like(tree.plan.initial)     # of plan.py
+        self._bits = self._status[BITS:BITS + 1]
         self._norm, self._steps, self._is_open, self._exponent, self.changes = None, {}, False, 0, 0
         self._data, self._pending = None, xp.empty(self._pattern.nnz, np.float64)
 
     @property
     def nbytes(self):
-        arrays = (self._panels, self._updates, self._work, self._pending, self._data)
+        arrays = (self._panels, self._updates, self._pending, self._data)
         return self.tree.nbytes + sum(array.nbytes for array in arrays if array is not None)
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
@@ -141,8 +125,13 @@ class DeviceFactor(OnDevice):
         Returns (bits, as :meth:`factor`). The caller then calls :meth:`accept`, or :meth:`restore` for the earlier factor.
         """
         self.queue(write)
-        failed, least, bits = device.to_host(self._status[:3]).tolist()
+        failed, least, bits = device.to_host(self.status).tolist()
+        self.refuse_stall(bits)
         return bits, self.column_of(failed, least)
+
+    def refuse_stall(self, bits):
+        """Raise if thread blocks of the numeric phase waited in vain for each other."""
+        device.refuse_stall(bits & STALL, "the Cholesky factorization")
 
     def column_of(self, failed, least):
         """Return the result of :meth:`factor` for the first two words of the status after the pending values were factored."""
@@ -152,10 +141,9 @@ class DeviceFactor(OnDevice):
         return failed
 
     def queue(self, write):
-        """Queue the work of :meth:`factor_again` without reading. No memory is allocated. A CUDA graph can record it, unless a front has
-        so many columns that a library factors it."""
+        """Queue the work of :meth:`factor_again` without reading. No memory is allocated: a CUDA graph can record it."""
         self._is_open, self._exponent_before = True, self._exponent
-        self._status[:] = self._initial
+        self.reset()
         write(self._pending, self._bits)
         self._eliminate(self._pending)
 
@@ -183,18 +171,18 @@ class DeviceFactor(OnDevice):
 
     def reset(self):
         """Queue the status before a numeric phase."""
-        self._status[:] = self._initial
+        self._status[:] = self.tree.plan.initial
 
     @property
     def status(self):
         """int32 words that a numeric phase writes: the failed column or NONE, the least biased exponent of a pivot relative to its
-        diagonal entry, the bits of the checks."""
-        return self._status[:3]
+        diagonal entry, the bits of the checks and STALL."""
+        return self._status[:BITS + 1]
 
     def restore(self):
         """Compute the earlier factor again, with the same bits, unless the pending values were accepted."""
         if self._is_open and self._data is not None:
-            self._status[:] = self._initial
+            self.reset()
             self._eliminate(self._data)
             self._exponent = self._exponent_before
         self._is_open = False
@@ -270,45 +258,13 @@ class DeviceFactor(OnDevice):
 
     def _eliminate(self, data):
         """Queue the numeric phase of these values."""
-        for level in self.tree.levels:
-            self._factor_level(level, data)
-        tree = self.tree
-        self._launch(K, "k_measure", tree.count, 32, 0,
-                     (tree.table, self._panels, tree.entry_ptr, tree.entry_source, tree.entry_row, data, self._least))
-
-    def _factor_level(self, level, data):
-        tree, size = self.tree, self.dtype.itemsize
-        for batch in level.batches:
-            groups = batch.threads // 32 if batch.per_warp else 1
-            self._launch(K, "k_factor", -(-batch.count // groups), batch.threads, groups * batch.capacity * size,
-                         (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), *tree.entries,
-                          data, self._panels, self._updates, self._failed))
-        self._launch(K, "k_assemble", len(level.tiles) // 2, 256, 0,
-                     (level.tiles, *tree.entries, data, self._panels, self._updates))
-        for large in level.large:
-            self._factor_by_tiles(large)
-        for front in level.dense:
-            self._factor_by_libraries(front)
-
-    def _factor_by_tiles(self, large):
-        for step in large.steps:
-            begin = np.int32(step.begin)
-            self._launch(K, "k_eliminate", (max(1, -(-step.rows // BELOW)), step.count), BELOW, 0,
-                         (large.fronts, self.tree.table, self._panels, begin, self._arrived, self._failed))
-            self._subtract(large.fronts, step.count, step.rows, step.columns, 0, step.begin, step.begin + PIVOT_BLOCK)
-        self._subtract(large.fronts, large.count, large.updates, large.updates, 1, 0, PIVOT_BLOCK * len(large.steps))
-
-    def _subtract(self, fronts, count, rows, columns, of_update, begin, end):
-        self._launch(K, "k_subtract", (-(-rows // TILE), -(-columns // TILE), count), 256, 0,
-                     (fronts, self.tree.table, self._panels, self._updates, np.int32(of_update), np.int32(begin), np.int32(end)))
-
-    def _factor_by_libraries(self, front):
-        diagonal, below = self._panel(front)
-        device.dense("potrf", diagonal, self._info, self._work)
-        self._launch(K, "k_check", 1, 256, 0, (front.front, self.tree.table, self._panels, self._info, self._failed))
-        if front.updates:
-            device.dense("trsm", diagonal, below, side="R", trans="T")
-            device.dense("syrk", column_major(self._updates, front.update, front.updates, front.updates, front.updates), below)
+        plan, arrays = self.tree.plan, (*self.tree.entries, data, self._panels, self._updates, self._status)
+        tasks, tiles, fronts, depths = plan.numbers
+        of_block, of_warp = plan.workspace
+        self._launch(SUBTREE, "k_subtrees", tasks, 32 * WARPS, of_block * self.dtype.itemsize,
+                     (plan.subtree_tasks, plan.subtrees, plan.fronts, plan.panel_at, plan.update_at, np.int32(of_warp), *arrays))
+        self._launch(QUEUE, "k_queue", min(tiles, BLOCKS_EACH * device.multiprocessors()), 256, 0,
+                     (np.int32(tiles), np.int32(fronts), np.int32(depths), plan.tiles, plan.queued, plan.tiles_of_depth, *arrays))
 
     def _panel(self, front):
         """Return the pivot rows and the rows below them of a front's panel, as column-major views."""

@@ -17,6 +17,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.device.reductions import max_of_columns
+from meshsolve.factor.fronts.plan import Plan, plan_of, workspace_of_device
 from meshsolve.factor.fronts.tree_cuda import COLUMNS, depths, launch_order, positions, table_of
 from meshsolve.sparse.lists_cuda import bincount
 
@@ -113,16 +114,18 @@ class DeviceTree:
     entry_source: object
     entry_row: object
     levels: tuple
+    plan: Plan                  # of the numeric phase
 
     @classmethod
     def build(cls, symbolic):
         """Make the tree of an analysis on the GPU. O(nnz(A) + rows of the supernodes) time and memory."""
         pattern, analysis = symbolic.pattern_on_device, symbolic.analysis_on_device
         depth = depths(analysis.snode_parent)
-        table, child, sizes = table_of(analysis, depth)
+        plan, update = _plan(analysis)
+        table, child, sizes = table_of(analysis, depth, update=(update, plan.update_scalars))
         relative, *entries = positions(pattern, analysis)
         return cls(pattern.n, len(table), *sizes, table, child, relative, analysis.rows, analysis.perm, *entries,
-                   levels(table, _column(table, "pivots") * _column(table, "height"), depth, LIMITS))
+                   levels(table, _column(table, "pivots") * _column(table, "height"), depth, LIMITS), plan)
 
     @property
     def entries(self):
@@ -228,6 +231,14 @@ def tiles_of(numbers, height):
     tile = np.arange(begin[-1]) - np.repeat(begin[:-1], count)
     tiles = np.stack([np.repeat(numbers, count), ASSEMBLY_COLUMNS * tile], axis=1).astype(np.int32)
     return device.to_device(tiles.reshape(-1)), begin
+
+
+def _plan(analysis):
+    """Return the plan of the numeric phase, and the begin of each update matrix on the GPU. Reads once."""
+    xp = device.xp()
+    sizes = xp.stack([analysis.snode_parent.astype(np.int64), xp.diff(analysis.first).astype(np.int64), xp.diff(analysis.row_ptr)])
+    parent, pivots, rows = device.to_host(sizes)
+    return plan_of(parent, pivots, pivots + rows, workspace_of_device())
 
 
 def _given(rows, position, scale):

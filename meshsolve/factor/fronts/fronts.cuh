@@ -70,13 +70,19 @@ template <class Body> __device__ __forceinline__ void with_width(int width, Body
   }
 }
 
-// Adds the columns of a child's update matrix X with indices [from, to) in the parent. at(i, j) points to an entry of the
-// parent; `relative` ascends.
-template <class T, class Group, class At>
-__device__ __forceinline__ void add_child(const Group& g, const int* relative, int count, const T* X, int from, int to, At at) {
+// Points to row 0 of column j of a matrix with `rows` rows: stored as a square, or as a packed lower triangle.
+template <class T> __device__ __forceinline__ T* square_column(T* X, int rows, int j) { return X + static_cast<long long>(j) * rows; }
+template <class T> __device__ __forceinline__ T* packed_column(T* X, int rows, int j) {
+  return X + (static_cast<long long>(j) * (2 * rows - j - 1) >> 1);
+}
+
+// Adds the columns of a child's update matrix with indices [from, to) in the parent. column_of(j) points to row 0 of its column
+// j, at(i, j) to an entry of the parent; `relative` ascends.
+template <class Group, class Column, class At>
+__device__ __forceinline__ void add_child(const Group& g, const int* relative, int count, Column column_of, int from, int to, At at) {
   const int begin = lower_bound(relative, count, from), end = lower_bound(relative, count, to);
   for (int j = begin + g.warp; j < end; j += g.warps) {
-    const T* const column = X + static_cast<long long>(j) * count;
+    const auto* const column = column_of(j);
     const int target = relative[j];
     for (int i = j + g.lane; i < count; i += 32) *at(relative[i], target) += column[i];
   }
@@ -87,7 +93,8 @@ template <class T, class Group, class At>
 __device__ __forceinline__ void add_children(const Tree<T>& t, const Front& f, const Group& g, int from, int to, At at) {
   for (long long q = f.child_begin; q < f.child_end; ++q) {
     const Front& c = t.fronts[t.child[q]];
-    add_child(g, t.relative + c.rows, c.updates(), t.updates + c.update, from, to, at);
+    const int rows = c.updates();
+    add_child(g, t.relative + c.rows, rows, [&](int j) { return square_column(t.updates + c.update, rows, j); }, from, to, at);
   }
 }
 

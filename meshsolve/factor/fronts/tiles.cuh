@@ -51,10 +51,11 @@ __device__ __forceinline__ void subtract_tile(const T* A, long long leading, con
   subtract_product(A, leading, entry, along == 1, rows, columns, inner, C, leading_C, above);
 }
 
-// C := -A B^T, rows x rows, or only its lower triangle; A and B are rows x width. Each thread has 2 x 4 entries in registers.
-template <bool lower, class T, class Leading, class Group>
+// C := -A B^T, rows x rows, or only its lower triangle; A and B are rows x width. column_of(j) points to row 0 of column j of C.
+// Each thread has 2 x 4 entries in registers.
+template <bool lower, class T, class Leading, class Group, class Column>
 __device__ __forceinline__ void outer_product(const Group& g, const T* A, Leading leading_a, const T* B, Leading leading_b,
-                                              int rows, int width, T* C) {
+                                              int rows, int width, Column column_of) {
   for (int c = 4 * g.warp; c < rows; c += 4 * g.warps)
     for (int r = lower ? c : 0; r < rows; r += 64) {
       const int i0 = r + g.lane, i1 = i0 + 32;
@@ -72,7 +73,7 @@ __device__ __forceinline__ void outer_product(const Group& g, const T* A, Leadin
 #pragma unroll
       for (int d = 0; d < 4; ++d) {
         const int j = c + d;
-        T* const column = C + static_cast<long long>(j) * rows;
+        T* const column = column_of(j);
         if ((lower ? j <= i0 : j < rows) && i0 < rows) column[i0] = sum[0][d];
         if ((lower ? j <= i1 : j < rows) && i1 < rows) column[i1] = sum[1][d];
       }

@@ -45,14 +45,17 @@ def offsets(size, depth):
     return offset, even + odd
 
 
-def table_of(analysis, depth):
-    """The (count, 10) int64 table of fronts, their children, and the scalars of panels, updates and the rows of vectors."""
+def table_of(analysis, depth, update=None):
+    """The (count, 10) int64 table of fronts, their children, and the scalars of panels, updates and the rows of vectors.
+
+    ``update``: begin of each update matrix and scalars of all; otherwise they are squares in two halves of a buffer.
+    """
     xp, count = device.xp(), len(analysis.snode_parent)
     child, child_ptr = children(analysis.snode_parent)
     pivots, rows = xp.diff(analysis.first).astype(np.int64), xp.diff(analysis.row_ptr)
     leading = leading_dimension(pivots + rows)
     panel = exclusive_scan(pivots * leading)
-    update, updates = offsets(rows * rows, depth)
+    update, updates = offsets(rows * rows, depth) if update is None else update
     vector, vectors = offsets(rows, depth)
     columns = (panel[:-1], leading, update, vector, analysis.row_ptr[:-1], analysis.first[:-1].astype(np.int64), pivots, pivots + rows,
                child_ptr[:count], child_ptr[1:count + 1])

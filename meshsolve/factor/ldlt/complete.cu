@@ -103,7 +103,8 @@ __device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Grou
   g.sync();
   weigh_rows(g, v, panel, pivots);
   T* const U = t.planned.updates + v.f.update;
-  fronts::outer_product<true>(g, v.panel + v.columns, v.leading, panel + v.columns, leading, v.updates, pivots, U);
+  fronts::outer_product<true>(g, v.panel + v.columns, v.leading, panel + v.columns, leading, v.updates, pivots,
+                              [&](int j) { return fronts::square_column(U, v.updates, j); });
   const auto in_update = [&](int i, int j) { return U + (i - v.own) + static_cast<long long>(j - v.own) * v.updates; };
   fronts::add_children(t.planned, v.f, g, v.own, v.own + v.updates, in_update);
 }

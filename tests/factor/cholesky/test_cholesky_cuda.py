@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cuda_cases import BOUND, WAYS, ZOO, close
+from cuda_cases import BOUND, WAYS, ZOO, close, use_way
 from kernel_harness import Harness
 from kernel_harness.strict import Strict
 from on_device import Sparse
@@ -16,8 +16,6 @@ from zoo import backward_error, grid, random_spd, spd
 
 import meshsolve as ms
 from meshsolve import device
-from meshsolve.factor.cholesky import cuda
-from meshsolve.factor.fronts import cuda as fronts
 
 # ---- the numeric phase ------------------------------------------------------------------------------------------------
 
@@ -39,7 +37,7 @@ def test_the_factor_of_every_shape(gpu, name):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("precision", ["double", "single", "mixed"])
 def test_every_way_of_a_front(gpu, monkeypatch, way, precision):
-    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    use_way(monkeypatch, way)
     A = spd(grid(26, 25))
     sym = ms.analyze(A, ordering="nd")
     F, host = sym.factor(A, precision, device="cuda"), sym.factor(A, precision, device="cpu")
@@ -50,9 +48,9 @@ def test_every_way_of_a_front(gpu, monkeypatch, way, precision):
         assert backward_error(A, F.solve(b), b) < 1e-15 and F.report.facts["refinement_steps"] > 0
 
 
-@pytest.mark.parametrize("way", ["shared memory", "tiles", "libraries"])
+@pytest.mark.parametrize("way", ["as launched", "queue alone", "large subtrees"])
 def test_wide_fronts(gpu, monkeypatch, way):
-    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    use_way(monkeypatch, way)
     A = random_spd(230, 0.2, 3)                            # one front of nearly all rows: several steps, several tiles
     sym = ms.analyze(A)
     F, host = sym.factor(A, device="cuda"), sym.factor(A, device="cpu")
@@ -61,10 +59,10 @@ def test_wide_fronts(gpu, monkeypatch, way):
     close(F.solve(b), host.solve(b), 1e-12)
 
 
-@pytest.mark.parametrize("way", ["tiles", "libraries"])
+@pytest.mark.parametrize("way", ["queue alone", "large subtrees"])
 def test_a_step_of_few_pivots_above_other_rows(gpu, monkeypatch, way):
     """A front of 45 pivots (a whole step and a partial one) with 70 rows below them."""
-    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    use_way(monkeypatch, way)
     rng = np.random.default_rng(5)
     A = rng.standard_normal((160, 160))
     A[:45, 45:90] = A[45:90, :45] = 0
@@ -75,15 +73,6 @@ def test_a_step_of_few_pivots_above_other_rows(gpu, monkeypatch, way):
     close(F.L.data, host.L.data, 1e-13)
     b = rng.standard_normal((160, 5))
     close(F.solve(b), host.solve(b), 1e-12)
-
-
-def test_more_wide_fronts_than_a_grid_has_blocks(gpu, monkeypatch):
-    monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(0, 0, 384))
-    monkeypatch.setattr(fronts, "MOST_ACROSS", 3)
-    A = spd(grid(12, 11))
-    F = ms.cholesky(A, ordering="nd", device="cuda")
-    assert max(len(level.large) for level in F._factor.tree.levels) > 2
-    close(F.L.data, ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").L.data, 1e-13)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 8, 9, 13])
@@ -99,7 +88,7 @@ def test_any_number_of_right_hand_sides_in_either_order(gpu, k):
 @pytest.mark.parametrize("way", WAYS)
 def test_the_launches_of_a_solve_are_made_once(way, monkeypatch):
     """Preparing the launches takes longer than small levels. The kept launches must not keep a deleted factor alive."""
-    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    use_way(monkeypatch, way)
     A, made, prepared = spd(grid(26, 25)), [], device.prepared
     monkeypatch.setattr(device, "prepared", lambda kernel, *args: (made.append(kernel.name), prepared(kernel, *args))[1])
     with device.use(Harness()):
@@ -149,9 +138,9 @@ def test_more_items_than_a_grid_has_threads(short_grids, precision):
 def test_every_kernel_on_something_small(monkeypatch):
     """A small matrix, because ThreadSanitizer is slow for each thread of each block."""
     A = random_spd(64, 0.3, 3)
-    monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
-    kernels = {f"k_{name}" for name in ("factor", "assemble", "eliminate", "subtract", "to_columns", "from_columns",
-                                            "forward", "backward", "diagonal", "values", "check", "check_later", "measure")}
+    use_way(monkeypatch, "small subtrees")
+    kernels = {f"k_{name}" for name in ("subtrees", "queue", "to_columns", "from_columns", "forward", "backward", "diagonal", "values",
+                                        "check_later")}
     kernels |= {"k_relative", "k_count_entries", "k_place_entries", "k_hook", "k_shorten", "k_sum_segments"}
     with device.use(Harness(seed=1)) as harness:
         pinned = ms.cholesky(ms.datasets.grid2d(5, 4), pin=True, device="cuda").solve(np.arange(20) - 9.5)
@@ -159,29 +148,16 @@ def test_every_kernel_on_something_small(monkeypatch):
         F, b = ms.cholesky(A, device="cuda"), np.ones((64, 2))
         assert backward_error(A, F.refactor(A).solve(b), b) < 1e-14
         assert np.isfinite(F.L.data).all() and np.isfinite(F.logdet())
-        monkeypatch.setattr(fronts, "LIMITS", WAYS["libraries"])
+        use_way(monkeypatch, "large subtrees")
         assert backward_error(A, ms.cholesky(A, device="cuda").solve(b), b) < 1e-14
     assert kernels <= harness.launches.keys(), harness.launches
-
-
-@pytest.mark.sanitize
-def test_many_blocks_eliminate_the_same_columns(monkeypatch):
-    """The last thread block that has read the diagonal block stores it: any schedule gives the same bits."""
-    A, factors = spd(sp.csr_array(np.ones((72, 72)))), []
-    monkeypatch.setattr(fronts, "LIMITS", WAYS["tiles"])
-    for below, options in ((128, {}), (32, dict(resident=2, seed=1))):
-        monkeypatch.setattr(cuda, "BELOW", below)
-        with device.use(Harness(**options)):
-            factors.append(ms.cholesky(A, ordering="natural", device="cuda").refactor(A).L.data)
-    assert np.array_equal(*factors)
-    close(factors[0], ms.cholesky(A, ordering="natural", device="cpu").L.data, 1e-13)
 
 
 def test_a_refactorization_allocates_nothing(gpu, monkeypatch):
     A = Sparse(spd(grid(20, 15)))
     F = ms.cholesky(A, device="cuda").refactor(A)
     engine = F._factor
-    kept = {name: id(value) for name, value in vars(engine).items() if name in ("_panels", "_updates", "_failed")}
+    kept = {name: id(value) for name, value in vars(engine).items() if name in ("_panels", "_updates", "_status")}
     data = engine._data.copy()
     for name in ("empty", "zeros", "empty_like", "zeros_like"):
         monkeypatch.setattr(device.xp(), name, lambda *args, **kwargs: pytest.fail("memory is taken"))
@@ -192,7 +168,7 @@ def test_a_refactorization_allocates_nothing(gpu, monkeypatch):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_factorization_waits_once(way, monkeypatch):
     """The host must not read the pivots of each dense front, or no launch is queued ahead."""
-    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    use_way(monkeypatch, way)
     A = spd(grid(26, 25))
     with device.use(Strict()) as harness:
         engine = ms.cholesky(A, device="cuda")._factor
@@ -207,7 +183,7 @@ def test_a_factorization_waits_once(way, monkeypatch):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_failing_column_equals_that_of_the_host(gpu, monkeypatch, way):
-    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    use_way(monkeypatch, way)
     A = sp.lil_array(spd(grid(24, 20)))
     for row in (5, 216, 300):
         A[row, row] = -3.0
@@ -221,7 +197,7 @@ def test_the_failing_column_equals_that_of_the_host(gpu, monkeypatch, way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_last_pivot_of_exactly_zero_is_no_pivot(gpu, monkeypatch, way):
-    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    use_way(monkeypatch, way)
     A = np.diag([1.0, 4.0, 4.0])
     A[1, 2] = A[2, 1] = 4.0                                 # no row sums to 0: the pivot shows it
     for place in ("cpu", "cuda"):
@@ -231,7 +207,7 @@ def test_a_last_pivot_of_exactly_zero_is_no_pivot(gpu, monkeypatch, way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_pivot_beyond_float32_is_no_pivot(gpu, monkeypatch, way):
-    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    use_way(monkeypatch, way)
     for row in (5, 300):
         A = sp.lil_array(spd(grid(24, 20)))
         A[row, row] = 4e38

@@ -222,7 +222,8 @@ __device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Grou
   }
   if (g.rank == 0) seen.perturbed(perturbed);
   if (rows == 0) return;
-  fronts::outer_product<false>(g, part.P + width, f.leading, part.Q, f.leading_q, rows, width, part.C);
+  fronts::outer_product<false>(g, part.P + width, f.leading, part.Q, f.leading_q, rows, width,
+                               [&](int j) { return fronts::square_column(part.C, rows, j); });
   add_children(t, f, g, width, width + rows, part);
 }
 
