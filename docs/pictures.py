@@ -353,7 +353,7 @@ def demo_on_spot(module, mesh, *arguments):
 
 
 ON_SPOT = {"smooth_scan": (noisy_spot,), "geodesics": (spot, "--source", lambda: toward(NOSE)), "parameterization": (spot,),
-           "eigenfunctions": (spot,), "deformation": (spot,), "skinning": (spot,)}
+           "point_cloud": (spot, "--source", lambda: toward(NOSE)), "eigenfunctions": (spot,), "deformation": (spot,), "skinning": (spot,)}
 DEMOS = ("curvature_flow", "denoising", "poisson_editing", "landmarks", "gaussian_field", "ir_drop", "spectral_embedding",
          "effective_resistance")
 PICTURES = {f.__name__: f for f in (

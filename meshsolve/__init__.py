@@ -61,6 +61,7 @@ from meshsolve.factor.lu.schur import GeneralSchurComplement
 from meshsolve.factor.parac import ParacFactor
 from meshsolve.krylov import Info, cg, gmres, sqmr
 from meshsolve.mesh import Mesh, load_mesh
+from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.mesh.polygon_mesh import PolygonMesh
 from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix, normalized_laplacian
@@ -73,11 +74,11 @@ __all__ = [
     "CholeskyBatch", "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "EigenInfo", "Eigenpairs",
     "GeneralSchurComplement", "IldlBatch", "IldlFactor", "IluFactor", "Info", "InvalidInputError", "LUBatch", "LUFactor", "Mesh",
     "MeshsolveError", "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering",
-    "OutOfMemoryError", "ParacFactor", "PatchMesh", "PatternMismatchError", "PolygonMesh", "Quadratic", "QuadraticInfo", "Report",
-    "SchurComplement", "SingularMatrixError", "Symbolic", "TetMesh", "__version__", "analyze", "apps", "batch", "cg", "cholesky",
-    "cotan_laplacian", "datasets", "eigsh", "factorized", "gmres", "graph_laplacian", "ildl", "ilu", "jax", "load_mesh", "lu",
-    "mass_matrix", "normalized_laplacian", "operators", "order", "parac", "petsc", "schur_complement", "scipy_solver",
-    "show_config", "showing_progress", "solve", "spsolve", "sqmr", "torch",
+    "OutOfMemoryError", "ParacFactor", "PatchMesh", "PatternMismatchError", "PointCloud", "PolygonMesh", "Quadratic",
+    "QuadraticInfo", "Report", "SchurComplement", "SingularMatrixError", "Symbolic", "TetMesh", "__version__", "analyze", "apps",
+    "batch", "cg", "cholesky", "cotan_laplacian", "datasets", "eigsh", "factorized", "gmres", "graph_laplacian", "ildl", "ilu",
+    "jax", "load_mesh", "lu", "mass_matrix", "normalized_laplacian", "operators", "order", "parac", "petsc", "schur_complement",
+    "scipy_solver", "show_config", "showing_progress", "solve", "spsolve", "sqmr", "torch",
 ]
 
 def __dir__() -> list[str]:

@@ -253,6 +253,12 @@ def test_eigenfunctions(tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_point_cloud(tmp_path, capsys):
+    distance = run("point_cloud", tmp_path, ms.datasets.icosphere(3))
+    assert distance.max() == pytest.approx(np.pi, rel=0.05) and "642 points, area 12.5" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["arap", "bilaplacian"])
 def test_deformation(tmp_path, method):
     mesh = ms.datasets.icosphere(3)
@@ -291,7 +297,7 @@ def test_inverse_smoothing(tmp_path, capsys):
     assert after < 0.2 * before and found.volume > smooth.volume and "after 100 steps" in capsys.readouterr().out
 
 
-CALLS = ("parameterization", "eigenfunctions", "deformation", "skinning", "denoising")
+CALLS = ("geodesics", "parameterization", "eigenfunctions", "point_cloud", "deformation", "skinning", "denoising")
 
 
 @pytest.mark.parametrize("name", CALLS)

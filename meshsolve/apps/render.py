@@ -13,7 +13,8 @@ import numpy as np
 
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
-from meshsolve.mesh import MeshLike, checked_mesh
+from meshsolve.mesh import Mesh, MeshLike, checked_mesh, measures
+from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.options import as_integer, as_number, counted, one_of
 from meshsolve.sparse.columns import as_array
 from meshsolve.types import ArrayLike, Path
@@ -40,8 +41,9 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
     ----------
     path : str or path
         Ends in ``.png``.
-    mesh : Mesh
-    after : Mesh, optional
+    mesh : Mesh or PointCloud
+        Of a PointCloud the triangles of its stars are drawn.
+    after : Mesh or PointCloud, optional
         Drawn to the right of ``mesh``.
     captions : sequence of str, optional
         One for each panel; sizes by default.
@@ -71,12 +73,10 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
     target = as_path(path)
     if target.suffix.lower() != ".png":
         raise InvalidInputError(f"{path}: pictures are written as .png")
-    meshes = [checked_mesh(m) for m in ((mesh,) if after is None else (mesh, after))]
-    if not all(len(m.faces) for m in meshes):
-        raise InvalidInputError("a mesh without faces cannot be drawn")
     size = as_integer(size, "size", 300, 4000)
     azimuth, elevation = (as_number(angle, name, -np.inf) for name, angle in (("azimuth", azimuth), ("elevation", elevation)))
     view, lines = _camera(azimuth, elevation, up), as_integer(lines, "lines", 0, 1000)
+    meshes = [_surface(m, view) for m in ((mesh,) if after is None else (mesh, after))]
     if uv is None:
         colors, scale = _colors(values, meshes, colormap, lines)
     elif len(meshes) == 1 and values is None:
@@ -90,6 +90,18 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
     panels = [_draw(x, m.faces, shape, paint) for x, m, paint in zip(placed, meshes, colors)]
     with written_whole(path) as part:
         _write(part, panels, names, title, scale)
+
+
+def _surface(mesh, view):
+    """The triangles to draw. Those of a PointCloud are not oriented alike, so each is turned towards the camera."""
+    if isinstance(mesh, PointCloud):
+        x, faces = mesh.stars.vertices, np.unique(mesh.stars.faces, axis=0)
+        away = measures.area_vectors(x, faces) @ view[2] < 0
+        return Mesh(x, np.where(away[:, None], faces[:, ::-1], faces))
+    mesh = checked_mesh(mesh)
+    if len(mesh.faces) == 0:
+        raise InvalidInputError("a mesh without faces cannot be drawn")
+    return mesh
 
 
 def _captions(given, meshes, pair):

@@ -9,6 +9,7 @@
 #include "off.hpp"
 #include "ply.hpp"
 #include "polygons.hpp"
+#include "stars.hpp"
 #include "stl.hpp"
 
 namespace ms {
@@ -73,6 +74,22 @@ auto cycles_of(In<int64_t> following) {
   return std::make_tuple(to_numpy(std::move(out.arcs)), to_numpy(std::move(out.first)));
 }
 
+auto plane_normals(In<double> x, In<int32_t> neighbors, int threads) {
+  const int64_t n = extent(x) / 3;
+  RawVector<double> normals(3 * n);
+  {
+    Released free;
+    mesh::plane_normals(x.data(), n, neighbors.data(), extent(neighbors) / n, normals.data(), threads);
+  }
+  return to_numpy(std::move(normals));
+}
+
+auto delaunay_stars(In<double> x, In<int32_t> neighbors, In<double> normals, int threads) {
+  const int64_t n = extent(x) / 3;
+  auto out = released([&] { return mesh::delaunay_stars(x.data(), n, neighbors.data(), extent(neighbors) / n, normals.data(), threads); });
+  return std::make_tuple(to_numpy(std::move(out.triangles)), to_numpy(std::move(out.round)));
+}
+
 }  // namespace
 
 void bind_mesh(nb::module_& m) {
@@ -88,6 +105,8 @@ void bind_mesh(nb::module_& m) {
   m.def("mesh_is_manifold", manifold, "n"_a, "faces"_a, "of_side"_a, "edges"_a);
   m.def("mesh_components", mesh_components, "n"_a, "ends"_a);
   m.def("mesh_cycles", cycles_of, "following"_a);
+  m.def("plane_normals", plane_normals, "x"_a, "neighbors"_a, "threads"_a);
+  m.def("delaunay_stars", delaunay_stars, "x"_a, "neighbors"_a, "normals"_a, "threads"_a);
   m.def("mesh_adjacency", adjacency_of, "n"_a, "ends"_a, "diagonal"_a, "threads"_a);
 }
 

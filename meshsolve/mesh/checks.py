@@ -13,11 +13,11 @@ from meshsolve.sparse.matrix import LARGEST_SIZE
 LARGEST_COORDINATE = 1e70          # largest accepted |coordinate|: its fourth power, a squared area, stays finite
 
 
-def as_vertices(vertices):
+def as_vertices(vertices, name="vertices"):
     """Return positions as (n, 3) float64, C order, always a copy."""
-    given = as_array(vertices, "vertices")
+    given = as_array(vertices, name)
     if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "fiu":
-        raise InvalidInputError(f"vertices must be (n, 3) real numbers, got shape {given.shape} of {given.dtype}")
+        raise InvalidInputError(f"{name} must be (n, 3) real numbers, got shape {given.shape} of {given.dtype}")
     if len(given) == 0:
         raise InvalidInputError("a mesh needs at least one vertex")
     if len(given) > LARGEST_SIZE:

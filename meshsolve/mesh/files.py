@@ -67,6 +67,15 @@ def read_polygons(path):
     return polygons
 
 
+def read_points(path):
+    """(points (n, 3), their normals (n, 3) or None) of an OBJ, PLY or OFF file. Errors are those of :func:`read_mesh`."""
+    path, kind, content = _content(path, POLYGONAL)
+    points = _polygons(path, content, kind)
+    if len(points.vertices) == 0:
+        raise InvalidInputError(f"{path}: the file has no points")
+    return points.vertices, points.vertex_data.get("normal")
+
+
 def write_polygons(path, vertices, indices, offsets):
     """Write polygons with corners ``indices[offsets[k]:offsets[k + 1]]`` as OBJ, binary PLY or OFF, completely or not at all."""
     path = as_path(path)
@@ -127,7 +136,8 @@ def _content(path, known):
 
 def _require_both(path, vertices, faces):
     if len(vertices) == 0 or len(faces) == 0:
-        raise InvalidInputError(f"{path}: the file has {len(vertices)} vertices and {len(faces)} faces; a mesh needs both")
+        hint = ", points alone are read by ms.PointCloud.load" if len(vertices) else ""
+        raise InvalidInputError(f"{path}: the file has {len(vertices)} vertices and {len(faces)} faces; a mesh needs both{hint}")
 
 
 def _write_whole(path, content):

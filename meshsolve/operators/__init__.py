@@ -17,9 +17,10 @@ from meshsolve import _core
 from meshsolve.device import choose, on_cpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.mesh.polygon_mesh import PolygonMesh
 from meshsolve.mesh.tets import TetMesh
-from meshsolve.operators import gradients, polygons, tets
+from meshsolve.operators import gradients, point_clouds, polygons, tets
 from meshsolve.operators.assembly import Assembly, NormalEquations
 from meshsolve.operators.connection import connection_laplacian
 from meshsolve.operators.cuda import DeviceAssembler
@@ -100,7 +101,7 @@ class CotanAssembler:
         return sp.csr_array((data, self.indices, self._indptr), shape=(self.n, self.n))
 
 
-KINDS: dict[type, Any] = {TetMesh: tets, PolygonMesh: polygons}         # meshes other than triangles, and the modules of their operators
+KINDS: dict[type, Any] = {TetMesh: tets, PolygonMesh: polygons, PointCloud: point_clouds}       # not triangles, and their operators
 ASSEMBLERS: dict[str, Any] = {"cpu": CotanAssembler, "cuda": DeviceAssembler}
 
 
@@ -115,10 +116,11 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
 
     Parameters
     ----------
-    mesh : Mesh, TetMesh, PolygonMesh, trimesh.Trimesh or meshio.Mesh
+    mesh : Mesh, TetMesh, PolygonMesh, PointCloud, trimesh.Trimesh or meshio.Mesh
         Boundaries, non-manifold edges and zero-area faces are allowed. On tetrahedra L is the matrix of the same energy. The
         weight of an edge is the sum of l cot(a) / 6 over its cells, with the length l and dihedral angle a of the opposite edge.
-        On polygons it is that of triangles around a virtual vertex, with entries for all pairs of corners.
+        On polygons it is that of triangles around a virtual vertex, with entries for all pairs of corners. Of a PointCloud it
+        is that of the intrinsic Delaunay triangulation of its stars, without negative weights.
     intrinsic_delaunay : bool
         Flip edges intrinsically until every edge is Delaunay. Then no interior edge has a negative weight, up to rounding. The
         pattern is the graph of the flipped edges. Needs a manifold mesh, orientable or not.
@@ -177,7 +179,7 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
 
     Parameters
     ----------
-    mesh : Mesh, TetMesh, PolygonMesh, trimesh.Trimesh or meshio.Mesh
+    mesh : Mesh, TetMesh, PolygonMesh, PointCloud, trimesh.Trimesh or meshio.Mesh
         On tetrahedra masses are volumes, a quarter of each cell for each of its corners.
     kind : {"lumped", "barycentric", "voronoi", "consistent"}
         ``"lumped"`` or ``"barycentric"``: diagonal, a third of each triangle to each of its corners. ``"voronoi"``: diagonal, mixed

@@ -1,6 +1,7 @@
 // Bindings of the operators. The Python wrappers check the input; arrays are flat views of (n, 3), (m, 3).
 #include "assembly.hpp"
 #include "cotan.hpp"
+#include "cover.hpp"
 #include "directions.hpp"
 #include "flips.hpp"
 #include "native/bind.hpp"
@@ -57,6 +58,14 @@ auto intrinsic_delaunay(In<int32_t> faces, In<int32_t> of_side, In<double> lengt
                          to_numpy(std::move(out.edge)), to_numpy(std::move(out.angle)), out.flips, out.finished);
 }
 
+auto tufted_cover(In<int32_t> faces, In<int32_t> of_side, int64_t edges, In<double> key, In<int32_t> round, int threads) {
+  auto out = released([&] {
+    return operators::tufted_cover(faces.data(), extent(faces) / 3, of_side.data(), edges, key.data(), round.size() > 0 ? round.data() : nullptr,
+                                   threads);
+  });
+  return std::make_tuple(to_numpy(std::move(out.edge)), to_numpy(std::move(out.of_side)));
+}
+
 auto side_directions(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t edges, In<double> corner_angles) {
   auto out = released([&] {
     return operators::side_directions(n, faces.data(), extent(faces) / 3, of_side.data(), edges,
@@ -66,8 +75,8 @@ auto side_directions(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t 
                          out.bad_vertex);
 }
 
-auto flat_triangles(int64_t n, In<int32_t> corners, In<double> lengths) {
-  auto out = released([&] { return operators::flat_triangles(n, corners.data(), lengths.data(), extent(corners) / 3); });
+auto flat_triangles(int64_t n, In<int32_t> corners, In<double> lengths, int copies) {
+  auto out = released([&] { return operators::flat_triangles(n, corners.data(), lengths.data(), extent(corners) / 3, copies); });
   return std::make_tuple(to_numpy(std::move(out.corner)), to_numpy(std::move(out.flat)));
 }
 
@@ -178,9 +187,12 @@ void bind_operators(nb::module_& m) {
         "weight"_a, "threads"_a);
   m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a, "of_side"_a, "length"_a, "angle"_a,
         "flattest"_a, "limit"_a, "(corners, weights, lengths, edge of each side, angles, flips, finished).");
+  m.def("tufted_cover", tufted_cover, "faces"_a, "of_side"_a, "edges"_a, "key"_a, "round"_a, "threads"_a,
+        "(mesh edge of each cover edge, cover edge of each side).");
   m.def("side_directions", side_directions, "n"_a, "faces"_a, "of_side"_a, "edges"_a, "corner_angles"_a,
         "(angles, their totals, first sides, an edge that is not manifold and oriented or -1, a vertex with several fans or -1).");
-  m.def("flat_triangles", flat_triangles, "n"_a, "corners"_a, "lengths"_a, "(corners, flat) of the triangles, one for those that agree.");
+  m.def("flat_triangles", flat_triangles, "n"_a, "corners"_a, "lengths"_a, "copies"_a,
+        "(corners, flat) of the triangles, one for those that agree.");
   m.def("divergence_of_directions", divergence_of_directions, "corners"_a, "flat"_a, "b"_a, "u"_a, "n"_a, "threads"_a,
         "b := -D X for the unit vectors X against the gradients of u, (n, k) in C order.");
   m.def("shift_distances", shift_distances, "x"_a, "part"_a, "shift"_a, "points"_a, "phi"_a, "out"_a, "threads"_a,

@@ -101,7 +101,7 @@ SideDirections side_directions(int32_t n, const int32_t* faces, int64_t m, const
   return out;
 }
 
-FlatTriangles flat_triangles(int64_t n, const int32_t* corner, const double* length, int64_t m) {
+FlatTriangles flat_triangles(int64_t n, const int32_t* corner, const double* length, int64_t m, int copies) {
   std::vector<int64_t> begin(n + 1, 0);
   for (int64_t t = 0; t < m; ++t) ++begin[*std::min_element(corner + 3 * t, corner + 3 * t + 3) + 1];
   for (int64_t v = 0; v < n; ++v) begin[v + 1] += begin[v];
@@ -116,10 +116,10 @@ FlatTriangles flat_triangles(int64_t n, const int32_t* corner, const double* len
   out.flat.reserve(3 * m);
   for (int64_t v = 0; v < n; ++v) {
     std::stable_sort(sorted.begin() + begin[v], sorted.begin() + begin[v + 1], [](const Flat& a, const Flat& b) { return a.key() < b.key(); });
-    for (int64_t t = begin[v]; t < begin[v + 1]; ++t) {
-      const bool twice = t + 1 < begin[v + 1] && sorted[t].agrees(sorted[t + 1]);
-      const Flat& flat = sorted[twice ? t++ : t];
-      const double scale = twice ? 0.5 : 0.25;
+    for (int64_t t = begin[v], next; t < begin[v + 1]; t = next) {
+      const Flat& flat = sorted[t];
+      for (next = t + 1; next < std::min(t + copies, begin[v + 1]) && flat.agrees(sorted[next]);) ++next;
+      const double scale = 0.5 * static_cast<double>(next - t) / copies;
       out.corner.insert(out.corner.end(), flat.corner, flat.corner + 3);
       out.flat.insert(out.flat.end(), {scale * flat.base, scale * flat.along, scale * flat.height});
     }

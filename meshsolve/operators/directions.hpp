@@ -19,15 +19,16 @@ SideDirections side_directions(int32_t n, const int32_t* faces, int64_t m, const
                                const double* corner);
 
 // Triangles in their own planes, one for those that agree: the front and the back of a face, unless a flip has changed one of
-// them. Triangle t has the corners corner[3 t...] at (0, 0), (base, 0) and (along, height), and flat[3 t...] = s (base, along,
+// them, and up to three copies of both in a point cloud. Triangle t has the corners corner[3 t...] at (0, 0), (base, 0) and (along, height), and flat[3 t...] = s (base, along,
 // height). It counts with 2 s of its area. Sorted by the lowest corner, so that neighbors in the array are neighbors on the
 // surface.
 struct FlatTriangles {
   std::vector<int32_t> corner;
   std::vector<double> flat;
 };
-// `corner` and `length` (3 m): side c joins corners c and c + 1, side 0 is the longest. Each triangle counts with half its area.
-FlatTriangles flat_triangles(int64_t n, const int32_t* corner, const double* length, int64_t m);
+// `corner` and `length` (3 m): side c joins corners c and c + 1, side 0 is the longest. Each triangle counts with its area over
+// `copies`, the number of triangles that may agree.
+FlatTriangles flat_triangles(int64_t n, const int32_t* corner, const double* length, int64_t m, int copies);
 
 // b := -D X for X = -g / |g|, or 0 where the gradient g of u is 0. u and b have k columns in C order. Only directions count: each
 // gradient is scaled first, so that no square underflows. Source: Crane, Weischedel, Wardetzky 2013, algorithm 1.

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.operators import gradients
 from meshsolve.options import thread_count
 from meshsolve.report import warn
@@ -46,6 +47,9 @@ class IntrinsicMesh:
     num_vertices : int
     flips : int
         Number of edge flips.
+    copies : int
+        Triangles that lie on each other: 2 on a surface, its front and back; 6 in a point cloud. Each counts with its area over
+        ``copies``.
     """
 
     faces: Array
@@ -53,13 +57,14 @@ class IntrinsicMesh:
     weights: Array
     num_vertices: int
     flips: int
+    copies: int = 2
 
     def laplacian(self) -> Sparse:
         """Assemble the cotangent Laplacian, (n, n) csr_array. Off-diagonal entries are at most 0; rows sum to 0."""
         n = self.num_vertices
         ends, edge = _core.mesh_edges(n, self.faces.reshape(-1), thread_count())
         pairs = ends.reshape(-1, 2)
-        weight = np.maximum(0.5 * np.bincount(edge, self.weights.reshape(-1), minlength=len(pairs)), 0)         # rounding below 0
+        weight = np.maximum(np.bincount(edge, self.weights.reshape(-1), minlength=len(pairs)) / self.copies, 0)         # rounding below 0
         proper = pairs[:, 0] != pairs[:, 1]                 # loop edges have no energy
         indptr, indices, edge = _core.mesh_adjacency(n, pairs[proper].reshape(-1), True, thread_count())
         data = _core.laplacian_values(indptr, indices, edge, weight[proper], thread_count())
@@ -68,7 +73,7 @@ class IntrinsicMesh:
     def mass(self) -> Sparse:
         """Assemble the lumped mass matrix, (n, n) csr_array: a third of the area of each triangle at each of its corners."""
         n = self.num_vertices
-        mass = _core.vertex_areas(self.faces.reshape(-1), 0.5 * areas_of(self.lengths), n, thread_count())
+        mass = _core.vertex_areas(self.faces.reshape(-1), areas_of(self.lengths) / self.copies, n, thread_count())
         return sp.csr_array((mass, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, n))
 
     def gradient(self) -> Sparse:
@@ -77,13 +82,13 @@ class IntrinsicMesh:
         return self._matrix(gradients.of_hats(x, faces, areas_of(self.lengths), FLATTEST))
 
     def divergence(self) -> Sparse:
-        """Assemble the divergence D = -G^T A / 2 with triangle areas A, (n, 2 k) csr_array.
+        """Assemble the divergence D = -G^T A / copies with triangle areas A, (n, 2 k) csr_array.
 
         D @ G is minus :meth:`laplacian`, up to rounding.
         """
         x, faces = self._layout()
         hats = gradients.of_hats(x, faces, areas_of(self.lengths), FLATTEST, integrated=True)
-        return 0.5 * self._matrix(hats).T.tocsr()
+        return self._matrix(hats).T.tocsr() / self.copies
 
     def _layout(self):
         """Lay out each triangle in its own plane with side 0 on the x axis: positions (3 k, 3) and faces (k, 3)."""
@@ -112,14 +117,16 @@ def intrinsic_delaunay(mesh: MeshLike) -> IntrinsicMesh:
 
     Parameters
     ----------
-    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
-        With n vertices and m faces. Boundaries, non-manifold edges and zero-area faces are allowed.
+    mesh : Mesh, PointCloud, trimesh.Trimesh or meshio.Mesh
+        With n vertices and m faces. Boundaries, non-manifold edges and zero-area faces are allowed. The faces of a PointCloud are
+        the triangles of its ``stars``.
 
     Returns
     -------
     IntrinsicMesh
         2 m triangles on the same vertices: a front and a back for every face, so that boundary edges can be flipped as well.
-        ``.laplacian()``, ``.mass()``, ``.gradient()`` and ``.divergence()`` count each triangle with half its area.
+        ``.laplacian()``, ``.mass()``, ``.gradient()`` and ``.divergence()`` count each triangle with half its area, of a PointCloud
+        with a sixth.
 
     Raises
     ------
@@ -149,10 +156,11 @@ def intrinsic_delaunay(mesh: MeshLike) -> IntrinsicMesh:
     >>> ms.operators.intrinsic_delaunay(thin).laplacian().toarray()[0].round(2).tolist()
     [0.7, 0.0, -0.7, 0.0]
     """
-    mesh = checked_mesh(mesh)
+    is_cloud = isinstance(mesh, PointCloud)
+    rounds, mesh = (mesh.rounds, mesh.stars) if is_cloud else (None, checked_mesh(mesh))
     if len(mesh.faces) == 0:
         raise InvalidInputError("the mesh has no faces: intrinsic_delaunay needs a surface")
-    edge, cover = _tufted_cover(mesh)
+    edge, cover = _tufted_cover(mesh, rounds)
     lengths, longest = mollified_by_pieces(mesh)
     limit = min((3 * len(mesh.faces)) ** 2 + 1000, MOST_FLIPS)
     faces = np.concatenate([mesh.faces, mesh.faces]).reshape(-1)
@@ -161,7 +169,7 @@ def intrinsic_delaunay(mesh: MeshLike) -> IntrinsicMesh:
         warn(f"stopped after {flips:,} edge flips: some triangles are not Delaunay", MeshsolveWarning)
     from_longest = (sides.reshape(-1, 3).argmax(axis=1)[:, None] + np.arange(3)) % 3
     faces, weights, sides = (np.take_along_axis(a.reshape(-1, 3), from_longest, axis=1) for a in (corners, weights, sides))
-    return IntrinsicMesh(faces, longest * sides, weights, len(mesh.vertices), flips)
+    return IntrinsicMesh(faces, longest * sides, weights, len(mesh.vertices), flips, 6 if is_cloud else 2)
 
 
 def areas_of(lengths):
@@ -197,31 +205,23 @@ def _slack(sides):
     return a + b + c - 2 * np.maximum(np.maximum(a, b), c)
 
 
-def _tufted_cover(mesh):
-    """Build the tufted cover.
+def _tufted_cover(mesh, rounds):
+    """Build the tufted cover: the mesh edge of each cover edge, (3 m,), and the cover edge of each side of fronts and backs, (6 m,).
 
-    Returns the mesh edge of each cover edge, (3 m,), and the cover edge of each side of the fronts and backs, (6 m,). The faces
-    around a mesh edge are ordered by angle. A cover edge joins the forward side of a face in that order to the backward side of the
-    next face.
+    A cover edge joins the forward side of a face to the backward side of the next face around a mesh edge, by angle. In a point cloud,
+    equal triangles of different stars have different ``rounds`` (m,). Rounds follow each other around an edge, so that a triangle
+    is joined to its neighbors, and not to its copies; within a round the third corners decide.
     """
-    m, side_edge = len(mesh.faces), mesh.side_edges.reshape(-1)
-    order = _around_edges(mesh, side_edge)
-    edge = side_edge[order]
-    is_first = np.append(True, edge[1:] != edge[:-1])
-    start, group = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-    following = np.arange(1, len(edge) + 1)
-    is_last = np.append(is_first[1:], True)
-    following[is_last] = start[group[is_last]]
-    ascends = (mesh.faces < np.roll(mesh.faces, -1, axis=1)).reshape(-1)[order]         # the front is the forward side
-    cover = np.empty(6 * m, np.int32)
-    number = np.arange(3 * m, dtype=np.int32)
-    cover[order + np.where(ascends, 0, 3 * m)] = number
-    cover[order[following] + np.where(ascends[following], 3 * m, 0)] = number
-    return edge, cover
+    sides = mesh.side_edges.reshape(-1)
+    if rounds is None:
+        key, rounds = _angles_around_edges(mesh, sides), np.empty(0, np.int32)
+    else:
+        key = np.roll(mesh.faces, 1, axis=1).reshape(-1).astype(np.float64)
+    return _core.tufted_cover(mesh.faces.reshape(-1), sides, len(mesh.edges), key, rounds, thread_count())
 
 
-def _around_edges(mesh, side_edge):
-    """Order the sides of all faces by edge, and by the angle of the face around the edge if it has more than two faces."""
+def _angles_around_edges(mesh, side_edge):
+    """The angle of the face of each side around its edge, 0 at edges of one or two faces."""
     angle = np.zeros(len(side_edge))
     shared = np.flatnonzero(np.bincount(side_edge, minlength=len(mesh.edges))[side_edge] > 2)
     if len(shared):
@@ -232,4 +232,4 @@ def _around_edges(mesh, side_edge):
         right = np.cross(axis, np.eye(3)[np.abs(axis).argmin(axis=1)])
         up = np.cross(axis, right)
         angle[shared] = np.arctan2(np.einsum("sk,sk->s", up, across), np.einsum("sk,sk->s", right, across))
-    return np.lexsort((angle, side_edge))
+    return angle

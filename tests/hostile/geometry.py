@@ -24,6 +24,8 @@ ROWS = [
     bad("Geodesics.transport", "NaN in a vector", "vectors[0] must be finite", lambda tmp: (distances().transport, (0, [np.nan, 0, 0]), {})),
     bad("Geodesics.extend", "another number of values than sources", "values must be (2,) or (2, k)", lambda tmp: (distances().extend, ([0, 1], [1.0]), {})),
     bad("Geodesics.transport", "a solid instead of a surface", "tangent vectors need a surface, got a TetMesh", lambda tmp: (ms.apps.Geodesics(ms.TetMesh(np.eye(4, 3)[::-1], [[0, 1, 2, 3]], orient=True)).transport, (0, [1, 0, 0]), {})),
+    bad("Geodesics.transport", "points instead of a surface", "tangent vectors need a surface with faces, got a PointCloud", lambda tmp: (ms.apps.Geodesics(ms.PointCloud(sphere().vertices)).transport, (0, [1, 0, 0]), {})),
+    bad("Geodesics.distance", "points in faces of a PointCloud", "sources must be numbers of points, got a tuple", lambda tmp: (ms.apps.Geodesics(ms.PointCloud(sphere().vertices)).distance, (([0], [[1, 0, 0]]),), {})),
     bad("Geodesics.log_map", "several sources", "source must be one point, got 2", lambda tmp: (distances().log_map, ([0, 1],), {})),
     bad("Geodesics.log_map", "an edge of three faces", "edge (0, 1) has 3 faces", lambda tmp: (ms.apps.Geodesics(ms.Mesh(np.eye(5, 3), [[0, 1, 2], [1, 0, 3], [0, 1, 4]])).log_map, (0,), {})),
     bad("apps.direction_field", "faces that are not oriented alike", "faces 0 and 1 have opposite orientations at edge (0, 1)", lambda tmp: (ms.apps.direction_field, (ms.Mesh(np.eye(4, 3), [[0, 1, 2], [0, 1, 3]]),), {})),

@@ -29,6 +29,7 @@ from meshsolve.apps.geodesics.vector_heat import VectorHeat
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, mass_matrix
 from meshsolve.operators.intrinsic import intrinsic_delaunay
@@ -46,11 +47,12 @@ class Geodesics:
 
     Distances accept meshes of any size, unit and quality: boundaries, non-manifold edges, several components. The other methods
     need a manifold surface with faces that are oriented alike. Solids have distances through their inside (``distance``, ``each``)
-    and ``extend``. Their points are given as ``(cells, barycentric (p, 4))``.
+    and ``extend``. Their points are given as ``(cells, barycentric (p, 4))``. Point clouds have the same methods as solids; their
+    sources are points of the cloud.
 
     Parameters
     ----------
-    mesh : Mesh, TetMesh, trimesh.Trimesh or meshio.Mesh
+    mesh : Mesh, TetMesh, PointCloud, trimesh.Trimesh or meshio.Mesh
         With n vertices.
     t : "auto" or float
         Time of the heat flow, in squared units of length. ``"auto"``: the squared mean edge length of each component. A larger t
@@ -66,7 +68,7 @@ class Geodesics:
     Raises
     ------
     InvalidInputError
-        Not a mesh, no face, t not positive.
+        Not a mesh, no face, t not positive; points of a PointCloud that lie on a line.
 
     Notes
     -----
@@ -345,6 +347,8 @@ class Geodesics:
     def _require_surface(self, what):
         if isinstance(self._mesh, TetMesh):
             raise InvalidInputError(f"{what} a surface, got a TetMesh: give its surface()")
+        if isinstance(self._mesh, PointCloud):
+            raise InvalidInputError(f"{what} a surface with faces, got a PointCloud: give a Mesh")
 
     def _shares(self, points, values):
         """(n, k) mean values (s, k) of the sources, weighted by the heat that comes from each; NaN where none comes."""
@@ -395,7 +399,7 @@ class Geodesics:
 
 @takes_arrays
 def _checked(mesh):
-    return mesh if isinstance(mesh, TetMesh) else checked_mesh(mesh)
+    return mesh if isinstance(mesh, (TetMesh, PointCloud)) else checked_mesh(mesh)
 
 
 def _require_finite(given, name):

@@ -26,7 +26,8 @@ class Slopes:
 
     def __init__(self, triangles, threads):
         self.threads, self._n = threads, triangles.num_vertices
-        self._triangles = _core.flat_triangles(self._n, triangles.faces.reshape(-1), triangles.lengths.reshape(-1))
+        self._triangles = _core.flat_triangles(self._n, triangles.faces.reshape(-1), triangles.lengths.reshape(-1),
+                                               triangles.copies)
 
     def __call__(self, u):
         """(n, k) b for heat u (n, k)."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve.errors import InvalidInputError
+from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.mesh.tets import TetMesh
 from meshsolve.types import Array
 
@@ -84,7 +85,7 @@ def points_of(mesh, sources, name="sources"):
 
     Parameters
     ----------
-    mesh : Mesh or TetMesh
+    mesh : Mesh, TetMesh or PointCloud
     sources : (s,) integers, one integer, or (faces (p,), barycentric (p, 3)); in a solid (cells (p,), barycentric (p, 4))
     name : str
         Name of the argument for messages.
@@ -92,9 +93,12 @@ def points_of(mesh, sources, name="sources"):
     Raises
     ------
     InvalidInputError
-        No source, a source outside the mesh, coordinates that are negative or do not sum to 1 (names the point).
+        No source, a source outside the mesh, coordinates that are negative or do not sum to 1 (names the point). Points in faces
+        of a PointCloud.
     """
     if isinstance(sources, tuple):
+        if isinstance(mesh, PointCloud):
+            raise InvalidInputError(f"{name} must be numbers of points, got a tuple: a PointCloud has no faces for barycentric coordinates")
         if len(sources) != 2:
             raise InvalidInputError(f"{name} must be vertices, or a tuple (faces (p,), barycentric (p, 3)); "
                                     f"got a tuple of {len(sources)}")

@@ -1,0 +1,186 @@
+"""Points on a surface without faces: their neighbors, normals and local triangulations.
+
+Each point has a star, the Delaunay triangles around it in its tangent plane among its nearest neighbors. Stars of different points
+need not agree. All triangles of all stars form a surface for the operators of triangle soups, where each triangle may occur once for
+each of its corners.
+
+Source: Sharp & Crane 2020, "A Laplacian for nonmanifold triangle meshes", section 5.7. O(n k log(n k)) for k neighbors.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.mesh import Mesh, files, measures
+from meshsolve.mesh.checks import as_vertices
+from meshsolve.options import as_integer, counted, thread_count
+from meshsolve.report import warn
+from meshsolve.sparse.columns import as_array
+from meshsolve.types import Array, ArrayLike, Path
+
+FEWEST = 4              # neighbors
+BLOCK = 1 << 16         # points whose neighbors are searched at a time
+DUPLICATE = 1e-7        # distance of two points relative to the radius of the neighborhood, up to which they are moved apart
+APART = 1e-6            # length of that move, relative to the radius
+
+
+class PointCloud:
+    """Points on a surface, as from a scanner, for Laplacians, masses, eigenfunctions and distances without a mesh.
+
+    Parameters
+    ----------
+    points : (n, 3) array_like
+        At least ``neighbors`` + 1 points, in any order.
+    normals : (n, 3) array_like, optional
+        Normals of any length except 0 and any sign. Default: those of the planes of least squares through each point and its
+        neighbors.
+    neighbors : int
+        Number of nearest neighbors that define the surface around a point, at least 4. More neighbors tolerate more noise and more
+        uneven points; fewer take less time.
+
+    Attributes
+    ----------
+    vertices : (n, 3) float64, read-only
+        The points.
+    neighbors : int
+
+    Raises
+    ------
+    InvalidInputError
+        Arrays of another shape or kind, a coordinate that is not finite or beyond 1e70. Fewer points than ``neighbors`` + 1. A normal
+        of length 0, or a point at the same position as all its neighbors (names it).
+
+    Notes
+    -----
+    Points at the same position are moved apart by 1e-6 of the distance to their neighbors. Sheets stay apart if their distance is not
+    much less than that of adjacent points. Across a gap at a boundary, triangles join points that are neighbors.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> cloud = ms.PointCloud(ms.datasets.icosphere(3).vertices)
+    >>> L, M = ms.cotan_laplacian(cloud), ms.mass_matrix(cloud)
+    >>> L.shape, round(float(M.sum()), 2)
+    ((642, 642), 12.51)
+    >>> round(float(ms.apps.Geodesics(cloud).distance(0).max()), 1)
+    3.1
+    """
+
+    def __init__(self, points: ArrayLike, normals: ArrayLike | None = None, *, neighbors: int = 30) -> None:
+        self.vertices, self.neighbors = as_vertices(points, "points"), as_integer(neighbors, "neighbors", least=FEWEST)
+        n = len(self.vertices)
+        if n <= self.neighbors:
+            raise InvalidInputError(f"neighbors={self.neighbors} must be less than the number of points, {n}: give more points" +
+                                    (f", or neighbors={n - 1} or less" if n > FEWEST else ""))
+        self._normals = None if normals is None else _as_normals(normals, n)
+        self.vertices.flags.writeable = False
+        self._nearest, self._apart = _neighborhoods(self.vertices, self.neighbors)
+
+    @classmethod
+    def load(cls, path: Path, *, neighbors: int = 30) -> PointCloud:
+        """Read the points of an OBJ, PLY or OFF file, also with .gz; faces are ignored. Normals of a PLY are used.
+
+        Raises
+        ------
+        InvalidInputError
+            No such file, another extension, a damaged file, or points that the class does not accept. The message begins with the
+            file, and with the line where the text is wrong.
+        """
+        points, normals = files.read_points(path)
+        try:
+            return cls(points, normals, neighbors=neighbors)
+        except InvalidInputError as e:
+            raise InvalidInputError(f"{path}: {e}") from e
+
+    def __len__(self) -> int:
+        return len(self.vertices)
+
+    def __repr__(self) -> str:
+        return f"PointCloud({counted(len(self), 'point')}, neighbors={self.neighbors})"
+
+    @functools.cached_property
+    def normals(self) -> Array:
+        """(n, 3) float64: unit normals, those that were given or those of planes of least squares, whose sign is arbitrary. 0 where
+        the neighbors of a point lie on a line."""
+        if self._normals is not None:
+            return self._normals
+        return _core.plane_normals(self._apart.reshape(-1), self._nearest.reshape(-1), thread_count()).reshape(-1, 3)
+
+    @property
+    def stars(self) -> Mesh:
+        """The triangles of all stars, up to three times each. For operators and pictures; not manifold."""
+        return self._stars[0]
+
+    @property
+    def rounds(self) -> Array:
+        """(t,) int32: the number of equal triangles in :attr:`stars` from stars of lower points: 0, 1 or 2."""
+        return self._stars[1]
+
+    @property
+    def edges(self) -> Array:
+        """(e, 2) int32: lower and higher point of each edge of :attr:`stars`, in lexicographic order."""
+        return self.stars.edges
+
+    @property
+    def edge_lengths(self) -> Array:
+        """(e,) float64: the length of each edge."""
+        return self.stars.edge_lengths
+
+    @property
+    def components(self) -> Array:
+        """(n,) int32: the connected component of each point. A point without triangles is a component."""
+        return self.stars.components
+
+    @functools.cached_property
+    def _stars(self):
+        nearest, normals = self._nearest.reshape(-1), self.normals.reshape(-1)
+        triangles, rounds = _core.delaunay_stars(self._apart.reshape(-1), nearest, normals, thread_count())
+        if len(triangles) == 0:
+            raise InvalidInputError("the points lie on a line: a PointCloud needs points on a surface")
+        alone = np.bincount(triangles, minlength=len(self)) == 0
+        if alone.any():
+            warn(f"{counted(int(np.count_nonzero(alone)), 'point')} without triangles, because the neighbors lie on a line; the first is "
+                 f"{int(alone.argmax())}", MeshsolveWarning)
+        return Mesh(self._apart, triangles.reshape(-1, 3)), rounds
+
+
+def _as_normals(normals, n):
+    """(n, 3) unit normals."""
+    given = as_array(normals, "normals")
+    if given.shape != (n, 3) or given.dtype.kind not in "fiu":
+        raise InvalidInputError(f"normals must be ({n}, 3) real numbers, a row for each point, got shape {given.shape} of {given.dtype}")
+    given = given.astype(np.float64)
+    bad = ~(np.isfinite(given).all(axis=1) & (given != 0).any(axis=1))
+    if bad.any():
+        k = int(bad.argmax())
+        raise InvalidInputError(f"normal {k} must be finite and not 0, got {given[k].tolist()}")
+    return measures.unit(given)
+
+
+def _neighborhoods(x, k):
+    """(n, k) int32 nearest neighbors of each point, without itself, and (n, 3) positions with duplicates moved apart."""
+    from scipy.spatial import cKDTree  # takes long to import
+
+    n, tree, workers = len(x), cKDTree(x), thread_count()
+    nearest, radius, duplicate = np.empty((n, k), np.int32), np.empty(n), np.empty(n, bool)
+    for begin in range(0, n, BLOCK):
+        part = slice(begin, min(n, begin + BLOCK))
+        distance, found = tree.query(x[part], k + 1, workers=workers)
+        own = found == np.arange(begin, part.stop)[:, None]
+        own[~own.any(axis=1), -1] = True                # more than k points at this position
+        nearest[part], distance = found[~own].reshape(-1, k), distance[~own].reshape(-1, k)
+        radius[part], duplicate[part] = distance[:, -1], distance[:, 0] <= DUPLICATE * distance[:, -1]
+    if not radius.min() > 0:
+        raise InvalidInputError(f"point {int(radius.argmin())} has the same position as its {k} nearest neighbors: remove duplicates, for "
+                                "instance by numpy.unique(points, axis=0)")
+    rows = np.flatnonzero(duplicate)
+    if len(rows) == 0:
+        return nearest, x
+    x = x.copy()
+    away = measures.unit(np.random.default_rng(0).standard_normal((len(rows), 3)))
+    x[rows] += APART * radius[rows, None] * away
+    return nearest, x
