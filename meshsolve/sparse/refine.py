@@ -6,6 +6,7 @@ precision); Rigal and Gaches 1967 (normwise backward error); Oettli and Prager 1
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +25,12 @@ class Refined(NamedTuple):
     residual: np.ndarray
 
 
-def refine(measure, b, x, solve, enough, target, most):
+def refine(measure, b, x, solve, enough, target, most, ahead=0):
     """Correct x by ``solve(b - A x)`` until its backward error is at most ``target`` or no longer halves.
 
     Parameters
     ----------
-    measure : callable of (x, b)
+    measure : callable of (x, b), or Normwise
         Returns ``b - A x`` and a backward error.
     b, x : (n, k) arrays of the factor's dtype
     solve : callable of an (n, k) array
@@ -38,26 +39,23 @@ def refine(measure, b, x, solve, enough, target, most):
     target : float
     most : int
         Largest number of corrections.
+    ahead : int
+        Corrections that are computed before the first backward error is read, with a Normwise measure. The result is the same. On a GPU
+        a correction takes less time than a read.
 
     Returns
     -------
     Refined
     """
-    r, error = measure(x, b)
-    best = Refined(x, error, 0, r)
-    if error <= enough:
+    solutions = _corrected(measure, b, x, solve, ahead)
+    best = next(solutions)
+    if best.error <= enough:
         return best
-    for step in range(1, most + 1):
+    for _ in range(most):
         if best.error <= target:
             break
-        before = best.error
-        with np.errstate(all="ignore"):
-            x = best.x + solve(r)
-        r, error = measure(x, b)
-        if not error < before:
-            break
-        best = Refined(x, error, step, r)
-        if error > 0.5 * before:
+        last, best = best, min(best, next(solutions), key=lambda found: found.error)
+        if best is last or best.error > 0.5 * last.error:
             break
     return best
 
@@ -74,8 +72,8 @@ def backward_error(norm, r, x, b):
     return _core.backward_error(norm, *(np.ascontiguousarray(size, np.float64) for size in (r, x, b)))
 
 
-def normwise(residual, norm, scale=None):
-    """Return a ``measure`` with the normwise backward error in infinity norms.
+class Normwise:
+    """A ``measure`` with the normwise backward error in infinity norms.
 
     Parameters
     ----------
@@ -86,14 +84,25 @@ def normwise(residual, norm, scale=None):
     scale : (n, 1) array, optional
         S of the scaled system S^-1 A S^-1 (S x) = S^-1 b, in which small rows count as large ones do.
     """
-    def measure(x, b):
-        r = residual(x, b)
+
+    def __init__(self, residual, norm, scale=None):
+        self._residual, self._norm, self._scale = residual, norm, scale
+
+    def __call__(self, x, b):
+        r, sizes = self.sizes(x, b)
+        return r, self.errors([sizes])[0]
+
+    def sizes(self, x, b):
+        """Return b - A x, and the norms of the columns of b - A x, x and b, (3, k), in the place of x."""
+        r, scale = self._residual(x, b), self._scale
         with np.errstate(all="ignore"):
             columns = (r, x, b) if scale is None else (r / scale, x * scale, b / scale)
-            sizes = where(r).xp.stack([max_abs(v) for v in columns])
-        return r, backward_error(norm, *device.to_host(sizes))
+            return r, where(r).xp.stack([max_abs(v) for v in columns])
 
-    return measure
+    def errors(self, sizes):
+        """Return the backward errors of solutions with these norms. Reads once."""
+        together = sizes[0][None] if len(sizes) == 1 else where(sizes[0]).xp.stack(sizes)
+        return [backward_error(self._norm, *of_one) for of_one in device.to_host(together)]
 
 
 def by_rows(measure, size, x):
@@ -107,6 +116,30 @@ def by_rows(measure, size, x):
 def componentwise(measure, size):
     """Return ``measure`` with the componentwise backward error: residual rows relative to the rows of ``size``, |A| |x| + |b|."""
     return _with_error(measure, lambda now, r: float((abs(r) / (size + (size == 0))).max()))
+
+
+# ---- helpers --------------------------------------------------------------------------------------------------------
+
+
+def _corrected(measure, b, x, solve, ahead):
+    """Yield x and its corrections, each as Refined."""
+    queued = [(x, *measure.sizes(x, b))] if ahead else [(x, *measure(x, b))]
+    for _ in range(ahead):
+        x = _correct(*queued[-1][:2], solve)
+        queued.append((x, *measure.sizes(x, b)))
+    errors = measure.errors([sizes for _, _, sizes in queued]) if ahead else [queued[0][2]]
+    steps = itertools.count()
+    for (x, r, _), error in zip(queued, errors):
+        yield Refined(x, error, next(steps), r)
+    while True:
+        x = _correct(x, r, solve)
+        r, error = measure(x, b)
+        yield Refined(x, error, next(steps), r)
+
+
+def _correct(x, r, solve):
+    with np.errstate(all="ignore"):
+        return x + solve(r)
 
 
 def _with_error(measure, error_of):

@@ -14,7 +14,7 @@ capture.cu note the first launch that failed or is in doubt, and fill the soluti
 from __future__ import annotations
 
 import threading
-from typing import TypeVar
+from typing import Self
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from meshsolve.sparse.columns import first_true
 from meshsolve.sparse.places import on_device
 
 K = device.kernels("factor/cholesky/capture.cu")
-Itself = TypeVar("Itself")
 BIAS = 1023                                                 # as in cuda.py
 RHS_NOT_FINITE = 1 << 16                                    # none of the bits of check_cuda.py
 WRONG = OTHER_PATTERN | NOT_FINITE | NOT_SYMMETRIC | RHS_NOT_FINITE | STALL
@@ -164,6 +163,7 @@ class Captured:
 class Capturing(Definite):
     """A factor whose calls can be captured: :meth:`capture` and :meth:`check` of a CholeskyFactor."""
 
+    precision: str
     _recorder: Captured | None = None                       # during the with block of capture()
 
     def capture(self) -> Captured:
@@ -199,7 +199,7 @@ class Capturing(Definite):
                                     "fixed= and pin=: call F.refactor(A) and F.solve(b) instead")
         return Captured(self)
 
-    def check(self: Itself) -> Itself:
+    def check(self) -> Self:
         """Wait for the launches of captured steps since the last check, and raise what went wrong. Other calls of the factor check first.
 
         Returns

@@ -31,6 +31,7 @@ class OnDevice:
 
     place = CUDA
     takes_vectors = False
+    corrections_ahead = 2           # as many as a float32 factor of an ordinary matrix needs
     suits = staticmethod(lambda symbolic: True)     # True for an analysis that device="auto" leaves to this engine
 
     @staticmethod

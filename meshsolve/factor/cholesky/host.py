@@ -27,6 +27,7 @@ class HostFactor:
 
     place = HOST
     takes_vectors = True            # an (n,) float64 array is passed to the core without conversion
+    corrections_ahead = 0           # a correction takes longer than the test that it is needed
     traffic: dict[str, int] = {}    # of a file, for the report
     prepare = staticmethod(assembly_tree)           # prepare(symbolic, threads): makes the tree, which replaces the caller's index array
     suits = staticmethod(lambda symbolic: True)     # True for an analysis that device="auto" leaves to this engine

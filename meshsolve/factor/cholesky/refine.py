@@ -44,8 +44,8 @@ def refine(factor, b, scale=None, tolerance=2e-16):
         return solve_near_one(lambda near: factor.solve("A", near), B)
 
     norm = factor.norm1() if scale is None else 1.0         # a scaled row is at most as long as it has entries
-    measure = iterative.normwise(factor.residual, norm, scale)
-    found = iterative.refine(measure, b, solve(b), solve, tolerance, tolerance, MAX_STEPS)
+    measure = iterative.Normwise(factor.residual, norm, scale)
+    found = iterative.refine(measure, b, solve(b), solve, tolerance, tolerance, MAX_STEPS, factor.corrections_ahead)
     if not found.error < ACCURATE and np.isfinite(device.to_host(max_abs(b))).all():        # other checks report a b that is not finite
         warn(
             f"refinement stopped at a backward error of {found.error:.2g}: the matrix is too ill-conditioned for "

@@ -9,7 +9,7 @@ import numpy as np
 from meshsolve import _core
 from meshsolve.sparse.places import HOST, PLACES
 from meshsolve.sparse.product import residual
-from meshsolve.sparse.refine import normwise
+from meshsolve.sparse.refine import Normwise
 
 OUTSIDE, ROUNDING = 1e-10, 1e4      # residual of a complete factor above which b is not in the range: relative to |b|, plus eps |x|
 ENOUGH, TARGET, STEPS = 1e-13, 1e-15, 2     # backward error that is not refined, target of refinement, most steps
@@ -43,8 +43,8 @@ class Residual:
         return B, X, residual(indptr, indices, values, X, B, threads=self._threads)
 
     def __call__(self, x, b):
-        """(b - A x, its backward error), see :func:`meshsolve.sparse.refine.normwise`."""
-        return normwise(self._residual, self.norm)(x, b)
+        """(b - A x, its backward error), see :func:`meshsolve.sparse.refine.Normwise`."""
+        return Normwise(self._residual, self.norm)(x, b)
 
     @cached_property
     def norm(self):

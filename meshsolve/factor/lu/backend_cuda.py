@@ -13,7 +13,7 @@ from meshsolve.options import counted
 from meshsolve.sparse.cuda import Gather, as_csr_cuda
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import on_device
-from meshsolve.sparse.refine import normwise
+from meshsolve.sparse.refine import Normwise
 
 
 class CudaBackend(HostBackend):
@@ -61,7 +61,7 @@ class CudaBackend(HostBackend):
     def measure(self, transposed, data):
         indptr, indices, index = self._side(transposed)
         A = Csr(len(indptr) - 1, indptr, indices, data if index is None else data[index])
-        return normwise(A.residual, A.norm1())
+        return Normwise(A.residual, A.norm1())
 
     def _side(self, transposed):
         if transposed not in self._sides:
