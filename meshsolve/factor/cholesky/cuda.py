@@ -176,8 +176,10 @@ class DeviceFactor(OnDevice):
 
     @property
     def status(self):
-        """int32 words that a numeric phase writes: the failed column or NONE, the least biased exponent of a pivot relative to its
-        diagonal entry, the bits of the checks and STALL."""
+        """int32 words that a numeric phase writes: the failed column or NONE, an exponent, the bits of the checks and STALL.
+
+        The exponent is the least of a pivot relative to its diagonal entry, biased as in float64.
+        """
         return self._status[:BITS + 1]
 
     def restore(self):
