@@ -4,14 +4,18 @@
 
 The folder has copies of the meshes of the data folder (or generated ones) with random displacements of 1 % of the mean edge length, and
 three damaged files. The loop loads each mesh, runs the task of ``meshsolve batch`` and goes on after an error. It uses all threads, as a
-user's loop does, and once one thread. Prints seconds, and writes benchmarks/results/meshes-<date>-<workers>t.json.
+user's loop does, and once one thread. "Apart" is the time of such loops in processes that have started before, each over its part of the
+files: what the cores allow, without a scheduler. Prints seconds, and writes benchmarks/results/meshes-<date>-<workers>t.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import functools
 import itertools
+import multiprocessing
+import os
 import pathlib
 import tempfile
 import time
@@ -36,7 +40,7 @@ def main(arguments=None):
     options = parser().parse_args(arguments)
     warnings.simplefilter("ignore", ms.MeshsolveWarning)          # of faces that are dropped, in many files
     run = describe("meshes", [options.workers], "wall") | {"rows": [], "bars": []}
-    table = Table("task", "meshes", "failed", "batch s", "loop s", "loop, one thread s")
+    table = Table("task", "meshes", "failed", "batch s", "loop s", "loop, one thread s", "apart s")
     with tempfile.TemporaryDirectory() as scratch:
         meshes, out = pathlib.Path(scratch, "meshes"), pathlib.Path(scratch, "out")
         fill(meshes, options.count)
@@ -45,7 +49,7 @@ def main(arguments=None):
             task = functools.partial(TASKS[name], folder=out, **SETTINGS[name])
             row = {"task": name, "meshes": options.count} | measure(meshes, task, options.workers)
             run["rows"].append(row)
-            table.row(name, row["meshes"], row["failed"], row["batch"], row["loop"], row["loop_one_thread"])
+            table.row(name, row["meshes"], row["failed"], row["batch"], row["loop"], row["loop_one_thread"], row["apart"])
             run["bars"].append(bar(f"{name}: batch on {options.workers} workers, times the loop's time", row["batch"] / row["loop"], GOAL, False))
     print("written:", write_json(run, options.out))
     return 0 if print_bars(run["bars"]) and all(row["failed"] == DAMAGED for row in run["rows"]) else 1
@@ -91,11 +95,33 @@ def measure(folder, task, workers):
     for name, threads in (("loop", workers), ("loop_one_thread", 1)):
         with library_threads(threads):
             begin = time.perf_counter()
-            failed.add(sum(not succeeds(path, task) for path in sorted(folder.iterdir())))
+            failed.add(failures(sorted(folder.iterdir()), task))
             seconds[name] = time.perf_counter() - begin
+    seconds["apart"], number = apart(sorted(folder.iterdir()), task, workers)
+    failed.add(number)
     if len(failed) > 1:
         raise RuntimeError(f"batch and loops disagree on the number of failed files: {sorted(failed)}")
     return seconds | {"failed": failed.pop()}
+
+
+def apart(paths, task, workers):
+    """Seconds of one-thread loops in as many processes, each over its part of the files, and the number of failed files."""
+    with concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), warm_up, (paths[0], task)) as pool:
+        list(pool.map(time.sleep, [0.5] * workers))                     # no process takes two of them: all have started
+        begin = time.perf_counter()
+        failed = sum(pool.map(failures, (paths[k::workers] for k in range(workers)), itertools.repeat(task)))
+        return time.perf_counter() - begin, failed
+
+
+def warm_up(path, task):
+    """Import what the task needs, and use one thread from then on."""
+    os.environ["MESHSOLVE_NUM_THREADS"] = "1"
+    succeeds(path, task)
+
+
+def failures(paths, task):
+    """Run the task on each file; return the number of files for which it raises."""
+    return sum(not succeeds(path, task) for path in paths)
 
 
 def succeeds(path, task):
