@@ -261,6 +261,11 @@ def multiprocessors():
     return backend().multiprocessors
 
 
+def stream():
+    """Return the handle of the current stream, an int. Work on different streams may run at once."""
+    return backend().stream
+
+
 # ---- which device -----------------------------------------------------------------------------------------------------
 
 

@@ -68,6 +68,10 @@ class CuPy:
     def multiprocessors(self):
         return self._attributes["MultiProcessorCount"]
 
+    @property
+    def stream(self):
+        return self.xp.cuda.get_current_stream().ptr
+
     def function(self, path, name, scalar=""):
         return _function(path, name, scalar)
 

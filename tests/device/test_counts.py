@@ -14,20 +14,19 @@ from zoo import grid, spd
 
 import meshsolve as ms
 from meshsolve import device
-from meshsolve.factor.fronts.cuda import from_columns, to_columns
 from meshsolve.factor.fronts.plan import FAILED, NONE
 
 # launches, expressions, reads, allocations, uploads, library calls
 CHOLESKY = {
-    "analyze": (136, 534, 60, 212, 19, 0),
-    "first numeric": (11, 54, 10, 17, 0, 0),
-    "refactor": (3, 1, 1, 0, 0, 0),
-    "solve": (35, 2, 1, 4, 0, 0),
-    "refactor, fixed rows": (3, 1, 1, 0, 0, 0),
-    "solve, fixed rows": (37, 5, 1, 5, 0, 0),
-    "refactor, matrix on the host": (3, 1, 1, 0, 3, 0),
-    "mixed: refactor": (3, 1, 1, 0, 0, 0),
-    "mixed: solve": (168, 48, 5, 50, 0, 0),
+    "analyze": (136, 494, 55, 211, 17, 0),
+    "first numeric": (18, 69, 11, 30, 0, 0),
+    "refactor": (4, 1, 1, 0, 0, 0),
+    "solve": (5, 3, 1, 2, 0, 0),
+    "refactor, fixed rows": (4, 1, 1, 0, 0, 0),
+    "solve, fixed rows": (5, 6, 1, 3, 0, 0),
+    "refactor, matrix on the host": (4, 1, 1, 0, 3, 0),
+    "mixed: refactor": (4, 1, 1, 0, 0, 0),
+    "mixed: solve": (48, 51, 5, 44, 0, 0),
 }
 OTHERS = {
     "lu fronts": {"first": (59, 102, 14, 17, 20, 0), "refactor": (54, 2, 1, 0, 1, 0), "solve": (44, 2, 1, 4, 0, 0)},
@@ -94,6 +93,15 @@ def test_cholesky_of_a_matrix_on_the_host(harness):
     phase(harness, "refactor, matrix on the host", lambda: F.refactor(SMALL))
 
 
+def test_no_solve_launches_more_for_a_deeper_tree_or_more_columns(harness):
+    for n in (12, 40):
+        F = ms.cholesky(Sparse(spd(grid(n, n))), ordering="nd", device="cuda")
+        for k in (1, 8, 32):
+            b = to_cuda(np.ones((n * n, k)))
+            F.solve(b)
+            within(f"{n} x {n}, {k}", numbers(harness, lambda: F.solve(b))[0], CHOLESKY["solve"])          # noqa: B023
+
+
 @pytest.mark.parametrize("options", [{}, {"fixed": [3, 70]}, {"precision": "mixed"}], ids=str)
 def test_the_numeric_phase_and_both_sweeps_can_be_captured(harness, options):
     """As a CUDA graph: nothing is read, allocated or uploaded, and no library is called. The results are those of plain calls."""
@@ -101,17 +109,12 @@ def test_the_numeric_phase_and_both_sweeps_can_be_captured(harness, options):
     F = ms.cholesky(A, device="cuda", **options).refactor(A)
     x = F.solve(np.ones((SMALL.shape[0], 3)))
     engine, later = F._factor, F._values.later(Sparse(4 * SMALL))
-    width, xp = 4, device.xp()
-    B, X = (xp.ones((engine.tree.n, 3)) for _ in range(2))
+    B, X = (device.xp().ones((engine.tree.n, 3)) for _ in range(2))
     engine.solve("A", B)
-    Y, vectors = xp.empty(engine.tree.n * width, engine.dtype), xp.empty(engine.tree.vector_rows * width, engine.dtype)
     coupling = F._values.next_coupling()
     with harness.captured():
         engine.queue(lambda values, bits: later.check(values, coupling and coupling[2], F._null_space.watched, 0.0, (0.0, np.inf), bits))
-        to_columns(B, 0, 3, width, Y, engine.tree.perm)
-        for kernel in ("k_forward", "k_backward"):
-            engine.sweep(kernel, Y, vectors, width)
-        from_columns(Y, X, 0, 3, engine.tree.perm)
+        engine.sweeps.solve("A", B, X)
     assert device.to_host(engine._status)[FAILED] == NONE
     engine.accept()
     assert np.array_equal(device.to_host(X), device.to_host(engine.solve("A", B)))

@@ -72,6 +72,7 @@ class Harness:
 
     name = "harness"
     xp = np
+    stream = 0
     multiprocessors = 3                                     # persistent kernels launch more blocks than are in flight
     memory_errors = (MemoryError,)
     device_errors = ()

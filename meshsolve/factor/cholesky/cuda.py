@@ -1,4 +1,4 @@
-"""Numeric phase and solves on the GPU: launches of cholesky.cu and solve.cu, level by level.
+"""Numeric phase on the GPU: launches of subtree.cu and queue.cu. sweeps_cuda.py has the solves.
 
 :class:`DeviceFactor` is the counterpart of ``_core.CholeskyDouble`` and ``_core.CholeskySingle``. Its arrays lie on the GPU. Only the
 column of a failed pivot, and results that a caller requests on the host, are copied back.
@@ -6,21 +6,19 @@ column of a failed pivot, and results that a caller requests on the host, are co
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from meshsolve import device
 from meshsolve.factor.cholesky.singular import LEAST_EXPONENT, constant_component
-from meshsolve.factor.fronts.cuda import Batch, column_major, device_tree, from_columns, suits, to_columns
+from meshsolve.factor.cholesky.sweeps_cuda import Sweeps
+from meshsolve.factor.fronts.cuda import device_tree, suits
 from meshsolve.factor.fronts.plan import BITS, BLOCKS_EACH, NONE, STALL, WARPS
 from meshsolve.sparse.cuda import without_diagonal
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import CUDA
 
-SUBTREE, QUEUE, S = (device.kernels(f"factor/cholesky/{name}.cu") for name in ("subtree", "queue", "solve"))
+SUBTREE, QUEUE, EXTRACT = (device.kernels(f"factor/cholesky/{name}.cu") for name in ("subtree", "queue", "extract"))
 BIAS = 1023                                                 # of float64 exponents
-WIDTHS = (1, 4, 8)                                          # right-hand sides of one pass: compiled widths of solve.cu
 
 
 class OnDevice:
@@ -90,16 +88,16 @@ class DeviceFactor(OnDevice):
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
-        self._updates = xp.empty(tree.update_scalars, self.dtype)
+        self._updates, self.sweeps = xp.empty(tree.update_scalars, self.dtype), Sweeps(tree, self._panels)
         self._status = xp.empty_like(tree.plan.initial)     # of plan.py
         self._bits = self._status[BITS:BITS + 1]
-        self._norm, self._steps, self._is_open, self._exponent, self.changes = None, {}, False, 0, 0
+        self._norm, self._is_open, self._exponent, self.changes = None, False, 0, 0
         self._data, self._pending = None, xp.empty(self._pattern.nnz, np.float64)
 
     @property
     def nbytes(self):
         arrays = (self._panels, self._updates, self._pending, self._data)
-        return self.tree.nbytes + sum(array.nbytes for array in arrays if array is not None)
+        return self.tree.nbytes + self.sweeps.nbytes + sum(array.nbytes for array in arrays if array is not None)
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
@@ -195,36 +193,16 @@ class DeviceFactor(OnDevice):
     def solve(self, system, B):
         """Return A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted one) for (n, k) float64 on the GPU."""
         X = device.xp().empty_like(B)
-        self.solve_into(system, B, X, self.work_space(B.shape[1]))
+        self.sweeps.solve(system, B, X)
         return X
 
     def work_space(self, k):
         """Allocate the arrays that a solve for k right-hand sides overwrites."""
-        widest = max((width for _, _, width in _passes(k)), default=1)
-        return tuple(device.xp().empty(rows * widest, self.dtype) for rows in (self.tree.n, self.tree.vector_rows))
+        return self.sweeps.allocate(k)
 
     def solve_into(self, system, B, X, space):
         """Queue :meth:`solve` with the result in X and the :meth:`work_space` of as many right-hand sides. No memory is allocated."""
-        perm, (Y, vectors) = self.tree.perm if system == "A" else None, space
-        for begin, count, width in _passes(B.shape[1]):
-            to_columns(B, begin, count, width, Y, perm)
-            if system != "Lt":
-                self.sweep("k_forward", Y, vectors, width)
-            if system != "L":
-                self.sweep("k_backward", Y, vectors, width)
-            from_columns(Y, X, begin, count, perm)
-
-    def sweep(self, kernel, Y, vectors, width):
-        """Queue one direction of a solve, ``"k_forward"`` or ``"k_backward"``, for ``width`` right-hand sides, one of WIDTHS.
-
-        Y, (n width,), has the columns one after the other; vectors, (tree.vector_rows width,), is a workspace. The launches are prepared
-        once: preparing takes longer than a small level.
-        """
-        steps = self._steps.get((kernel, width))
-        if steps is None:
-            steps = self._steps[kernel, width] = tuple(self._forward(width) if kernel == "k_forward" else self._backward(width))
-        for step in steps:
-            step(Y, vectors)
+        self.sweeps.solve(system, B, X, space)
 
     def solve_entries(self, rows, columns, values, count):
         """Return A^-1 B, (n, count) on the GPU, for the sum B of ``values`` at (rows, columns)."""
@@ -237,7 +215,7 @@ class DeviceFactor(OnDevice):
     def diagonal(self):
         """Return the diagonal of L, (n,) float64 on the GPU."""
         out = device.xp().empty(self.tree.n, np.float64)
-        self._launch(S, "k_diagonal", self.tree.count, 128, 0, (self.tree.table, self._panels, out))
+        self._launch(EXTRACT, "k_diagonal", self.tree.count, 128, 0, (self.tree.table, self._panels, out))
         return out
 
     def may_be_singular(self):
@@ -254,7 +232,7 @@ class DeviceFactor(OnDevice):
         """Return the values of L on its pattern by columns, diagonal first; all three arrays are on the host."""
         out = device.xp().empty(len(indices), np.float64)
         pattern = device.to_device(indptr), device.to_device(indices)
-        self._launch(S, "k_values", self.tree.count, 128, 0, (self.tree.table, self.tree.rows, *pattern, self._panels, out))
+        self._launch(EXTRACT, "k_values", self.tree.count, 128, 0, (self.tree.table, self.tree.rows, *pattern, self._panels, out))
         return device.to_host(out)
 
     # ---- helpers --------------------------------------------------------------------------------------------------------
@@ -268,64 +246,7 @@ class DeviceFactor(OnDevice):
                      (plan.subtree_tasks, plan.subtrees, plan.fronts, plan.panel_at, plan.update_at, np.int32(of_warp), *arrays))
         self._launch(QUEUE, "k_queue", min(tiles, BLOCKS_EACH * device.multiprocessors()), 256, 0,
                      (np.int32(tiles), np.int32(fronts), np.int32(depths), plan.tiles, plan.queued, plan.tiles_of_depth, *arrays))
-
-    def _panel(self, front):
-        """Return the pivot rows and the rows below them of a front's panel, as column-major views."""
-        panel = column_major(self._panels, front.panel, front.leading, front.pivots, front.leading)
-        return panel[:front.pivots], panel[front.pivots:front.height]
-
-    def _forward(self, width):
-        for level in self.tree.levels:
-            for batch in level.solved:
-                yield self._batch("k_forward", batch, width)
-            for front in level.dense:
-                yield self._gather("k_forward", front, width)
-                yield functools.partial(_forward_by_libraries, front, self.tree.n, width, *self._panel(front))
-
-    def _backward(self, width):
-        for level in reversed(self.tree.levels):
-            for front in level.dense:
-                yield self._gather("k_backward", front, width)
-                yield functools.partial(_backward_by_libraries, front, self.tree.n, width, *self._panel(front))
-            for batch in level.solved:
-                yield self._batch("k_backward", batch, width)
-
-    def _batch(self, kernel, batch, width, only_gather=0):
-        tree, groups = self.tree, batch.threads // 32 if batch.per_warp else 1
-        args = (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(only_gather),
-                tree.table, tree.child, tree.relative, tree.rows, self._panels, np.int32(tree.n))
-        return device.prepared(getattr(S.of(self.dtype), kernel), -(-batch.count // groups), batch.threads, 0, args)
-
-    def _gather(self, kernel, front, width):
-        """Prepare the gather of the contributions of other fronts to a dense front."""
-        return self._batch(kernel, Batch(front.front, 1, 0, 256, False), width, only_gather=1)
+        self.sweeps.invert()
 
     def _launch(self, kernels, name, grid, block, shared, args):
         device.launch(getattr(kernels.of(self.dtype), name), grid, block, shared, args)
-
-
-def _forward_by_libraries(front, n, width, diagonal, below, Y, vectors):
-    y, v = _rows(front, n, width, Y, vectors)
-    device.dense("trsm", diagonal, y, side="L", trans="N")
-    if front.updates:
-        device.dense("gemm", v, below, y, trans_a="N", trans_b="N")
-
-
-def _backward_by_libraries(front, n, width, diagonal, below, Y, vectors):
-    y, v = _rows(front, n, width, Y, vectors)
-    if front.updates:
-        device.dense("gemm", y, below, v, trans_a="T", trans_b="N")
-    device.dense("trsm", diagonal, y, side="L", trans="T")
-
-
-def _rows(front, n, width, Y, vectors):
-    """Return the rows of a dense front in Y and in the vectors, as column-major views."""
-    y = column_major(Y, 0, n, width, n)[front.first:front.first + front.pivots]
-    return y, column_major(vectors, front.vector * width, front.updates, width, front.updates)
-
-
-def _passes(k):
-    """Yield (first right-hand side, number of them, compiled width) for each pass over L."""
-    for begin in range(0, k, WIDTHS[-1]):
-        count = min(k - begin, WIDTHS[-1])
-        yield begin, count, next(width for width in WIDTHS if width >= count)

@@ -152,7 +152,7 @@ class _Solver:
 
     def _execute(self, phase, x, b):
         cudss = self._cudss
-        cudss.set_stream(self._handle, _stream())
+        cudss.set_stream(self._handle, device.stream())
         try:
             cudss.execute(self._handle, getattr(cudss.Phase, phase), self._config, self._work, self._matrix, x, b)
         except cudss.cuDSSError as e:
@@ -187,9 +187,3 @@ def _destroy(cudss, handle, config, work, matrices):
 def _address(array):
     interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__
     return interface["data"][0]
-
-
-def _stream():
-    """Return the handle of the current stream."""
-    xp = device.xp()
-    return xp.cuda.get_current_stream().ptr if hasattr(xp, "cuda") else 0

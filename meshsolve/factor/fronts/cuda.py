@@ -93,27 +93,26 @@ class Level:
     large: tuple                 # of LargeFronts, each as many as a grid has blocks in its second and third dimension
     dense: tuple
     libraries: tuple            # of LargeFronts: the dense fronts, for factorizations that take their pivots by tiles
-    solved: tuple               # batches for a solve: all fronts except the dense ones
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceTree:
-    """The arrays of an assembly tree that kernels read, on the GPU, and its levels from the deepest to the roots."""
+    """The arrays of an assembly tree that kernels read, on the GPU."""
 
     n: int
     count: int
     panel_scalars: int
     update_scalars: int
-    vector_rows: int            # rows that children pass to parents in a solve
     table: object
     child: object
+    parent: object
+    depth: object               # of each front, int64
     relative: object
     rows: object
     perm: object
     entry_ptr: object
     entry_source: object
     entry_row: object
-    levels: tuple
     plan: Plan                  # of the numeric phase
 
     @classmethod
@@ -122,10 +121,10 @@ class DeviceTree:
         pattern, analysis = symbolic.pattern_on_device, symbolic.analysis_on_device
         depth = depths(analysis.snode_parent)
         plan, update = _plan(analysis)
-        table, child, sizes = table_of(analysis, depth, update=(update, plan.update_scalars))
+        table, child, (panels, updates, _) = table_of(analysis, depth, update=(update, plan.update_scalars))
         relative, *entries = positions(pattern, analysis)
-        return cls(pattern.n, len(table), *sizes, table, child, relative, analysis.rows, analysis.perm, *entries,
-                   levels(table, _column(table, "pivots") * _column(table, "height"), depth, LIMITS), plan)
+        return cls(pattern.n, len(table), panels, updates, table, child, analysis.snode_parent, depth, relative, analysis.rows,
+                   analysis.perm, *entries, plan)
 
     @property
     def entries(self):
@@ -150,11 +149,12 @@ def to_columns(B, begin, count, width, Y, rows=None, position=None, scale=None):
                   (*_given(rows, position, scale), *sizes, B, begin * column, row, column, Y))
 
 
-def from_columns(Y, X, begin, count, rows=None, position=None, scale=None):
-    """X(rows[i], begin + c) := scale[i] Y(position[i], c) for ``count`` columns."""
+def from_columns(Y, X, begin, count, rows=None, position=None, scale=None, failed=None):
+    """X(rows[i], begin + c) := scale[i] Y(position[i], c) for ``count`` columns, NaN if ``failed``, (1,) int32 on the GPU, is not 0."""
     sizes, (row, column) = (np.int32(len(X)), np.int32(count)), strides(X)
     device.launch(C.of(Y.dtype).k_from_columns, device.grid_for(len(X) * count, 256), 256, 0,
-                  (*_given(rows, position, scale), *sizes, Y, X, begin * column, row, column))
+                  (*_given(rows, position, scale), device.null(np.int32) if failed is None else failed, *sizes, Y, X, begin * column, row,
+                   column))
 
 
 def column_major(array, offset, rows, columns, leading):
@@ -217,7 +217,7 @@ def levels(table, panel, depth, limits):
             _batches(order, cut, capacity), tiles[2 * tile_ptr[at]:2 * tile_ptr[dense]],
             _by_tiles(front, at, tiled, order[cut[LARGE]:cut[DENSE]]),
             tuple(_dense(front, k, order[cut[-1] - dense + k:][:1]) for k in range(tiled, dense)),
-            _by_tiles(front, tiled, dense, order[cut[DENSE]:cut[-1]]), _solved(order, cut)))
+            _by_tiles(front, tiled, dense, order[cut[DENSE]:cut[-1]])))
         at = dense
     return tuple(out)
 
@@ -256,12 +256,6 @@ def _batches(order, cut, capacity):
     threads = (128, *(threads for _, threads in CLASSES), 256)
     return tuple(Batch(order[cut[k]:cut[k + 1]], int(cut[k + 1] - cut[k]), int(capacity[k]), threads[k], k == 0)
                  for k in range(LARGE) if cut[k] < cut[k + 1])
-
-
-def _solved(order, cut):
-    """The batches of a solve."""
-    batches = ((0, 1, 128), (1, DENSE, 256))
-    return tuple(Batch(order[cut[a]:cut[b]], int(cut[b] - cut[a]), 0, threads, a == 0) for a, b, threads in batches if cut[a] < cut[b])
 
 
 def _by_tiles(front, begin, end, fronts):

@@ -139,8 +139,8 @@ def test_every_kernel_on_something_small(monkeypatch):
     """A small matrix, because ThreadSanitizer is slow for each thread of each block."""
     A = random_spd(64, 0.3, 3)
     use_way(monkeypatch, "small subtrees")
-    kernels = {f"k_{name}" for name in ("subtrees", "queue", "to_columns", "from_columns", "forward", "backward", "diagonal", "values",
-                                        "check_later")}
+    kernels = {f"k_{name}" for name in ("subtrees", "queue", "to_columns", "from_columns", "forward", "backward", "invert", "diagonal",
+                                        "values", "check_later", "cut", "count_tasks", "list_tasks", "list_blocks")}
     kernels |= {"k_relative", "k_count_entries", "k_place_entries", "k_hook", "k_shorten", "k_sum_segments"}
     with device.use(Harness(seed=1)) as harness:
         pinned = ms.cholesky(ms.datasets.grid2d(5, 4), pin=True, device="cuda").solve(np.arange(20) - 9.5)
