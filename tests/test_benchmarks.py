@@ -725,6 +725,13 @@ def test_geometry_tasks_agree_between_libraries(task, solver, tmp_path):
 
 
 @pytest.mark.slow
+def test_surfaces_of_the_geometry_benchmark_are_connected():
+    """A deformation needs handles on each component."""
+    known = problems.catalog() or pytest.skip("no data folder")
+    stems = [name if name in known else name.rpartition("-")[0] for name in geometry.SURFACES]
+    assert [known[stem]["components"] for stem in stems] == ["1"] * len(stems)
+
+
 def test_geometry_is_measured_in_a_child_process(tmp_path, capsys):
     out = tmp_path / "geometry.json"
     assert geometry.main(["--quick", "--tasks", "denoise", "--meshes", "cube-6", "--repeat", "1", "--out", str(out)]) == 0

@@ -94,10 +94,10 @@ class Geodesics:
         with self.report.phase("operators"):
             laplacian, mass, self._slopes = self._operators()
             self._time = _squared_mean_edges(mesh) if is_auto(t) else np.full(len(mesh.vertices), as_number(t, "t", above=True))
-            self._heat = ScalarHeat(laplacian, mass / self._time, self._options, self.report)
         self._components, self._count = mesh.components, int(mesh.components.max()) + 1
         with self.report.phase("factor"):
             self._poisson = cholesky(laplacian + _pins(laplacian, self._components), **self._options)
+        self._heat = ScalarHeat(laplacian, mass / self._time, self._options, self.report, self._poisson.symbolic)
 
     @property
     def level(self) -> int:

@@ -32,6 +32,8 @@ class ScalarHeat:
         ``device`` and ``threads`` of the factors.
     report : Report
         Gets the seconds of ``factor`` and ``solve``.
+    symbolic : Symbolic, optional
+        Analysis of the pattern of the Laplacian; default: that of the first factor.
 
     Attributes
     ----------
@@ -39,8 +41,8 @@ class ScalarHeat:
         The power of 4 that multiplied t in the last flow.
     """
 
-    def __init__(self, laplacian, rate, options, report):
-        self._laplacian, self._rate, self._options, self._report = laplacian, rate, options, report
+    def __init__(self, laplacian, rate, options, report, symbolic=None):
+        self._laplacian, self._rate, self._options, self._report, self._symbolic = laplacian, rate, options, report, symbolic
         self.level = 0
         self._factors: list[Any] = []
 
@@ -69,14 +71,20 @@ class ScalarHeat:
         for self.level in range(LEVELS):
             if self.level == len(self._factors):
                 with self._report.phase("factor"):
-                    A = self._laplacian + sp.diags_array(self._rate / 4**self.level)
-                    self._factors.append(cholesky(with_units(A), **self._options))
+                    self._factors.append(self._factor(with_units(self._laplacian + sp.diags_array(self._rate / 4**self.level))))
             with self._report.phase("solve"):
                 heat = self._factors[self.level]._solve_entries(rows, columns, values, reached.shape[1])
             if (heat if elsewhere is None else place.xp.where(elsewhere, 1.0, heat)).min() > LEAST_HEAT:
                 return self._factors[self.level], heat
         raise MeshsolveError(f"heat does not reach every vertex in {4**self.level} squared mean edge lengths of time: the mesh "
                              "has more than a million edges from one end to the other; give a larger t")
+
+    def _factor(self, A):
+        if self._symbolic is not None:
+            return self._symbolic.factor(A, **self._options)
+        factor = cholesky(A, **self._options)
+        self._symbolic = factor.symbolic
+        return factor
 
 
 def with_units(A):
