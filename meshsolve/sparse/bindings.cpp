@@ -94,16 +94,17 @@ void bind_checks(nb::module_& m) {
   }, "indptr"_a, "indices"_a, "data"_a, "threads"_a, "(n,) the diagonal, 0 where nothing is stored.");
   m.def("row_sums", sums_of, "indptr"_a, "data"_a, "rows"_a = nb::none(),
         "threads"_a = 1, "Sums of the values in each row, or in the given rows, and sums of their absolute values.");
-  m.def("is_permutation", [](In<int32_t> perm) { return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0))); },
-        "perm"_a, "True if perm holds each of 0..n-1 once.");
+  m.def("is_permutation", [](In<int32_t> perm, int threads) {
+    return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0)), threads);
+  }, "perm"_a, "threads"_a = 1, "True if perm holds each of 0..n-1 once.");
   m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
     return same_pattern(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b));
   }, "indptr_a"_a, "indices_a"_a, "indptr_b"_a, "indices_b"_a);
-  m.def("fingerprint", [](In<int32_t> indices) {
+  m.def("fingerprint", [](In<int32_t> indices, int threads) {
     Released free;
-    const auto [a, b] = fingerprint(indices.data(), extent(indices));
+    const auto [a, b] = fingerprint(indices.data(), extent(indices), threads);
     return std::make_tuple(a, b);
-  }, "indices"_a, "128-bit hash of a list of column indices.");
+  }, "indices"_a, "threads"_a = 1, "128-bit hash of a list of column indices.");
 }
 
 // Patterns and matrices derived from others.

@@ -277,13 +277,17 @@ int64_t first_not_finite(const double* x, int64_t size, int threads) {
   return first < size ? first.load() : -1;
 }
 
-bool is_permutation(const int32_t* perm, int32_t n) {
+bool is_permutation(const int32_t* perm, int32_t n, int threads) {
   std::vector<uint8_t> seen(n);
-  for (int32_t k = 0; k < n; ++k) {
-    if (perm[k] < 0 || perm[k] >= n || seen[perm[k]]) return false;
-    seen[perm[k]] = 1;
-  }
-  return true;
+  std::atomic<bool> found{true};
+  for_range(threads, n, some_rows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t k = begin; k < end; ++k)
+      if (perm[k] < 0 || perm[k] >= n || std::atomic_ref(seen[perm[k]]).exchange(1, std::memory_order_relaxed)) {
+        found = false;
+        return;
+      }
+  });
+  return found;
 }
 
 OwnedPattern drop_diagonal(const Pattern& A, int threads) {
@@ -330,22 +334,27 @@ bool same_pattern(const Pattern& A, const Pattern& B) {
 
 // Exclusive or of one product per four indices; the last ones are padded with zeros. A factor is two indices, mixed with a key of their
 // position.
-std::array<uint64_t, 2> fingerprint(const int32_t* idx, int64_t size) {
+std::array<uint64_t, 2> fingerprint(const int32_t* idx, int64_t size, int threads) {
   constexpr uint64_t step[2] = {0x9E3779B97F4A7C15u, 0xD1B54A32D192ED03u};
-  uint64_t key[2] = {mix64(static_cast<uint64_t>(size)), mix64(~static_cast<uint64_t>(size))}, all[2] = {0, 0};
-  const auto take = [&](const int32_t* four) {
+  const uint64_t key[2] = {mix64(static_cast<uint64_t>(size)), mix64(~static_cast<uint64_t>(size))};
+  std::atomic<uint64_t> all[2] = {0, 0};
+  const auto product_of = [&](const int32_t* four, int64_t position) {
     uint64_t pair[2];
     std::memcpy(pair, four, sizeof pair);
-    const auto [low, high] = product(pair[0] ^ key[0], pair[1] ^ key[1]);
-    all[0] ^= low, all[1] ^= high;
-    key[0] += step[0], key[1] += step[1];
+    return product(pair[0] ^ (key[0] + position * step[0]), pair[1] ^ (key[1] + position * step[1]));
   };
-  const int64_t whole = size / 4 * 4;
-  for (int64_t p = 0; p < whole; p += 4) take(idx + p);
+  for_range(threads, size / 4, some_rows, [&](int64_t begin, int64_t end, int) {
+    uint64_t part[2] = {0, 0};
+    for (int64_t k = begin; k < end; ++k) {
+      const auto [low, high] = product_of(idx + 4 * k, k);
+      part[0] ^= low, part[1] ^= high;
+    }
+    all[0] ^= part[0], all[1] ^= part[1];
+  });
   int32_t rest[4] = {0, 0, 0, 0};
-  std::copy(idx + whole, idx + size, rest);
-  take(rest);
-  return {all[0], all[1]};
+  std::copy(idx + size / 4 * 4, idx + size, rest);
+  const auto [low, high] = product_of(rest, size / 4);
+  return {all[0] ^ low, all[1] ^ high};
 }
 
 int64_t embed(const Pattern& A, const Pattern& B, const double* from, double* to) {

@@ -43,7 +43,7 @@ void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const doub
 OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source);
 
 // True if perm holds each of 0..n-1 once.
-bool is_permutation(const int32_t* perm, int32_t n);
+bool is_permutation(const int32_t* perm, int32_t n, int threads);
 
 // A without its diagonal.
 OwnedPattern drop_diagonal(const Pattern& A, int threads);
@@ -58,7 +58,7 @@ bool same_pattern(const Pattern& A, const Pattern& B);
 
 // A 128-bit hash of a list of indices, in one sweep at about the speed of memory. Two different lists have the same hash with a
 // probability of about 2^-64. It is not cryptographic: such lists can be constructed.
-std::array<uint64_t, 2> fingerprint(const int32_t* idx, int64_t size);
+std::array<uint64_t, 2> fingerprint(const int32_t* idx, int64_t size, int threads);
 
 // Writes the values of B in the pattern of A, with zeros where B has no entry. Returns the position in B of the first entry outside the
 // pattern of A, or -1.

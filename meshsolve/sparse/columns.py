@@ -56,12 +56,12 @@ def as_complex(real, imaginary):
 # ---- row numbers ------------------------------------------------------------------------------------------------------
 
 
-def as_perm(perm, n, name="perm"):
+def as_perm(perm, n, name="perm", threads=1):
     """Return a permutation of 0..n-1 as (n,) int32. An error names the first index that is missing or given twice."""
     given = as_array(perm, name)
     if given.shape != (n,) or given.dtype.kind not in "iu":
         raise InvalidInputError(f"{name} must be {n} integers, got shape {given.shape} of {given.dtype}")
-    if given.dtype == np.int32 and _core.is_permutation(given := np.ascontiguousarray(given)):
+    if given.dtype == np.int32 and _core.is_permutation(given := np.ascontiguousarray(given), threads):
         return given
     if given.min(initial=0) < 0 or given.max(initial=0) >= n:
         k = int(np.argmax((given < 0) | (given >= n)))

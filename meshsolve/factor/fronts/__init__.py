@@ -24,11 +24,13 @@ class TreePattern:
         Symmetric, both triangles stored.
     tree : _core.AssemblyTree
         Assembly tree of the pattern.
+    threads : int
+        Of the comparison with another pattern.
     """
 
-    def __init__(self, pattern, tree):
+    def __init__(self, pattern, tree, threads):
         self.n, self.nnz, self.indptr, self.tree = pattern.n, pattern.nnz, pattern.indptr, tree
-        self._fingerprint = _core.fingerprint(pattern.indices)
+        self._threads, self._fingerprint = threads, _core.fingerprint(pattern.indices, threads)
 
     @cached_property
     def indices(self):
@@ -37,7 +39,7 @@ class TreePattern:
 
     def same_as(self, M):
         """True if the :class:`Csr` M stores the same entries, judging from row pointers and a fingerprint of 128 bits."""
-        return np.array_equal(M.indptr, self.indptr) and _core.fingerprint(M.indices) == self._fingerprint
+        return np.array_equal(M.indptr, self.indptr) and _core.fingerprint(M.indices, self._threads) == self._fingerprint
 
     def __reduce__(self):
         return Csr, (self.n, self.indptr, self.indices)
@@ -63,5 +65,5 @@ def assembly_tree(symbolic, threads):
     pattern = symbolic.matrix_pattern
     if not isinstance(pattern, TreePattern):
         tree = _core.AssemblyTree(symbolic.native, pattern.indptr, pattern.indices, threads)
-        pattern = symbolic.matrix_pattern = TreePattern(pattern, tree)
+        pattern = symbolic.matrix_pattern = TreePattern(pattern, tree, threads)
     return pattern.tree

@@ -31,7 +31,7 @@ class HostAnalysis:
     @classmethod
     def of(cls, pattern, perm, threads, known, boundary, relax):
         """Return the analysis of a checked symmetric pattern in this ordering; see ``Symbolic.build``."""
-        perm = as_perm(perm, pattern.n, "ordering")
+        perm = as_perm(perm, pattern.n, "ordering", threads)
         native = _core.analyze(pattern.indptr, pattern.indices, perm, threads, known, boundary, relax)
         return cls(Csr(pattern.n, pattern.indptr, pattern.indices), native)
 

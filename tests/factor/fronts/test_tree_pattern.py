@@ -97,6 +97,21 @@ def test_every_index_counts(size):
     assert _core.fingerprint(lists[0]) == _core.fingerprint(lists[0].copy())
 
 
+@pytest.mark.parametrize("size", [0, 3, 4 << 14, (1 << 18) + 5])
+def test_the_fingerprint_does_not_depend_on_threads(size):
+    x = np.random.default_rng(size).integers(0, 2**31, size, dtype=np.int32)
+    assert _core.fingerprint(x) == _core.fingerprint(x, 3)
+
+
+def test_permutations_on_several_threads():
+    x = np.random.default_rng(0).permutation(100_000).astype(np.int32)
+    assert _core.is_permutation(x, 3)
+    for k, value in ((0, x[-1]), (70_000, -1), (99_999, 100_000)):
+        y = x.copy()
+        y[k] = value
+        assert not _core.is_permutation(y, 3) and not _core.is_permutation(y)
+
+
 @given(n=st.integers(2, 80), density=st.floats(0, 0.4), seed=st.integers(0, 1000), moved=st.integers(0, 1000))
 def test_the_same_entries_and_no_others(n, density, seed, moved):
     P = ms.analyze(random_spd(n, density, seed), device="cpu").matrix_pattern
