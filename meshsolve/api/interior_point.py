@@ -74,7 +74,9 @@ class Problem:
         g[self.lo == self.hi] = 0                           # held whatever the sign of the multiplier is
         bound = np.where(active < 0, self.lo, np.where(active > 0, self.hi, self.x))
         outside = self._slack(np.maximum(np.maximum(self.lo - self.x, self.x - self.hi), abs(self.x - bound)))
-        size = max(abs(self.e).max(initial=0), abs(self.x).max(), np.finfo(float).tiny)
+        diagonal = self.q._block.data[self.q._diagonal]
+        unit = abs(self.b).max() / (abs(diagonal).max() or 1)         # of x where equalities force it to 0
+        size = max(abs(self.e).max(initial=0), abs(self.x).max(), unit, np.finfo(float).tiny)
         off = abs(E @ self.x - self.e).max(initial=0) / size
         with np.errstate(over="ignore"):                    # b = 0 and A x = 0 while bounds are violated
             return float(max(abs(g).max() / self.scale(), outside.max() / self.scale(), off))

@@ -64,6 +64,7 @@ class Deformation:
     ------
     InvalidInputError
         No handle, a handle outside the mesh or twice, a component without a handle (names a vertex), no vertex without a handle.
+        No face, or a vertex whose faces have no area (names it).
     DeviceUnavailableError
         ``device="cuda"`` without a GPU.
 
@@ -95,7 +96,7 @@ class Deformation:
         elif self._method == "poisson":
             self._gradients = (gradient(self._mesh) @ self._mesh.vertices).reshape(3, -1, 3)       # (component, face, coordinate)
             self._divergence = divergence(self._mesh)
-        held = self._held()
+        held = self._held(L.diagonal())
         self.factor = cholesky(L, fixed=held, device=device, threads=threads)
         self.report.merge(self.factor.report)
         self.iterations = 0
@@ -144,13 +145,18 @@ class Deformation:
             shape = self._mesh.vertices + self._solve(np.zeros_like(moves), moves)
         return self._mesh.with_vertices(shape)
 
-    def _held(self):
-        """The rows that are held, ascending: handles, and vertices without faces."""
+    def _held(self, weights):
+        """The rows that are held, ascending: handles, and vertices without faces. ``weights`` (n,) is the diagonal of the system."""
+        if len(self._mesh.faces) == 0:
+            raise InvalidInputError("the mesh must have a face, got none")
         free = np.zeros(len(self._mesh.vertices), bool)
         free[self._mesh.faces] = True
         free[self._handles] = False
         if not free.any():
             raise InvalidInputError("handles must leave a vertex of a face free, got all of them")
+        if (loose := free & (weights == 0)).any():
+            raise InvalidInputError(f"vertex {int(loose.argmax())} has no face with an area, so that no handle determines it: add it "
+                                    "to the handles, or leave it out")
         return np.flatnonzero(~free)
 
     def _checked_rotations(self, rotations):

@@ -50,8 +50,8 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
     Raises
     ------
     InvalidInputError
-        No handle, a handle outside the mesh or twice, a component without a handle, a vertex without faces (each names the vertex);
-        another ``partition``.
+        No handle, all vertices, a handle outside the mesh or twice. A component without a handle, or a vertex without faces (names the
+        vertex). Another ``partition``.
     DeviceUnavailableError
         ``device="cuda"`` without a GPU.
 
@@ -71,6 +71,8 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
     chosen = checked_handles(mesh, handles)
     if partition is not None:
         one_of(partition, "partition", ("divide", "couple"))
+    if len(chosen) == len(mesh.vertices):
+        raise InvalidInputError("handles must leave a vertex free, got all of them")
     bending = _bending(mesh)
     if partition == "couple":
         return _coupled(bending, chosen, device, threads)

@@ -71,6 +71,8 @@ class PointCloud:
     """
 
     def __init__(self, points: ArrayLike, normals: ArrayLike | None = None, *, neighbors: int = 30) -> None:
+        if hasattr(points, "vertices"):
+            raise InvalidInputError(f"points must be (n, 3) real numbers, got a {type(points).__name__}: give its vertices")
         self.vertices, self.neighbors = as_vertices(points, "points"), as_integer(neighbors, "neighbors", least=FEWEST)
         n = len(self.vertices)
         if n <= self.neighbors:

@@ -317,7 +317,7 @@ def _mass_of_kind(mesh, kind, device):
     """The mass matrix of tetrahedra or polygons."""
     on_cpu(device, f"the masses of a {type(mesh).__name__} are made")
     if kind == "voronoi":
-        raise InvalidInputError(f'kind="voronoi" needs triangles; masses of a {type(mesh).__name__} are "lumped" or "consistent"')
+        raise InvalidInputError(f'kind="voronoi" needs triangles, got a {type(mesh).__name__}: leave out kind')
     made = KINDS[type(mesh)]
     return made.consistent_mass(mesh) if kind == "consistent" else _diagonal(made.lumped_mass(mesh), HOST)
 

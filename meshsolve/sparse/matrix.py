@@ -327,6 +327,8 @@ def _hint_for(A):
     """Return the end of a message: the function that makes a matrix of an object of this kind."""
     if hasattr(A, "faces"):
         return ": cotan_laplacian or graph_laplacian makes one of a mesh"
+    if hasattr(A, "vertices"):
+        return ": cotan_laplacian makes one of it"
     if isinstance(A, (dict, set, frozenset)) or hasattr(A, "__next__"):
         return f": {foreign.EDGES}"
     if callable(A):

@@ -177,3 +177,10 @@ def test_dense_problems_go_back_to_one_step_length():
     x, info = ms.Quadratic(H).minimize(b, lower=0.0)
     check(H, b, x, info, lower=0.0)
     assert info.iterations < 25
+
+
+def test_equalities_that_force_x_to_zero():
+    """The sum of x is 0 and b is constant: x = 0 up to rounding, which is no violation of the equality."""
+    A = ms.datasets.grid2d(5, 5, boundary="dirichlet")
+    x, info = ms.Quadratic(A, Aeq=np.ones((1, 25))).minimize(np.ones(25))
+    assert info.converged and info.kkt_residual < 1e-12 and abs(x).max() < 1e-12 and info.multipliers == pytest.approx([-1])

@@ -184,7 +184,7 @@ def test_pictures(run, folder, cap):
 @each("given, words", [
     (["spectrum", "ball.obj", "-o", "x.obj"], "eigenvalues are written as .txt"), (["spectrum", "ball.obj", "-o", "x.npz", "-k", "162"], "k must be less than"),
     (["spectrum", "ball.obj", "-o", "x.txt", "--interval", "3", "2"], "ball.obj: interval must be two finite numbers lo < hi"),
-    (["geodesics", "ball.obj", "--source", "162", "-o", "x.txt"], "ball.obj: sources[0] must be a vertex number below 162, got 162"),
+    (["geodesics", "ball.obj", "--source", "162", "-o", "x.txt"], "ball.obj: sources[0] must be a vertex number from 0 to 161, got 162"),
     (["geodesics", "ball.obj", "--source", "3", "3", "--each", "-o", "x.ply"], "--source has a vertex twice: 3 3"),
     (["geodesics", "ball.obj", "--source", "0", "-o", "x.obj"], "distances are written as"),
     (["geodesics", "ball.obj", "--curve", "0", "161", "-o", "x.txt"], "ball.obj: curve[0] goes from vertex 0 to vertex 161, which no edge joins"),

@@ -45,6 +45,7 @@ ROWS = [
     bad("PointCloud", "fewer points than `neighbors` + 1", "neighbors=30 must be less than the number of points, 4", lambda tmp: (ms.PointCloud, (np.eye(4, 3),), {})),
     bad("PointCloud", "fewer than 4 `neighbors`", "neighbors must be an integer from 4", lambda tmp: (ms.PointCloud, (sphere().vertices,), {"neighbors": 3})),
     bad("PointCloud", "NaN, infinity or a coordinate above 1e70", "vertex 3 is at", lambda tmp: (ms.PointCloud, (np.where(np.arange(126).reshape(42, 3) == 9, np.nan, sphere().vertices),), {})),
+    bad("PointCloud", "a mesh", "got a Mesh: give its vertices", lambda tmp: (ms.PointCloud, (sphere(),), {})),
     bad("PointCloud", "points of two columns", "points must be (n, 3)", lambda tmp: (ms.PointCloud, (np.zeros((50, 2)),), {})),
     bad("PointCloud", "all neighbors of a point at its position", "point 0 has the same position as its 30 nearest neighbors", lambda tmp: (ms.PointCloud, (np.zeros((42, 3)),), {})),
     bad("PointCloud", "a normal of length 0, NaN, or normals of another number", "normal 0 must be finite and not 0", lambda tmp: (ms.PointCloud, (sphere().vertices, np.zeros((42, 3))), {})),

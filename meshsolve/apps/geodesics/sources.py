@@ -112,7 +112,7 @@ def points_of(mesh, sources, name="sources"):
     outside = (vertices < 0) | (vertices >= n)
     if outside.any():
         k = int(outside.argmax())
-        raise InvalidInputError(f"{name}[{k}] must be a vertex number below {n}, got {vertices[k]}")
+        raise InvalidInputError(f"{name}[{k}] must be a vertex number from 0 to {n - 1}, got {vertices[k]}")
     return Points(vertices[:, None], np.ones((len(vertices), 1)))
 
 
