@@ -1,11 +1,15 @@
 """Benchmark programs on small problems: graphs, updates, iterations, circuits, threads."""
 
 import json
+import pathlib
 import shutil
+import subprocess
+import sys
 import types
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from kernel_harness import Harness
 
 import meshsolve as ms
@@ -49,6 +53,41 @@ def test_tasks_on_graphs_are_compared_with_other_libraries(tmp_path, capsys, mon
     monkeypatch.setattr(graphs, "peer_tasks", lambda W: {"pagerank of peer": lambda: np.ones(W.shape[0])})
     with pytest.raises(RuntimeError, match="results differ by"):
         graphs.measure(weights("road", 300))
+
+
+def test_embeddings_are_compared_with_correct_results_only(tmp_path, monkeypatch, capsys):
+    from benchmarks import embedding, embedding_worker
+
+    rng, given = np.random.default_rng(0), {"meshsolve": 2.0, "arpack": 30.0, "lobpcg": 1.0, "amg": None}
+    X = rng.standard_normal((100, 8))
+
+    def child(module, task, threads, limit):
+        name = task["program"]
+        if given[name] is None:
+            return {"failed": embedding.STOPPED}
+        np.save(pathlib.Path(task["folder"]) / f"{name}.npy", -X if name != "lobpcg" else X + 1e-3)
+        return {"cpu": given[name]} | ({"method": "lanczos"} if name == "meshsolve" else {})
+
+    monkeypatch.setattr(embedding, "child", child)
+    for arpack, ratio, shown in ((30.0, 15.0, "15.0"), (None, 50.0, "> 50.0")):      # a stopped peer is a lower bound
+        given["arpack"] = arpack
+        assert embedding.main(["--quick", "--kinds", "communities", "preferential", "--limit", "100", "--out", str(tmp_path / "e.json")]) == 0
+        rows = json.loads((tmp_path / "e.json").read_text())["rows"]
+        assert [row["ratio"] for row in rows] == [ratio, ratio] and shown in (text := capsys.readouterr().out) and "(1.00)" in text
+    W = embedding.graph("road", 300)
+    sp.save_npz(tmp_path / "W.npz", W)
+    found = json.loads(subprocess.run([sys.executable, "-m", embedding_worker.__name__], text=True, capture_output=True, check=True,
+                                      input=json.dumps({"program": "meshsolve", "folder": str(tmp_path), "limit": 100})).stdout)
+    assert found["cpu"] > 0 and np.load(tmp_path / "meshsolve.npy").shape == (W.shape[0], 8)
+
+
+def test_a_factor_on_disk_is_measured(tmp_path, capsys):
+    from benchmarks import disk
+
+    (tmp_path / "factor").mkdir()
+    assert disk.main([str(tmp_path / "factor"), "--side", "9", "--out", str(tmp_path / "d.json")]) == 0
+    row, = json.loads((tmp_path / "d.json").read_text())["rows"]
+    assert row["rows"] == 729 and row["file_bytes"] >= 8 * row["nnz_L"] and row["rss_solved"] >= row["rss_before"] > 0 == row["files_left"]
 
 
 def test_updates_are_compared_with_cholmod(tmp_path, capsys):

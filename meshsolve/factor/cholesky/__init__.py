@@ -232,6 +232,12 @@ class CholeskyFactor(Capturing, Factor):
             self._recorder.note_solve(b, out, system == "A" and fixed_values is rows is None)
         return x
 
+    @reads
+    def solve_into(self, columns: Array, out: Array) -> Array:
+        """Write A^-1 B to ``out`` and return it, without checks and steps of :meth:`solve`, for a factor on the host in double
+        precision without constraints. Both are C contiguous (n, k) float64."""
+        return self._counted(self._factor.solve("A", columns, out))
+
     def in_range(self, b: Array) -> Array:
         """Return the part of a real (n,) or (n, k) array b that is solved for, in the place of b.
 

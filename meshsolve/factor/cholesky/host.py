@@ -85,9 +85,9 @@ class HostFactor:
             if self.changes > before:
                 self._matrix = matrix
 
-    def solve(self, system, columns):
-        """Return A^-1 B in the order of the pattern, or L^-1 B or L^-T B in the permuted order."""
-        x = np.empty_like(columns)
+    def solve(self, system, columns, out=None):
+        """Return A^-1 B in the order of the pattern, or L^-1 B or L^-T B in the permuted order; in ``out`` if that is given."""
+        x = np.empty_like(columns) if out is None else out
         if columns.shape[1]:
             self._factor.solve(system, columns, x, self._threads)
         return x
