@@ -24,8 +24,7 @@ A CUDA path looks like this::
 ``compile_now(kernel)``
     Compiles source text of a user; the compiler's messages become an InvalidInputError.
 ``dense(op, *arrays)``
-    Library calls for large fronts: ``potrf``, ``trsm``, ``syrk``, ``gemm`` by cuSOLVER and cuBLAS, in place on column-major views
-    with any leading dimension.
+    Library calls for large fronts: ``trsm``, ``gemm`` by cuBLAS, in place on column-major views with any leading dimension.
 ``xp()``, ``to_device``, ``to_host``, ``holds``
     The array module, transfers, and a test if an array lies on the GPU. Device-wide scans, stable sorts, ``unique`` and
     ``searchsorted`` are CuPy's (CUB and Thrust). Block-wide ones are in common.cuh.
@@ -174,15 +173,8 @@ def compile_now(kernel):
 def dense(op, *arrays, **options):
     """One dense library call in place, on column-major views of float64 or float32 (leading dimension from the strides).
 
-    ``"potrf_size", a``
-        Returns the number of scalars that ``work`` must have for this ``a``.
-    ``"potrf", a, info, work``
-        The lower triangle of (n, n) ``a`` becomes its Cholesky factor. ``info``, (1,) int32 on the GPU, becomes 0, or k > 0 if the
-        k-th pivot is not positive.
     ``"trsm", l, b, side="R", trans="T"``
         b becomes b L^-T (or with ``side="L"`` L^-1 b or L^-T b) for the lower triangle of ``l``.
-    ``"syrk", c, a``
-        The lower triangle of c becomes that of c - a a^T.
     ``"gemm", c, a, b, trans_a="N", trans_b="T"``
         c becomes c - op(a) op(b).
     """

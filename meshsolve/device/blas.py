@@ -1,4 +1,4 @@
-"""The operations of `device.dense`, by cuBLAS and cuSOLVER on the current stream."""
+"""The operations of `device.dense`, by cuBLAS on the current stream."""
 
 from __future__ import annotations
 
@@ -10,23 +10,10 @@ SIDE = {"L": 0, "R": 1}
 PREFIX = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 
 
-def potrf_size(a):
-    return _cusolver("potrf_bufferSize", a)
-
-
-def potrf(a, info, work):
-    _cusolver("potrf", a, work.data.ptr, len(work), info.data.ptr)
-
-
 def trsm(l, b, side="R", trans="T"):
     one = np.ones(1, b.dtype)
     _call("trsm", b, SIDE[side], LOWER, OPERATION[trans], NON_UNIT, *b.shape, one.ctypes.data, l.data.ptr, _leading(l),
           b.data.ptr, _leading(b))
-
-
-def syrk(c, a):
-    minus, one = -np.ones(1, c.dtype), np.ones(1, c.dtype)
-    _call("syrk", c, LOWER, OPERATION["N"], *a.shape, minus.ctypes.data, a.data.ptr, _leading(a), one.ctypes.data, c.data.ptr, _leading(c))
 
 
 def gemm(c, a, b, trans_a="N", trans_b="T"):
@@ -34,13 +21,6 @@ def gemm(c, a, b, trans_a="N", trans_b="T"):
     inner = a.shape[0] if trans_a == "T" else a.shape[1]
     _call("gemm", c, OPERATION[trans_a], OPERATION[trans_b], *c.shape, inner, minus.ctypes.data, a.data.ptr, _leading(a), b.data.ptr,
           _leading(b), one.ctypes.data, c.data.ptr, _leading(c))
-
-
-def _cusolver(routine, a, *args):
-    from cupy.cuda.device import get_cusolver_handle
-    from cupy_backends.cuda.libs import cusolver
-
-    return getattr(cusolver, PREFIX[a.dtype] + routine)(get_cusolver_handle(), LOWER, len(a), a.data.ptr, _leading(a), *args)
 
 
 def _call(routine, like, *args):

@@ -154,14 +154,11 @@ def source(path, package=PACKAGE):
 
 
 def _library_errors():
-    """Return the exceptions of the installed ones of cuBLAS and cuSOLVER."""
-    found = []
-    for library, name in (("cublas", "CUBLASError"), ("cusolver", "CUSOLVERError")):
-        try:
-            found.append(getattr(importlib.import_module(f"cupy_backends.cuda.libs.{library}"), name))
-        except ImportError:
-            continue
-    return found
+    """Return the exception of cuBLAS, if it is installed."""
+    try:
+        return (importlib.import_module("cupy_backends.cuda.libs.cublas").CUBLASError,)
+    except ImportError:
+        return ()
 
 
 @functools.cache

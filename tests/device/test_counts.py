@@ -129,7 +129,7 @@ def test_a_captured_block_refuses_all_but_work_on_existing_memory(harness):
         for call in (lambda: device.to_host(x), lambda: float(x[2]), lambda: bool(x[0]), lambda: device.to_device(np.ones(2)),
                      lambda: xp.empty(3), lambda: xp.zeros_like(x), lambda: x + 1, lambda: x > 1, lambda: x[mask], lambda: x.copy(),
                      lambda: x.__setitem__(mask, 0.0), lambda: xp.flatnonzero(x), lambda: xp.asarray([1]), lambda: x.sum(),
-                     lambda: device.scalar_later(x[:1])(), lambda: device.dense("syrk", a, a)):
+                     lambda: device.scalar_later(x[:1])(), lambda: device.dense("trsm", a, a)):
             with pytest.raises(KernelError, match="captured"):
                 call()
         x.fill(2.0)

@@ -3,30 +3,12 @@
 As on the GPU, values that are not finite are not refused.
 """
 
-import numpy as np
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
-
-
-def potrf_size(a):
-    return len(a)
-
-
-def potrf(a, info, work):
-    assert len(work) >= len(a)
-    (routine,), lower = get_lapack_funcs(["potrf"], [a]), np.tril_indices(len(a))
-    factor, info[0] = routine(a, lower=True, clean=False)
-    a[lower] = factor[lower]
+from scipy.linalg import get_blas_funcs
 
 
 def trsm(l, b, side="R", trans="T"):
     routine, = get_blas_funcs(["trsm"], [l, b])
     b[:] = routine(1, l, b, side=side == "R", lower=True, trans_a=trans == "T")
-
-
-def syrk(c, a):
-    lower = np.tril_indices(len(c))
-    with np.errstate(all="ignore"):
-        c[lower] -= (a @ a.T)[lower]
 
 
 def gemm(c, a, b, trans_a="N", trans_b="T"):

@@ -130,7 +130,7 @@ class DeviceFactor(OnDevice):
 
     def refuse_stall(self, bits):
         """Raise if thread blocks of the numeric phase waited in vain for each other."""
-        device.refuse_stall(bits & STALL, "the Cholesky factorization")
+        device.refuse_stall(bits // STALL & 1, "the Cholesky factorization")
 
     def column_of(self, failed, least):
         """Return the result of :meth:`factor` for the first two words of the status after the pending values were factored."""
@@ -243,7 +243,7 @@ class DeviceFactor(OnDevice):
         tasks, tiles, fronts, depths = plan.numbers
         of_block, of_warp = plan.workspace
         self._launch(SUBTREE, "k_subtrees", tasks, 32 * WARPS, of_block * self.dtype.itemsize,
-                     (plan.subtree_tasks, plan.subtrees, plan.fronts, plan.panel_at, plan.update_at, np.int32(of_warp), *arrays))
+                     (plan.subtree_tasks, plan.subtrees, plan.fronts, plan.panel_at, np.int32(of_warp), *arrays))
         self._launch(QUEUE, "k_queue", min(tiles, BLOCKS_EACH * device.multiprocessors()), 256, 0,
                      (np.int32(tiles), np.int32(fronts), np.int32(depths), plan.tiles, plan.queued, plan.tiles_of_depth, *arrays))
         self.sweeps.invert()

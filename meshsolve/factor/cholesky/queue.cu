@@ -1,9 +1,9 @@
 // Numeric Cholesky factorization of the fronts above the leaf subtrees: one persistent kernel and a queue of tiles.
 //
-// A tile is a block of at most 64 rows by a block of columns of a front; the blocks are cut at the last pivot. One thread block owns a
-// tile. It adds the entries of A and the update matrices of the children, in ascending order. It subtracts the products with the pivots
-// of the columns before, one after the other. Then it eliminates a diagonal tile, or solves with it, and stores the tile once. So the
-// bits are the same for any number of thread blocks and any schedule.
+// A tile is a block of at most 64 rows by a block of columns of a front. Blocks are cut at the last pivot. One thread block owns a tile
+// and stores it once. It adds the entries of A, and the update matrices of the children in ascending order. It subtracts the products with
+// the pivots of earlier columns, one after the other. Then it eliminates a diagonal tile, or solves with it. So the bits are the same for
+// any number of thread blocks and any schedule.
 //
 // Tickets are drawn in a topological order (plan.py). A tile waits for
 //   children     all tiles of their update matrices are stored: the counter of the front is 0

@@ -5,6 +5,7 @@
 
 #include "fronts.hpp"
 #include "native/bind.hpp"
+#include "subtrees.hpp"
 #include "values.hpp"
 
 namespace ms {
@@ -42,6 +43,14 @@ void bind_fronts(nb::module_& m) {
   using namespace nb::literals;
   nb::register_exception_translator(translate_lost);
   m.def("leading_dimension", &fronts::leading_dimension, "height"_a, "Leading dimension of a panel of so many rows.");
+  m.def("leaf_subtrees", [](In<int32_t> parent, In<int64_t> panel, In<int64_t> update, int64_t of_warp, int64_t of_block) {
+    const size_t count = parent.shape(0);
+    fronts::LeafSubtrees t = released([&] {
+      return fronts::leaf_subtrees({parent.data(), count}, {panel.data(), count}, {update.data(), count}, of_warp, of_block);
+    });
+    return nb::make_tuple(to_numpy(std::move(t.owner)), to_numpy(std::move(t.is_root)), to_numpy(std::move(t.panel_at)),
+                          to_numpy(std::move(t.update_at)), to_numpy(std::move(t.begin)), to_numpy(std::move(t.depth)));
+  }, "parent"_a, "panel"_a, "update"_a, "of_warp"_a, "of_block"_a, "As LeafSubtrees in subtrees.hpp, a tuple of its arrays.");
   nb::class_<AssemblyTree>(m, "AssemblyTree")
       .def("__init__", [](AssemblyTree* self, std::shared_ptr<symbolic::Symbolic> symbolic, In<int64_t> indptr, In<int32_t> indices,
                           int threads) {

@@ -22,7 +22,7 @@ from meshsolve.factor.fronts.tree_cuda import COLUMNS, depths, launch_order, pos
 from meshsolve.sparse.lists_cuda import bincount
 
 C = device.kernels("factor/fronts/columns.cu")
-PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in tiles.cuh, cholesky.cu, fronts.cu
+PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in tiles.cuh, lu/fronts/fronts.cu
 DEEPEST, MOST_CHILDREN = 4000, 1 << 15                      # of a tree for which the GPU is faster
 CLASSES = ((1024, 64), (2816, 128))                         # largest panel in scalars, threads of its block
 
@@ -68,7 +68,7 @@ class LargeFronts(NamedTuple):
 
 
 class Dense(NamedTuple):
-    """A front that cuSOLVER and cuBLAS factor: offsets and sizes as in the table."""
+    """A front whose products and triangular solves are calls of cuBLAS: offsets and sizes as in the table."""
 
     front: object               # its number, (1,) int32 on the GPU
     first: int
@@ -238,7 +238,7 @@ def _plan(analysis):
     xp = device.xp()
     sizes = xp.stack([analysis.snode_parent.astype(np.int64), xp.diff(analysis.first).astype(np.int64), xp.diff(analysis.row_ptr)])
     parent, pivots, rows = device.to_host(sizes)
-    return plan_of(parent, pivots, pivots + rows, workspace_of_device())
+    return plan_of(parent.astype(np.int32), pivots, pivots + rows, workspace_of_device())
 
 
 def _given(rows, position, scale):

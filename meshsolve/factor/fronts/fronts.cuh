@@ -1,10 +1,10 @@
 // Fronts on the GPU: their storage, the threads of one front (a warp or a thread block), and the assembly.
 //
 // CUDA counterpart of fronts.hpp and of the assembly in cholesky/factor.cpp. Source: Liu 1992, "The multifrontal method for
-// sparse matrix solution". The fronts of one depth of the assembly tree run in one launch, the deepest first. Update matrices lie
-// in two halves of one buffer, by parity of the depth: no front overwrites an update matrix that its level still reads. A parent
-// adds the update matrices of its children in ascending order, and one thread block owns a column of the parent. So sums have the
-// same bits in every run, without atomics.
+// sparse matrix solution". L D L^T runs the fronts of one depth of the assembly tree in one launch, the deepest first; Cholesky has one
+// queue of tiles (plan.py). Update matrices lie in two halves of one buffer, by parity of the depth: no front overwrites an update matrix
+// that fronts of the depth below still read. A parent adds the update matrices of its children in ascending order, and one thread block
+// owns a column of the parent. So sums have the same bits in every run, without atomics.
 #pragma once
 #include "device/common.cuh"
 
@@ -12,7 +12,7 @@ namespace ms::fronts {
 
 struct Front {                          // one row of the table that tree_cuda.py makes; offsets are in scalars
   long long panel, leading;             // height x pivots, column-major
-  long long update;                     // (height - pivots)^2, column-major, lower triangle
+  long long update;                     // lower triangle: of a square, column-major, or (Cholesky) packed; ~begin in shared memory
   long long vector;                     // in right-hand sides: height - pivots rows
   long long rows;                       // of the row list, and of `relative`
   long long first, pivots, height;      // first column, columns, rows
@@ -76,8 +76,8 @@ template <class T> __device__ __forceinline__ T* packed_column(T* X, int rows, i
   return X + (static_cast<long long>(j) * (2 * rows - j - 1) >> 1);
 }
 
-// Adds the columns of a child's update matrix with indices [from, to) in the parent. column_of(j) points to row 0 of its column
-// j, at(i, j) to an entry of the parent; `relative` ascends.
+// Adds the columns of a child's update matrix with indices [from, to) in the parent. column_of(j) points to row 0 of its column j.
+// at(i, j) points to an entry of the parent. `relative` ascends.
 template <class Group, class Column, class At>
 __device__ __forceinline__ void add_child(const Group& g, const int* relative, int count, Column column_of, int from, int to, At at) {
   const int begin = lower_bound(relative, count, from), end = lower_bound(relative, count, to);

@@ -1,7 +1,7 @@
 """What the two launches of a numeric phase on the GPU do: leaf subtrees in shared memory, tiles of the fronts above them in a queue.
 
 The plan follows from the assembly tree and from the shared memory of a thread block. It is made on the host, once for each analysis,
-and is uploaded as two arrays. Sources: Liu 1992 (subtree.py), and Hogg, Reid and Scott 2010, "Design of a multicore sparse Cholesky
+and is uploaded as two arrays. Sources: Liu 1992 (subtrees.hpp), and Hogg, Reid and Scott 2010, "Design of a multicore sparse Cholesky
 factorization using DAGs" (tasks on the tiles of all fronts in one queue).
 
 Update matrices are packed lower triangles. Roots of subtrees have memory of their own. Fronts of the queue use two halves of one
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from meshsolve import device
-from meshsolve.factor.fronts.subtree import cut, depths_of, first_descendants
+from meshsolve import _core, device
 
 TILE = 64                               # rows and columns of a tile, as in queue.cu
 WARPS = 8                               # of a thread block; each has its part of the workspace while warps factor subtrees of their own
 BLOCKS_EACH = 2                         # thread blocks per multiprocessor, for both kernels
 STATIC_SHARED = 64                      # bytes that subtree.cu leaves free for static shared memory
 TASK_FRONTS = 64                        # fronts from which a thread block takes no further subtree
+QUEUE, BLOCK, WARP = range(3)           # owners of fronts, as in subtrees.hpp
 NONE = np.iinfo(np.int32).max           # failed column, and exponent of the smallest pivot, before the first pivot
 FAILED, LEAST, BITS, STALLED, TICKET, COUNTERS = range(6)           # words of the status, as in pivots.cuh
 STALL = 1 << 17                         # bit of a wait in vain; none of the bits of check_cuda.py and capture.py
@@ -33,8 +33,7 @@ class Plan(NamedTuple):
     subtree_tasks: object       # (4 blocks,) begin and end of the subtrees of warps, begin and end of the fronts of the block
     subtrees: object            # (2 subtrees,) first front and root of each subtree of a warp
     fronts: object              # fronts of thread blocks, in postorder
-    panel_at: object            # (count,) positions in shared memory
-    update_at: object
+    panel_at: object            # (count,) begin of each panel in shared memory
     tiles: object               # (3 tiles,) number of the front in the queue, row and column of each tile, in the order of tickets
     queued: object              # (4 fronts,) front, index of its progress, number of its parent or -1, depth
     tiles_of_depth: object      # tiles of the queue by depth
@@ -55,8 +54,10 @@ def plan_of(parent, pivots, height, workspace):
 
     Parameters
     ----------
-    parent, pivots, height : (count,) int64 on the host
-        Parent of each front in postorder, its columns, and its rows.
+    parent : (count,) int32 on the host
+        Parent of each front in postorder, -1 for a root.
+    pivots, height : (count,) int64 on the host
+        Columns and rows of each front.
     workspace : (int, int)
         Scalars of shared memory of a thread block and of a warp.
 
@@ -64,57 +65,43 @@ def plan_of(parent, pivots, height, workspace):
     -------
     Plan
     update : (count,) int64 on the GPU
-        Begin of each update matrix that is in global memory, in scalars.
+        Begin of each update matrix in global memory, in scalars; ~begin if it is in shared memory.
     """
     rows = height - pivots
     size = rows * (rows + 1) // 2
-    leaf = _Subtrees(parent, height * pivots + pivots, size, workspace)
-    queue = _Queue(parent, pivots, rows, leaf.above)
-    offset = np.zeros(len(parent), np.int64)
-    stored = np.flatnonzero(leaf.is_root)
+    panel = height * pivots + pivots                        # with the diagonal of A
+    of_block, of_warp = workspace
+    owner, is_root, panel_at, update_at, begin, depth = _core.leaf_subtrees(parent, panel, size, of_warp, of_block)
+    fronts = np.flatnonzero(owner == BLOCK)
+    roots = np.flatnonzero((owner == WARP) & (is_root == 1))
+    tasks = _subtree_tasks(parent, owner, begin, panel, fronts, roots)
+    queue = _Queue(parent, pivots, rows, depth, np.flatnonzero(owner == QUEUE))
+    offset, stored = np.where(update_at >= 0, ~update_at.astype(np.int64), 0), np.flatnonzero(is_root)
     offset[stored] = np.cumsum(size[stored]) - size[stored]
     offset[queue.fronts], halves = _two_halves(size[queue.fronts], queue.depth)
     offset[queue.fronts] += size[stored].sum()
-    parts = (leaf.tasks, leaf.ranges, leaf.fronts, leaf.panel_at, leaf.update_at, queue.tiles, queue.table, queue.tiles_of_depth,
-             queue.initial)
-    uploaded = device.to_device(np.concatenate([part.ravel() for part in parts]).astype(np.int32))
+    parts = tasks, np.stack([begin[roots], roots], axis=1), fronts, panel_at, queue.tiles, queue.table, queue.tiles_of_depth, queue.initial
+    uploaded = device.to_device(np.concatenate([part.ravel().astype(np.int32) for part in parts]))
     ends = np.cumsum([part.size for part in parts]).tolist()
-    numbers = len(leaf.tasks), len(queue.tiles), len(queue.fronts), len(queue.tiles_of_depth)
+    numbers = len(tasks), len(queue.tiles), len(queue.fronts), len(queue.tiles_of_depth)
     return Plan(*(uploaded[end - part.size:end] for part, end in zip(parts, ends)), numbers, workspace,
                 int(size[stored].sum()) + halves), device.to_device(offset)
 
 
-class _Subtrees:
-    """Leaf subtrees. Warps factor small ones side by side; the thread block then factors the fronts above these."""
+def _subtree_tasks(parent, owner, begin, panel, fronts, roots):
+    """Return the work of each thread block: successive subtrees below queued fronts, the most expensive first.
 
-    def __init__(self, parent, panel, update, workspace):
-        of_block, of_warp = workspace
-        small = cut(parent, panel, update, of_warp)
-        rest = np.flatnonzero(~small.inside)
-        number = np.cumsum(~small.inside) - 1
-        large = cut(np.where(parent[rest] < 0, -1, number[parent[rest]]), panel[rest], update[rest], of_block)
-        self.above, self.fronts = rest[~large.inside], rest[large.inside]
-        self.is_root, self.panel_at, self.update_at = small.is_root.copy(), small.panel_at, small.update_at
-        self.is_root[rest] = large.is_root
-        self.panel_at[rest], self.update_at[rest] = large.panel_at, large.update_at
-        roots = np.flatnonzero(small.is_root)
-        self.ranges = np.stack([first_descendants(parent)[roots], roots], axis=1)
-        is_above = np.ones(len(parent) + 1, bool)
-        is_above[:-1] = False
-        is_above[self.above] = True                         # the last entry is the parent of roots, -1
-        tops = np.flatnonzero(~is_above[:-1] & is_above[parent])
-        self.tasks = self._grouped(tops, first_descendants(parent)[tops], roots, panel)
-
-    def _grouped(self, tops, begin, roots, panel):
-        """Return the work of each thread block: successive subtrees below queued fronts, the most expensive first."""
-        size = tops + 1 - begin
-        group = (np.cumsum(size) - size) // TASK_FRONTS
-        first = np.flatnonzero(np.diff(group, prepend=-1))
-        begin, end = begin[first], np.append(tops[first[1:] - 1], tops[-1:]) + 1
-        cost = np.append(0, np.cumsum(panel))
-        order = np.argsort(cost[begin] - cost[end], kind="stable")
-        cuts = [np.searchsorted(numbers, edge) for numbers in (roots, self.fronts) for edge in (begin, end)]
-        return np.stack(cuts, axis=1)[order]
+    ``fronts`` are those of thread blocks, ``roots`` those of the subtrees of warps.
+    """
+    tops = np.flatnonzero((owner != QUEUE) & ((parent < 0) | (owner[parent] == QUEUE)))
+    size = tops + 1 - begin[tops]
+    group = (np.cumsum(size) - size) // TASK_FRONTS
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    begin, end = begin[tops[first]], np.append(tops[first[1:] - 1], tops[-1:]) + 1
+    cost = np.append(0, np.cumsum(panel))
+    order = np.argsort(cost[begin] - cost[end], kind="stable")
+    cuts = [np.searchsorted(numbers, edge) for numbers in (roots, fronts) for edge in (begin, end)]
+    return np.stack(cuts, axis=1)[order]
 
 
 class _Queue:
@@ -124,10 +111,10 @@ class _Queue:
     tiles that a running thread block has claimed.
     """
 
-    def __init__(self, parent, pivots, rows, fronts):
-        depth = depths_of(first_descendants(parent))[fronts]
-        order = np.lexsort((-pivots[fronts], -depth))
-        self.fronts, self.depth = fronts, depth = fronts[order], depth[order]
+    def __init__(self, parent, pivots, rows, depth, fronts):
+        order = np.lexsort((-pivots[fronts], -depth[fronts]))
+        self.fronts = fronts = fronts[order]
+        self.depth = depth = depth[fronts]
         number = np.full(len(parent) + 1, -1)               # the last entry is the number of the parent of a root
         number[fronts] = np.arange(len(fronts))
         of_pivots, of_rows = -(-pivots[fronts] // TILE), -(-rows[fronts] // TILE)

@@ -11,21 +11,19 @@ from meshsolve.factor.fronts import cuda as fronts
 
 ZOO = zoo()
 BOUND = {"double": 1e-13, "single": 2e-6, "mixed": 1e-13}
-WAYS = {                                                    # of the numeric phase: scalars of shared memory of a thread block and of a warp;
-    "as launched": (None, fronts.Limits(512, 6016, 384)),   # of a solve: limits of tiny, small and dense fronts
-    "queue alone": ((0, 0), fronts.Limits(0, 0, 384)),
-    "small subtrees": ((800, 100), fronts.Limits(0, 6016, 384)),
-    "no subtrees of warps": ((1500, 0), fronts.Limits(64, 300, 20)),
-    "large subtrees": ((6016, 752), fronts.Limits(40, 100, 0)),
+WAYS = {                                                    # scalars of shared memory of a thread block and of a warp
+    "as launched": None,
+    "queue alone": (0, 0),
+    "small subtrees": (800, 100),
+    "no subtrees of warps": (1500, 0),
+    "large subtrees": (6016, 752),
 }
 
 
 def use_way(monkeypatch, way):
-    """Set the sizes that decide how fronts are factored and solved."""
-    workspace, limits = WAYS[way]
-    monkeypatch.setattr(fronts, "LIMITS", limits)
-    if workspace is not None:
-        monkeypatch.setattr(fronts, "workspace_of_device", lambda: workspace)
+    """Set the sizes that decide which fronts are factored in shared memory."""
+    if WAYS[way] is not None:
+        monkeypatch.setattr(fronts, "workspace_of_device", lambda: WAYS[way])
 
 
 def close(x, reference, bound):

@@ -6,8 +6,8 @@ from kernel_harness import Harness
 from zoo import grid
 
 import meshsolve as ms
-from meshsolve import device
-from meshsolve.factor.fronts import plan, subtree
+from meshsolve import _core, device
+from meshsolve.factor.fronts import plan
 
 
 def forest(count, seed, wide=3):
@@ -19,7 +19,7 @@ def forest(count, seed, wide=3):
             parent[open_roots.pop()] = s
         open_roots.append(s)
     update = np.where(parent < 0, 0, rng.integers(0, 20, count))
-    return parent, rng.integers(1, 30, count), update
+    return parent.astype(np.int32), rng.integers(1, 30, count), update
 
 
 def descendants(parent, s):
@@ -37,53 +37,59 @@ def ancestors(parent, s):
     return found
 
 
-def need(parent, panel, update, root):
-    """Scalars that the subtree of a front takes, by a stack of update matrices."""
+def need(parent, panel, update, root, left):
+    """Scalars that the fronts of a subtree that are ``left`` take, by a stack of update matrices."""
     stack, most = {}, 0
-    for s in descendants(parent, root):
+    for s in filter(left.__getitem__, descendants(parent, root)):
         stack[s] = 0 if s == root else update[s]
         most = max(most, sum(stack.values()) + panel[s])
         stack = {child: size for child, size in stack.items() if parent[child] != s}
     return most
 
 
-@pytest.mark.parametrize("seed", range(6))
+def check_positions(parent, panel, update, found, root, capacity, chosen):
+    """Follow the matrices of a subtree in shared memory: no front overwrites an update matrix that is read later."""
+    owner, is_root, panel_at, update_at = found
+    stored = {}
+    for s in descendants(parent, root):
+        if owner[s] != chosen:
+            continue
+        spans = [*stored.values(), (panel_at[s], panel_at[s] + panel[s])]
+        if s != root:
+            spans.append((update_at[s], update_at[s] + update[s]))
+        spans = sorted(span for span in spans if span[0] < span[1])
+        assert spans[0][0] >= 0 and spans[-1][1] <= capacity
+        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:])), (root, s)
+        stored = {child: span for child, span in stored.items() if parent[child] != s}
+        if s != root:
+            stored[s] = update_at[s], update_at[s] + update[s]
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_positions_in_the_workspace_never_overlap(seed):
-    """Each subtree fits, its parent's does not, and no front overwrites an update matrix that is read later."""
-    parent, panel, update = forest(120, seed, wide=2 + seed % 3)
-    for capacity in (0, 25, 60, 150, 10_000):
-        found = subtree.cut(parent, panel, update, capacity)
-        fits = np.array([need(parent, panel, update, s) <= capacity for s in range(120)])
-        assert np.array_equal(found.inside, fits)
-        assert np.array_equal(found.is_root, fits & ((parent < 0) | ~fits[parent]))
-        for root in np.flatnonzero(found.is_root):
-            stored = {}
-            for s in descendants(parent, root):
-                spans = [*stored.values(), (found.panel_at[s], found.panel_at[s] + panel[s])]
-                if s != root:
-                    assert found.update_at[s] >= 0
-                    spans.append((found.update_at[s], found.update_at[s] + update[s]))
-                spans = sorted(span for span in spans if span[0] < span[1])
-                assert spans[0][0] >= 0 and spans[-1][1] <= capacity
-                assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:])), (root, s)
-                stored = {child: span for child, span in stored.items() if parent[child] != s}
-                if s != root:
-                    stored[s] = found.update_at[s], found.update_at[s] + update[s]
-        assert (found.update_at[~found.inside | found.is_root] == -1).all()
-
-
-def test_trees():
-    """Subtrees and depths of a chain, a star, single nodes and no nodes."""
-    for parent, begin, depth in (([1, 2, -1], [0, 0, 0], [2, 1, 0]), ([3, 3, 3, -1], [0, 1, 2, 0], [1, 1, 1, 0]), ([-1, -1], [0, 1], [0, 0]), ([], [], [])):
-        found = subtree.first_descendants(np.array(parent, int))
-        assert found.tolist() == begin and subtree.depths_of(found).tolist() == depth
+    """Each subtree fits, and its parent's does not; small ones are those of warps."""
+    parent, panel, update = forest(100, seed, wide=2 + seed % 3)
+    for of_warp, of_block in ((0, 0), (0, 60), (30, 150), (25, 10_000)):
+        *found, begin, depth = _core.leaf_subtrees(parent, panel, update, of_warp, of_block)
+        owner, is_root, _, update_at = found
+        assert begin.tolist() == [descendants(parent, s)[0] for s in range(100)]
+        assert depth.tolist() == [len(ancestors(parent, s)) - 1 for s in range(100)]
+        left = np.ones(100, bool)
+        for chosen, capacity in ((plan.WARP, of_warp), (plan.BLOCK, of_block)):
+            fits = left & [left[s] and need(parent, panel, update, s, left) <= capacity for s in range(100)]
+            assert np.array_equal(owner == chosen, fits)
+            assert np.array_equal(is_root[fits] == 1, ((parent < 0) | ~fits[parent])[fits])
+            for root in np.flatnonzero(fits & (is_root == 1)):
+                check_positions(parent, panel, update, found, root, capacity, chosen)
+            left &= ~fits
+        assert (update_at[(is_root == 1) | left] == -1).all() and not is_root[left].any()
 
 
 def tree_of(A, **options):
     """Parents, columns and rows of the fronts of an analysis on the host."""
     native = ms.analyze(A, **options).native
     pivots = np.diff(native.first).astype(np.int64)
-    return np.asarray(native.snode_parent).astype(np.int64), pivots, pivots + np.diff(native.row_ptr)
+    return np.asarray(native.snode_parent), pivots, pivots + np.diff(native.row_ptr)
 
 
 def planned(parent, pivots, height, workspace):
@@ -136,8 +142,7 @@ def test_update_matrices_never_overlap():
     size = (height - pivots) * (height - pivots + 1) // 2
     queued = np.asarray(found.queued).reshape(-1, 4)
     depth = dict(zip(queued[:, 0], queued[:, 3]))
-    inner = np.asarray(found.update_at) >= 0
-    roots = [s for s in np.flatnonzero(~inner) if s not in depth]
+    roots = [s for s in np.flatnonzero(offset >= 0) if s not in depth]
     for d in range(max(depth.values()) + 1):
         together = sorted((offset[s], offset[s] + size[s]) for s in [*roots, *(s for s in depth if depth[s] in (d, d + 1))] if size[s])
         assert all(a[1] <= b[0] for a, b in zip(together, together[1:])) and together[-1][1] <= found.update_scalars
