@@ -171,8 +171,8 @@ def device_tree(symbolic):
 
 
 def suits(symbolic):
-    """True if the GPU is faster with the tree of an analysis. Each level takes a few launches, and a front adds its children one
-    after the other. With small fronts, the CPU takes a microsecond for either."""
+    """True if the GPU is faster with the tree of an analysis. A front waits for its children, and adds them one after the other. With
+    small fronts, the CPU takes a microsecond for either."""
     parent = symbolic.analysis_on_device.snode_parent
     sizes = device.xp().stack([depths(parent), bincount(parent, len(parent))], axis=1)
     deepest, most_children = device.to_host(max_of_columns(sizes))

@@ -190,6 +190,7 @@ def test_only_scalars_of_a_large_matrix_are_copied_to_the_host(gpu):
         x = F.refactor(given).solve(b) if "lower" not in options else F.solve(b)
         assert F.report.facts["ordering"] == "nd" and F.report.facts["num_patches"] > 50
         if isinstance(gpu, Strict):
-            assert max(gpu.comes_back) < n // 20, sorted(gpu.comes_back)[-5:]
+            others = [size for size in gpu.comes_back if size != 3 * F._factor.tree.count]             # sizes of the fronts
+            assert len(others) == len(gpu.comes_back) - 1 and max(others) < n // 20, sorted(others)[-5:]
         if "pin" not in options and "fixed" not in options:
             assert backward_error(A, to_numpy(x)[:, None], rhs[:, None]) < 1e-15
