@@ -6,11 +6,14 @@
 namespace ms::reductions {
 
 struct Max {
-  __device__ double begin(double first) const { return first; }
+  int magnitudes;
+  __device__ double of(double x) const { return magnitudes ? fabs(x) : x; }
+  __device__ double begin(double first) const { return of(first); }
   __device__ double operator()(double a, double b) const { return b > a || b != b ? b : a; }
 };
 
 struct Sum {
+  __device__ double of(double x) const { return x; }
   __device__ double begin(double) const { return 0.0; }
   __device__ double operator()(double a, double b) const { return a + b; }
 };
@@ -27,7 +30,7 @@ __device__ __forceinline__ void reduce_columns(long long n, int k, const double*
   __shared__ double of_warps[32];
   for (int c = blockIdx.y; c < k; c += gridDim.y) {
     double value = op.begin(x[c * column]);
-    for (long long i = grid_begin(); i < n; i += grid_step()) value = op(value, x[i * row + c * column]);
+    for (long long i = grid_begin(); i < n; i += grid_step()) value = op(value, op.of(x[i * row + c * column]));
     value = over_warp(value, op);
     if ((threadIdx.x & 31) == 0) of_warps[threadIdx.x >> 5] = value;
     __syncthreads();
@@ -54,8 +57,8 @@ k_any(long long count, const bool* mask, int* found) {
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_max_columns(long long n, int k, const double* x, long long row, long long column, double* out) {
-  reduce_columns(n, k, x, row, column, out, Max{});
+k_max_columns(long long n, int k, const double* x, long long row, long long column, double* out, int magnitudes) {
+  reduce_columns(n, k, x, row, column, out, Max{magnitudes});
 }
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -69,8 +72,20 @@ k_max_rows(int n, const long long* Ap, const double* Ax, double* most) {
   const int lane = threadIdx.x & 31;
   for (long long i = grid_begin() / 32; i < n; i += grid_step() / 32) {
     double value = 0.0;
-    for (long long p = Ap[i] + lane; p < Ap[i + 1]; p += 32) value = Max{}(value, fabs(Ax[p]));
-    value = over_warp(value, Max{});
+    for (long long p = Ap[i] + lane; p < Ap[i + 1]; p += 32) value = Max{1}(value, fabs(Ax[p]));
+    value = over_warp(value, Max{1});
     if (lane == 0) most[i] = value;
+  }
+}
+
+// down[c] = 2^-p, up[c] = 2^p for |size[c]| in [2^(p - 1), 2^p), p limited to +-most; 1 if size[c] is 0 or not finite.
+extern "C" __global__ void __launch_bounds__(256)
+k_powers(int k, const double* size, int most, double* down, double* up) {
+  for (long long c = grid_begin(); c < k; c += grid_step()) {
+    int p = 0;
+    if (size[c] - size[c] == 0.0) frexp(size[c], &p);
+    p = min(max(p, -most), most);
+    down[c] = ldexp(1.0, -p);
+    up[c] = ldexp(1.0, p);
   }
 }

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from meshsolve import device, foreign
+from meshsolve.device.reductions import powers_of_two
 from meshsolve.factor.sharing import Sharing, reads
 from meshsolve.sparse.columns import as_array, as_rhs, max_abs
 from meshsolve.sparse.places import HOST, PLACES, is_foreign, where
@@ -228,12 +229,9 @@ def solve_near_one(solve, columns, scale=None):
     """
     if columns.shape[1] == 0:
         return solve(columns)
-    xp = where(columns).xp
     with np.errstate(over="ignore", invalid="ignore"):
-        power = xp.frexp(max_abs(columns if scale is None else scale * columns))[1]
-        power = xp.minimum(xp.maximum(power, -MOST_POWER), MOST_POWER)  # as a factor: a product is many times faster than ldexp of
-        one = xp.ones(len(power))                                       # all numbers
-        return solve(columns * xp.ldexp(one, -power)) * xp.ldexp(one, power)
+        down, up = _powers(max_abs(columns if scale is None else scale * columns))      # products are faster than ldexp of all numbers
+        return solve(columns * down) * up
 
 
 def irregular(n):
@@ -315,3 +313,12 @@ def solve_complex(b, n, solve_columns, out=None):
     x = solve_columns(columns)
     x = x if len(shape) == 2 else x[:, 0]
     return deliver(as_narrow(x, given.dtype, out) if given.dtype.kind == "c" else x, x.shape, out)
+
+
+def _powers(size):
+    """Return (2^-p, 2^p) with sizes 2^-p size from 1/2 to 1, each (k,) in the place of the sizes."""
+    if not isinstance(size, np.ndarray):
+        return powers_of_two(size, MOST_POWER)
+    power = np.clip(np.frexp(size)[1], -MOST_POWER, MOST_POWER)
+    one = np.ones(len(power))
+    return np.ldexp(one, -power), np.ldexp(one, power)

@@ -196,7 +196,7 @@ def max_abs(x):
         return np.zeros(x.shape[1])
     if isinstance(x, np.ndarray) and x.dtype.kind == "f":
         return np.maximum(reduce_columns("max", x), -reduce_columns("min", x))      # abs(x) would be a copy
-    return reduce_columns("max", abs(x))
+    return reduce_columns("max", abs(x)) if isinstance(x, np.ndarray) else max_of_columns(x, magnitudes=True)
 
 
 def lengths(x):

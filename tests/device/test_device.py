@@ -16,7 +16,7 @@ import meshsolve as ms
 from meshsolve import device
 from meshsolve.config import config
 from meshsolve.device.cuda import CuPy, reason_without, source
-from meshsolve.device.reductions import is_any, max_of_columns, max_of_rows, sum_of_columns
+from meshsolve.device.reductions import is_any, max_of_columns, max_of_rows, powers_of_two, sum_of_columns
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
 from meshsolve.sparse.lists_cuda import bincount
 
@@ -221,6 +221,7 @@ def reductions_are_numpys(most_rows):
             for given in (x, np.asfortranarray(x), x.astype(np.float32)):
                 on_gpu = device.to_device(given)
                 assert np.array_equal(device.to_host(max_of_columns(on_gpu)), given.max(axis=0))
+                assert np.array_equal(device.to_host(max_of_columns(on_gpu, magnitudes=True)), abs(given).max(axis=0))
                 rtol = 1e-5 if given.dtype == np.float32 else 1e-13
                 assert np.allclose(device.to_host(sum_of_columns(on_gpu)), given.sum(axis=0), rtol=rtol)
         x[n // 2, 1], x[-1, 2] = np.nan, np.inf
@@ -236,6 +237,13 @@ def reductions_are_numpys(most_rows):
 
 def test_reductions(cuda):
     reductions_are_numpys(3000)
+
+
+def test_powers_of_two(cuda):
+    size = np.array([0, 1, 0.75, 3, 1e-300, 5e-324, 1e300, np.inf, np.nan])
+    down, up = map(device.to_host, powers_of_two(device.to_device(size), 1000))
+    expected = np.clip(np.frexp(size)[1], -1000, 1000)
+    assert np.array_equal(up, np.ldexp(1.0, expected)) and np.array_equal(down, np.ldexp(1.0, -expected))
 
 
 def test_reductions_on_other_schedules(varied):
