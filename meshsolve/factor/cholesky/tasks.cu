@@ -56,14 +56,14 @@ using namespace ms::cholesky;
 
 // For each front its sort keys in both directions, its partial sums, and its diagonal blocks that are inverted.
 extern "C" __global__ void __launch_bounds__(256)
-k_cut(int count, const long long* table, const long long* depth, long long few_scalars, long long whole, int rows, long long* forward,
+k_cut(int count, const long long* table, const int* depth, long long few_scalars, long long whole, int rows, long long* forward,
       long long* backward, int* partial, int* inverses) {
   for (long long s = grid_begin(); s < count; s += grid_step()) {
     const Front& f = reinterpret_cast<const Front*>(table)[s];
     const Cut cut(f, {few_scalars, whole, rows});
     const long long by_size = (1ll << size_bits) - 1 - f.pivots * f.height;
-    forward[s] = (3 * (deepest - depth[s]) + cut.size) << size_bits | by_size;
-    backward[s] = (3 * depth[s] + cut.size) << size_bits | by_size;
+    forward[s] = (3ll * (deepest - depth[s]) + cut.size) << size_bits | by_size;
+    backward[s] = (3ll * depth[s] + cut.size) << size_bits | by_size;
     partial[s] = cut.blocks * cut.ranges;
     inverses[s] = cut.size == small ? 0 : cut.blocks;
   }

@@ -16,10 +16,8 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
-from meshsolve.device.reductions import max_of_columns
 from meshsolve.factor.fronts.plan import Plan, plan_of, workspace_of_device
-from meshsolve.factor.fronts.tree_cuda import COLUMNS, depths, launch_order, positions, table_of
-from meshsolve.sparse.lists_cuda import bincount
+from meshsolve.factor.fronts.tree_cuda import chosen_fronts, launch_order, positions, shape_of, table_of
 
 C = device.kernels("factor/fronts/columns.cu")
 PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in tiles.cuh, lu/fronts/fronts.cu
@@ -106,7 +104,7 @@ class DeviceTree:
     table: object
     child: object
     parent: object
-    depth: object               # of each front, int64
+    depth: object               # of each front, int32
     relative: object
     rows: object
     perm: object
@@ -118,13 +116,13 @@ class DeviceTree:
     @classmethod
     def build(cls, symbolic):
         """Make the tree of an analysis on the GPU. O(nnz(A) + rows of the supernodes) time and memory."""
-        pattern, analysis = symbolic.pattern_on_device, symbolic.analysis_on_device
-        depth = depths(analysis.snode_parent)
-        plan, update = _plan(analysis)
-        table, child, (panels, updates, _) = table_of(analysis, depth, update=(update, plan.update_scalars))
+        pattern, analysis, forest = symbolic.pattern_on_device, symbolic.analysis_on_device, symbolic.forest_on_device
+        parent, pivots, rows = shape_of(analysis)
+        plan, update = plan_of(parent.astype(np.int32), pivots, pivots + rows, workspace_of_device())
+        table, (panels, _, _) = table_of(analysis, forest, update)
         relative, *entries = positions(pattern, analysis)
-        return cls(pattern.n, len(table), panels, updates, table, child, analysis.snode_parent, depth, relative, analysis.rows,
-                   analysis.perm, *entries, plan)
+        return cls(pattern.n, len(table), panels, plan.update_scalars, table, forest.child, analysis.snode_parent, forest.depth, relative,
+                   analysis.rows, analysis.perm, *entries, plan)
 
     @property
     def entries(self):
@@ -173,17 +171,15 @@ def device_tree(symbolic):
 def suits(symbolic):
     """True if the GPU is faster with the tree of an analysis. A front waits for its children, and adds them one after the other. With
     small fronts, the CPU takes a microsecond for either."""
-    parent = symbolic.analysis_on_device.snode_parent
-    sizes = device.xp().stack([depths(parent), bincount(parent, len(parent))], axis=1)
-    deepest, most_children = device.to_host(max_of_columns(sizes))
-    return deepest < DEEPEST and most_children <= MOST_CHILDREN
+    forest = symbolic.forest_on_device
+    return forest.levels <= DEEPEST and forest.most_children <= MOST_CHILDREN
 
 
 _trees: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 LARGE, DENSE = len(CLASSES) + 2, len(CLASSES) + 3            # kinds of fronts: one warp, those of CLASSES, the largest block, ...
 
 
-def levels(table, panel, depth, limits):
+def levels(table, panel, forest, limits):
     """Sort the fronts of each depth by kind and size, and group them into launches; the deepest level first.
 
     Parameters
@@ -192,23 +188,19 @@ def levels(table, panel, depth, limits):
         Fronts; the first columns are COLUMNS.
     panel : (count,) int64 on the GPU
         Scalars of a front that are in shared memory while it is factored.
-    depth : (count,) int64 on the GPU
-        From :func:`meshsolve.factor.fronts.tree_cuda.depths`.
+    forest : Forest
     limits : Limits
 
     Returns
     -------
     tuple of Level
     """
-    blocks = [(max(scalars, limits.tiny), 0) for scalars, _ in CLASSES]
-    order, cuts, largest = launch_order(_column(table, "pivots"), panel, depth,
-                                        [(limits.tiny, 0), *blocks, (limits.small, 0), (limits.small, limits.dense)])
+    bounds = limits.tiny, *(max(scalars, limits.tiny) for scalars, _ in CLASSES), limits.small
+    order, cuts, largest = launch_order(table, panel, forest, bounds, limits.dense)
     is_large = np.zeros(cuts[-1, -1], bool)
     for cut in cuts:
         is_large[cut[LARGE]:cut[-1]] = True
-    large = device.to_device(np.flatnonzero(is_large))
-    numbers = device.to_host(order[large])
-    front = dict(zip(COLUMNS, device.to_host(table[order[large]]).T))
+    numbers, front = chosen_fronts(np.flatnonzero(is_large), order, table)
     tiles, tile_ptr = tiles_of(numbers, front["height"])
     out, at = [], 0
     for cut, capacity in zip(cuts, largest):
@@ -233,22 +225,10 @@ def tiles_of(numbers, height):
     return device.to_device(tiles.reshape(-1)), begin
 
 
-def _plan(analysis):
-    """Return the plan of the numeric phase, and the begin of each update matrix on the GPU. Reads once."""
-    xp = device.xp()
-    sizes = xp.stack([analysis.snode_parent.astype(np.int64), xp.diff(analysis.first).astype(np.int64), xp.diff(analysis.row_ptr)])
-    parent, pivots, rows = device.to_host(sizes)
-    return plan_of(parent.astype(np.int32), pivots, pivots + rows, workspace_of_device())
-
-
 def _given(rows, position, scale):
     """These arrays as kernel arguments: null for a missing array."""
     dtypes = np.int32, np.int32, np.float64
     return tuple(device.null(dtype) if array is None else array for array, dtype in zip((rows, position, scale), dtypes))
-
-
-def _column(table, name):
-    return table[:, COLUMNS.index(name)]
 
 
 def _batches(order, cut, capacity):

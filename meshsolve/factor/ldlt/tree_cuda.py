@@ -13,7 +13,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.factor.fronts.cuda import CLASSES, LIMITS, Batch, tiles_of
-from meshsolve.factor.fronts.tree_cuda import depths, positions, table_of
+from meshsolve.factor.fronts.tree_cuda import positions, table_of
 from meshsolve.sparse.matrix import Csr
 
 
@@ -62,17 +62,17 @@ class Tree:
 
     def __init__(self, symbolic, matrix):
         analysis, native = symbolic.analysis_on_device, symbolic.native
-        depth = depths(analysis.snode_parent)
-        self.table, child, (self.panel_scalars, self.update_scalars, self.vector_rows) = table_of(analysis, depth)
+        forest = symbolic.forest_on_device
+        self.table, (self.panel_scalars, self.update_scalars, self.vector_rows) = table_of(analysis, forest)
         pattern = Csr(matrix.n, device.to_device(matrix.indptr), device.to_device(matrix.indices))
         relative, *entries = positions(pattern, analysis)
-        self.entries = self.table, child, relative, *entries
+        self.entries = self.table, forest.child, relative, *entries
         self.perm, self.rows, self.n = analysis.perm, analysis.rows, symbolic.n
         self.first, self.row_ptr = (np.asarray(part).astype(np.int64) for part in (native.first, native.row_ptr))
         self.parent, self.host_rows = np.asarray(native.snode_parent), np.asarray(native.rows)
         self.own, self.updates = np.diff(self.first), np.diff(self.row_ptr)
         self.count = len(self.own)
-        depth = device.to_host(depth)
+        depth = device.to_host(forest.depth)
         by_depth = np.argsort(-depth, kind="stable")
         levels = np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1)
         self.plans = [self.plan(level, self.own[level]) for level in levels]

@@ -312,6 +312,11 @@ class Symbolic:
         """The :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`; uploaded once if it lies on the host."""
         return self._analysis.analysis_on_device
 
+    @property
+    def forest_on_device(self):
+        """The :class:`~meshsolve.factor.symbolic.tours.Forest` of the supernodes, computed once."""
+        return self._analysis.forest_on_device
+
     def pattern_in(self, place):
         """Return the analyzed pattern at ``HOST`` or ``CUDA``."""
         return self.matrix_pattern if place is HOST else self.pattern_on_device

@@ -8,6 +8,7 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.factor.symbolic import cuda
+from meshsolve.factor.symbolic.tours import Forest
 from meshsolve.sparse.columns import as_perm
 from meshsolve.sparse.matrix import Csr
 
@@ -44,3 +45,8 @@ class HostAnalysis:
     def analysis_on_device(self):
         """The :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`, uploaded once."""
         return cuda.DeviceAnalysis(*(device.to_device(np.array(getattr(self.native, name))) for name in ARRAYS))
+
+    @cached_property
+    def forest_on_device(self):
+        """The tree of the supernodes as a :class:`~meshsolve.factor.symbolic.tours.Forest`."""
+        return Forest.of(self.analysis_on_device.snode_parent)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cuda_cases import ZOO, close
-from kernel_harness import Harness
 from on_device import Sparse, to_numpy
 from zoo import grid, spd
 
@@ -14,6 +13,7 @@ import meshsolve as ms
 from meshsolve import _core, device
 from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.fronts import tree_cuda
+from meshsolve.factor.symbolic.tours import Forest
 
 
 @pytest.mark.parametrize("name", [*ZOO, "mesh"])
@@ -36,21 +36,23 @@ def test_the_tree_is_that_of_the_host(gpu, name):
     assert np.array_equal(table["panel"], [0, *panels[:-1]]) and tree.panel_scalars == panels[-1]
 
 
-def test_two_depths_never_share_memory():
-    sym = ms.analyze(spd(grid(40, 37)), ordering="nd")
-    with device.use(Harness()):
-        depth = tree_cuda.depths(sym.native.snode_parent)
-    parent = sym.native.snode_parent
-    assert all(depth[s] == (0 if p < 0 else depth[p] + 1) for s, p in enumerate(parent))
-    size = np.diff(sym.native.row_ptr) ** 2
-    with device.use(Harness()):
-        offset, total = tree_cuda.offsets(size, depth)
-    for d in range(depth.max() + 1):
-        near = np.flatnonzero((depth == d) | (depth == d + 1))
-        near = near[np.argsort(offset[near])]
-        near = near[size[near] > 0]
-        assert (offset[near][1:] >= offset[near][:-1] + size[near][:-1]).all()
-    assert (offset + size).max() <= total
+def test_two_depths_never_share_memory(gpu):
+    native = ms.analyze(spd(grid(40, 37)), ordering="nd", device="cpu").native
+    parent = native.snode_parent
+    forest = Forest.of(device.to_device(np.array(parent)))
+    depth, child, ptr = map(to_numpy, (forest.depth, forest.child, forest.child_ptr))
+    assert all(depth[s] == (0 if p < 0 else depth[p] + 1) for s, p in enumerate(parent)) and forest.levels == depth.max() + 1
+    assert all(np.array_equal(child[ptr[p]:ptr[p + 1]], np.flatnonzero(parent == p)) for p in range(len(parent)))
+    assert forest.most_children == np.diff(ptr).max()
+    rows = np.diff(native.row_ptr)
+    offset, most = map(to_numpy, tree_cuda.offsets(device.to_device(np.stack([rows * rows, rows])), forest))
+    for size, begin, total in zip((rows * rows, rows), offset, most.sum(1)):
+        for d in range(depth.max() + 1):
+            near = np.flatnonzero((depth == d) | (depth == d + 1))
+            near = near[np.argsort(begin[near], kind="stable")]
+            near = near[size[near] > 0]
+            assert (begin[near][1:] >= begin[near][:-1] + size[near][:-1]).all()
+        assert (begin + size).max() <= total
 
 
 def test_an_analysis_on_the_device_is_used_again_anywhere(gpu):

@@ -11,8 +11,9 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.factor.fronts import cuda as fronts
-from meshsolve.factor.fronts.tree_cuda import depths, offsets
+from meshsolve.factor.fronts.tree_cuda import offsets
 from meshsolve.factor.lu.cuda import EngineCuda, PivotRule, sides
+from meshsolve.factor.symbolic.tours import Forest
 
 K, S = device.kernels("factor/lu/fronts/fronts.cu"), device.kernels("factor/lu/fronts/solve.cu")
 WIDTHS = (1, 4, 8)                                          # numbers of right-hand sides for which kernels are compiled
@@ -36,10 +37,10 @@ class FrontsCuda(EngineCuda):
         super().__init__(plan, analysis, dtype)
         xp, native, parts = device.xp(), analysis.symbolic.native, plan.arrays()
         self._n, self._vectors = len(native.perm), int(native.row_ptr[-1])
-        depth = depths(device.to_device(np.array(native.snode_parent)))
-        table, updates = _table(parts, native, depth)
+        forest = Forest.of(device.to_device(np.array(native.snode_parent)))
+        table, updates = _table(parts, native, forest)
         self._size, self._table = np.diff(parts["base"]), device.to_device(np.ascontiguousarray(table))
-        self._levels = fronts.levels(self._table, device.to_device(self._size), depth, fronts.LIMITS)
+        self._levels = fronts.levels(self._table, device.to_device(self._size), forest, fronts.LIMITS)
         front = np.repeat(np.arange(len(self._size)), np.diff(parts["entry_ptr"]))
         by_target = np.lexsort((parts["target"], front))
         self._tree = tuple(device.to_device(parts[name]) for name in ("child", "relative"))
@@ -156,14 +157,15 @@ class SolvePlan(NamedTuple):
     above: tuple
 
 
-def _table(parts, native, depth):
+def _table(parts, native, forest):
     """The (count, 13) int64 table of fronts, struct Front in fronts.cu, and the total size of the update matrices."""
     pivots, rows = np.diff(native.first).astype(np.int64), np.diff(native.row_ptr)
-    update, updates = offsets(device.to_device(rows * rows), depth)
-    columns = (parts["base"][:-1], parts["leading_p"], device.to_host(update), native.row_ptr[:-1], native.row_ptr[:-1], native.first[:-1],
+    offset, most = offsets(device.to_device((rows * rows)[None]), forest)
+    update = device.to_host(offset)[0]
+    columns = (parts["base"][:-1], parts["leading_p"], update, native.row_ptr[:-1], native.row_ptr[:-1], native.first[:-1],
                pivots, pivots + rows, parts["child_ptr"][:-1], parts["child_ptr"][1:], parts["leading_q"], parts["entry_ptr"][:-1],
                parts["entry_ptr"][1:])
-    return np.stack(columns, axis=1).astype(np.int64), updates
+    return np.stack(columns, axis=1).astype(np.int64), int(device.to_host(most).sum())
 
 
 def _launches(forward, backward, size):
