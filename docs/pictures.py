@@ -51,9 +51,14 @@ C1 p 0 47u
 @functools.cache
 def spot():
     """Spot, a cow by Keenan Crane (CC0), with four times the faces; her face is turned to the camera."""
+    coarse = turned_spot()
+    return ms.Mesh(*trimesh.remesh.subdivide_loop(coarse.vertices, coarse.faces, iterations=1))
+
+
+def turned_spot():
+    """Spot with her own faces, turned to the camera."""
     coarse = ms.load_mesh(ROOT / "data" / "spot.obj.gz")
-    vertices, faces = trimesh.remesh.subdivide_loop(coarse.vertices, coarse.faces, iterations=1)
-    return ms.Mesh(vertices * [-1, 1, -1], faces)
+    return ms.Mesh(coarse.vertices * [-1, 1, -1], coarse.faces)
 
 
 def toward(direction):
@@ -219,18 +224,15 @@ def curvatures(path):
     ms.apps.render(path, mesh, values=np.clip(K, -limit, limit), colormap="coolwarm", captions=["Gaussian curvature"])
 
 
-def quadratic(path):
-    """A membrane under a load, that is pressed against a plane: minimum of a quadratic function with a bound."""
-    A = ms.datasets.grid2d(120, 80, boundary="dirichlet")
-    free = ms.cholesky(A).solve(np.ones(9600))
-    x, info = ms.Quadratic(A).minimize(np.ones(9600), upper=0.5 * free.max())
-    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.2))
-    for axes, values, title in zip(panels, (free, x), ("without a bound", "x <= upper, dark: where they touch")):
-        axes.imshow(values.reshape(120, 80).T, cmap="viridis", vmin=0, vmax=free.max())
-        axes.set_title(title, fontsize=10)
-        axes.set_axis_off()
-    panels[1].contourf((info.active.reshape(120, 80).T > 0).astype(float), levels=[0.5, 1.5], colors=["#00000066"])
-    _save(figure, path)
+def transport(path):
+    """A tangent vector at the nose, transported over the body."""
+    from direction_field import with_strokes
+
+    mesh = turned_spot()
+    G, source = ms.apps.Geodesics(mesh), int((mesh.vertices @ NOSE).argmax())
+    vectors = G.transport(source, [1.0, 0.0, 0.0])
+    drawn, values = with_strokes(mesh, G.distance(source), vectors / np.linalg.norm(vectors, axis=1)[:, None])
+    ms.apps.render(path, drawn, values=values, captions=["distance to the nose"])
 
 
 def circuits(path):
@@ -353,11 +355,12 @@ def demo_on_spot(module, mesh, *arguments):
 
 
 ON_SPOT = {"smooth_scan": (noisy_spot,), "geodesics": (spot, "--source", lambda: toward(NOSE)), "parameterization": (spot,),
-           "point_cloud": (spot, "--source", lambda: toward(NOSE)), "eigenfunctions": (spot,), "deformation": (spot,), "skinning": (spot,)}
+           "point_cloud": (spot, "--source", lambda: toward(NOSE)), "eigenfunctions": (spot,), "deformation": (spot,),
+           "skinning": (spot,), "direction_field": (turned_spot,)}
 DEMOS = ("curvature_flow", "denoising", "poisson_editing", "landmarks", "gaussian_field", "ir_drop", "spectral_embedding",
-         "effective_resistance")
+         "effective_resistance", "obstacle")
 PICTURES = {f.__name__: f for f in (
-    scan, patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, curvatures, quadratic, circuits,
+    scan, patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, communities, curvatures, transport, circuits,
     benchmark_orderings, signed_distance, log_map)}
 WINDOWS = {f.__name__: f for f in (viewer, viewer_look, viewer_structure)}         # need polyscope, and a display or EGL
 PICTURES |= WINDOWS

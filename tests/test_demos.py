@@ -253,6 +253,19 @@ def test_eigenfunctions(tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_direction_field(tmp_path, capsys):
+    field = run("direction_field", tmp_path, ms.datasets.icosphere(3))
+    assert field.index.sum() == 8 and "8 singular faces; the indices sum to 2" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_obstacle(tmp_path, capsys):
+    x, info = load("obstacle").main(["-n", "30", "-o", str(tmp_path / "x.png")])
+    assert info.converged and (x[info.active == 1] == x.max()).all() and "points touch" in capsys.readouterr().out
+    assert (tmp_path / "x.png").stat().st_size > 1000
+
+
+@pytest.mark.slow
 def test_point_cloud(tmp_path, capsys):
     distance = run("point_cloud", tmp_path, ms.datasets.icosphere(3))
     assert distance.max() == pytest.approx(np.pi, rel=0.05) and "642 points, area 12.5" in capsys.readouterr().out
@@ -297,7 +310,7 @@ def test_inverse_smoothing(tmp_path, capsys):
     assert after < 0.2 * before and found.volume > smooth.volume and "after 100 steps" in capsys.readouterr().out
 
 
-CALLS = ("geodesics", "parameterization", "eigenfunctions", "point_cloud", "deformation", "skinning", "denoising")
+CALLS = ("geodesics", "parameterization", "eigenfunctions", "point_cloud", "direction_field", "deformation", "skinning", "denoising", "obstacle")
 
 
 @pytest.mark.parametrize("name", CALLS)
