@@ -156,6 +156,10 @@ void bind_products(nb::module_& m) {
     for (size_t c = 0; c < r.shape(0); ++c) worst = std::max(worst, sparse::backward_error(norm, r.data()[c], x.data()[c], b.data()[c]));
     return worst;
   }, "norm"_a, "r"_a, "x"_a, "b"_a, "||r|| / (||A|| ||x|| + ||b||) of the worst column, from (k,) sizes.");
+  m.def("sampled_product", [](In<int32_t> rows, In<int32_t> columns, In<double> Y, In<double> X, int64_t k, InOut<double> out, int threads) {
+    Released free;
+    sparse::sampled_product(rows.data(), columns.data(), extent(rows), Y.data(), X.data(), k, out.data(), threads);
+  }, "rows"_a, "columns"_a, "Y"_a, "X"_a, "k"_a, "out"_a, "threads"_a, "out := -Y X^T at the entries (rows, columns).");
   bind_measured_residual<double>(m);
   bind_measured_residual<Complex>(m);
 }

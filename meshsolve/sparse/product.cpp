@@ -35,6 +35,7 @@ inline void sum_rows(const Pattern& A, const double* x, int64_t from, int64_t to
 }
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr int64_t kSamples = 1 << 13;           // entries of a sampled product per task
 constexpr int64_t kRun = 256;                   // entries of a row summed at once: the rounding of a long row stays small
 
 double magnitude(double x) { return std::fabs(x); }
@@ -116,6 +117,18 @@ void residual(const Pattern& A, const double* x, const double* B, const double* 
         return left * left;
       });
     });
+  });
+}
+
+void sampled_product(const int32_t* rows, const int32_t* columns, int64_t count, const double* Y, const double* X, int64_t k, double* out,
+                     int threads) {
+  for_range(threads, count, kSamples, [&](int64_t begin, int64_t end, int) {
+    for (int64_t e = begin; e < end; ++e) {
+      const double *const y = Y + rows[e] * k, *const x = X + columns[e] * k;
+      double sum = 0;
+      for (int64_t c = 0; c < k; ++c) sum += y[c] * x[c];
+      out[e] = -sum;
+    }
   });
 }
 

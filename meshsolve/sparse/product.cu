@@ -99,3 +99,24 @@ k_matrix_diagonal(int n, const long long* Ap, const int* Ai, const double* Ax, d
     out[i] = found;
   }
 }
+
+// out[e] = -(row rows[e] of Y) . (row columns[e] of X) for C-ordered arrays of k columns. One thread per entry.
+extern "C" __global__ void __launch_bounds__(256)
+k_sampled(long long count, const int* rows, const int* columns, long long k, const double* Y, const double* X, double* out) {
+  for (long long e = grid_begin(); e < count; e += grid_step()) {
+    const double *const y = Y + rows[e] * k, *const x = X + columns[e] * k;
+    double sum = 0;
+    for (long long c = 0; c < k; ++c) sum += y[c] * x[c];
+    out[e] = -sum;
+  }
+}
+
+// out[e] = the sum of values[source[p]] for p in [ptr[e], ptr[e + 1]), in that order. One thread per entry.
+extern "C" __global__ void __launch_bounds__(256)
+k_assemble(long long count, const long long* ptr, const int* source, const double* values, double* out) {
+  for (long long e = grid_begin(); e < count; e += grid_step()) {
+    double sum = 0;
+    for (long long p = ptr[e]; p < ptr[e + 1]; ++p) sum += values[source[p]];
+    out[e] = sum;
+  }
+}

@@ -19,6 +19,10 @@ void residual(const Pattern& A, const double* x, const double* B, const double* 
 template <class S>
 double measured_residual(const Pattern& A, const S* data, bool transposed, Strided<const S> x, Strided<const S> b, Strided<S> r, int64_t k);
 
+// out[e] := -(row rows[e] of Y) . (row columns[e] of X) for `count` entries: the matrix -Y X^T at these entries. O(count k).
+void sampled_product(const int32_t* rows, const int32_t* columns, int64_t count, const double* Y, const double* X, int64_t k, double* out,
+                     int threads);
+
 // ||r|| / (||A|| ||x|| + ||b||) from the norms; infinite for a norm that is NaN or infinite. ||A|| ||x|| and ||x|| / ||r|| may be
 // out of the range of double. Source: Rigal and Gaches 1967.
 double backward_error(double norm, double r, double x, double b);

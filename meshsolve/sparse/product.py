@@ -51,6 +51,30 @@ def measured_residual(A, transposed, x, b):
     return r, _core.measured_residual(A.indptr, A.indices, A.data, transposed, x, b, r)
 
 
+def sampled_product(rows, columns, Y, X, threads=1):
+    """Return -Y X^T at the entries (rows, columns), (nnz,) float64 in the place of Y, for (n, k) float64 arrays.
+
+    ``rows`` and ``columns`` are (nnz,) int32. On the GPU this is one launch and does not wait.
+    """
+    Y, X = (array.reshape(len(array), -1) for array in (Y, X))
+    k = Y.shape[1]
+    if device.holds(Y):
+        xp = device.xp()
+        out = xp.empty(len(rows), np.float64)
+        device.launch_1d(K.k_sampled, len(rows), np.int64(len(rows)), rows, columns, np.int64(k), *map(xp.ascontiguousarray, (Y, X)), out)
+        return out
+    out = np.empty(len(rows))
+    _core.sampled_product(rows, columns, *(np.ascontiguousarray(array).reshape(-1) for array in (Y, X)), k, out, threads)
+    return out
+
+
+def assembled(ptr, source, values):
+    """Return the sums of ``values[source[p]]`` for p from ptr[e] to ptr[e + 1] - 1, (len(ptr) - 1,) float64 on the GPU, in that order."""
+    out = device.xp().empty(len(ptr) - 1, np.float64)
+    device.launch_1d(K.k_assemble, len(out), np.int64(len(out)), ptr, source, values, out)
+    return out
+
+
 class Product:
     """Q := A P on the GPU, for iterations that multiply (n, k) C contiguous blocks many times.
 

@@ -147,16 +147,16 @@ class ComponentsCuda:
 
     def center(self, columns):
         """As :meth:`Components.center`; the lengths are on the host."""
-        means = self._means(columns)
+        means = self.means(columns)
         return columns - means[self.component], lengths(means * device.xp().sqrt(self.size)[:, None])
 
     def centered(self, block, free, rows):
         """As :meth:`Components.centered`."""
         x = rows.scattered(block, free, 0.0)
-        return x - self._means(x)[self.component]
+        return x - self.means(x)[self.component]
 
-    def _means(self, columns):
-        """Return the (count, k) means."""
+    def means(self, columns):
+        """Return the (count, k) means of an (n, k) array over the components."""
         return self._sums(columns) / self.size[:, None]
 
 

@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from meshsolve import device
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.base import Factor, reciprocal_condition, solve_near_one
-from meshsolve.factor.cholesky import inverse
 from meshsolve.factor.cholesky.capture import Capturing
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine, uneven_scale
@@ -283,21 +282,21 @@ class CholeskyFactor(Capturing, Factor):
         """Return (1.0, :meth:`logdet`), as the other factors and :func:`numpy.linalg.slogdet`."""
         return 1.0, self.logdet()
 
-    def inverse_diagonal(self) -> np.ndarray:
+    def inverse_diagonal(self) -> Array:
         """Return the diagonal of A^-1 without its other entries.
 
         It has the variances of a Gaussian field with precision matrix A, leverages, and the trace of A^-1.
 
         Returns
         -------
-        (n,) float64
+        (n,) float64, on the GPU if the factor lies on it
             The diagonal of the operator that :meth:`solve` applies: 0 in rows of ``fixed=``; with ``pin=True`` the diagonal of the
             pseudoinverse. It has the accuracy of float32 if the factor is stored in float32.
 
         Raises
         ------
         InvalidInputError
-            The factor lies on the GPU or on disk.
+            The factor lies on disk, or ``backend="cudss"`` has it.
         OutOfMemoryError
 
         Notes
@@ -305,7 +304,7 @@ class CholeskyFactor(Capturing, Factor):
         Two to four times the time of a ``refactor``, on all threads, and twice the memory of the factor in addition.
         Source: Takahashi, Fagan, Chin 1973; Erisman and Tinney 1975; on fronts: Campbell and Davis 1995.
         """
-        return self._selected(inverse.inverse_diagonal)
+        return self._selected("inverse_diagonal")
 
     def selected_inverse(self) -> Sparse:
         """Return the entries of A^-1 where A has entries.
@@ -315,21 +314,21 @@ class CholeskyFactor(Capturing, Factor):
 
         Returns
         -------
-        (n, n) csr_array, symmetric
+        (n, n) csr_array, symmetric; of a factor on the GPU a csr_matrix of CuPy
             On the analyzed pattern, which may be larger than that of A. It has entries of the operator that :meth:`solve` applies, as
             :meth:`inverse_diagonal`: none in rows and columns of ``fixed=``; with ``pin=True`` those of the pseudoinverse.
 
         Raises
         ------
         InvalidInputError
-            The factor lies on the GPU or on disk.
+            The factor lies on disk, or ``backend="cudss"`` has it.
         OutOfMemoryError
 
         Notes
         -----
         Cost and sources as :meth:`inverse_diagonal`.
         """
-        return self._selected(inverse.selected_inverse)
+        return self._selected("selected_inverse")
 
     @reads_in_turn
     def rcond(self) -> float:
@@ -494,7 +493,7 @@ class CholeskyFactor(Capturing, Factor):
 
     @reads
     def _selected(self, entries):
-        if not hasattr(self._factor, "inverse_diagonal"):
-            raise InvalidInputError('entries of the inverse are computed on the CPU only: factor with device="cpu"')
-        with self.report.phase("inverse"):
-            return entries(self._factor, self._constraint)
+        if not hasattr(self._factor, "inversion"):
+            raise InvalidInputError('backend="cudss" does not compute entries of the inverse: factor with backend="native"')
+        with self._errors("the selected inversion"), self.report.phase("inverse"):
+            return getattr(self._factor.inversion, entries)(self._factor, self._constraint)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
+from meshsolve.factor.cholesky import inverse_cuda
 from meshsolve.factor.cholesky.singular import LEAST_EXPONENT, constant_component
 from meshsolve.factor.cholesky.sweeps_cuda import Sweeps
 from meshsolve.factor.fronts.cuda import device_tree, suits
@@ -81,10 +82,11 @@ class DeviceFactor(OnDevice):
     """
 
     suits = staticmethod(suits)
+    inversion = inverse_cuda                        # module that computes entries of the inverse
 
     def __init__(self, symbolic, precision, threads=1):
         xp = device.xp()
-        self._pattern, self._iperm = symbolic.pattern_on_device, symbolic.analysis_on_device.iperm
+        self._symbolic, self._pattern, self._iperm = symbolic, symbolic.pattern_on_device, symbolic.analysis_on_device.iperm
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
@@ -145,6 +147,11 @@ class DeviceFactor(OnDevice):
         self.reset()
         write(self._pending, self._bits)
         self._eliminate(self._pending)
+
+    @property
+    def pattern(self):
+        """The analyzed pattern, a Csr on the GPU."""
+        return self._pattern
 
     @property
     def pending(self):
@@ -217,6 +224,14 @@ class DeviceFactor(OnDevice):
         out = device.xp().empty(self.tree.n, np.float64)
         self._launch(EXTRACT, "k_diagonal", self.tree.count, 128, 0, (self.tree.table, self._panels, out))
         return out
+
+    def inverse_diagonal(self):
+        """Return the diagonal of A^-1 in the order of the pattern, (n,) float64 on the GPU."""
+        return inverse_cuda.diagonal_of(self.tree, inverse_cuda.inverse_panels(self._symbolic, self.tree, self._panels))
+
+    def inverse_on_matrix(self):
+        """Return the entries of A^-1 on the pattern, (nnz,) float64 on the GPU."""
+        return inverse_cuda.entries_of(self._pattern, self.tree, inverse_cuda.inverse_panels(self._symbolic, self.tree, self._panels))
 
     def may_be_singular(self):
         """As ``HostFactor.may_be_singular``."""

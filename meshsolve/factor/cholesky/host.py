@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.errors import PatternMismatchError
+from meshsolve.factor.cholesky import inverse
 from meshsolve.factor.fronts import assembly_tree
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
@@ -28,6 +29,7 @@ class HostFactor:
     place = HOST
     takes_vectors = True            # an (n,) float64 array is passed to the core without conversion
     corrections_ahead = 0           # a correction takes longer than the test that it is needed
+    inversion = inverse             # module that computes entries of the inverse
     traffic: dict[str, int] = {}    # of a file, for the report
     prepare = staticmethod(assembly_tree)           # prepare(symbolic, threads): makes the tree, which replaces the caller's index array
     suits = staticmethod(lambda symbolic: True)     # True for an analysis that device="auto" leaves to this engine
