@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from numbers import Real
@@ -33,7 +34,7 @@ def as_number(value, name, least=0.0, above=False):
         number = float(given) if isinstance(given, Real) and not isinstance(given, bool) else np.nan
     except OverflowError:                                   # an int outside the range of float64
         number = np.inf
-    if np.isfinite(number) and (number > least if above else number >= least):
+    if math.isfinite(number) and (number > least if above else number >= least):
         return number
     bound = "" if least == -np.inf else f" above {least:g}" if above else f" of at least {least:g}"
     raise InvalidInputError(f"{name} must be a finite number{bound}, got {value!r}")

@@ -1,5 +1,7 @@
 """The differentiable solve: values compared with scipy, gradients with finite differences; numbers of factorizations."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -392,21 +394,77 @@ def test_unsupported_transforms_are_refused():
         torch.autograd.functional.jacobian(lambda v: mine(v, RIGHT[0]), POINT, vectorize=True)
 
 
-@pytest.mark.slow
-def test_compiled_functions_leave_solves_out():
-    solver = ms.torch.Solver()
-    calls = [lambda v, b: ms.torch.solve((ENTRIES, v * 2), b).pow(2).sum(), lambda v, b: solver((ENTRIES, v * 2), b).pow(2).sum(),
-             lambda v, b: ms.torch.solve(torch.sparse_coo_tensor(ENTRIES, v * 2, (3, 3)), b).pow(2).sum(), lambda v, b: ms.torch.logdet(spd_entries(v)) * 2]
-    for call in calls:
-        torch.compiler.reset()
-        values = []
-        for f in (call, torch.compile(call, backend="aot_eager")):
-            v, b = POINT.clone().requires_grad_(), RIGHT[0].clone().requires_grad_()
-            y = f(v, b)
-            y.backward()
-            values.append((y.detach(), v.grad, torch.zeros(3) if b.grad is None else b.grad))
-        assert all(torch.equal(x, y) for x, y in zip(*values))
+def compiled_and_eager(call, *arguments, **options):
+    """Compare value and gradients of a compiled function with those of the function."""
     torch.compiler.reset()
+    found = []
+    for f in (call, torch.compile(call, backend="aot_eager", **options)):
+        given = [part.detach().clone().requires_grad_() for part in arguments]
+        y = f(*given)
+        y.backward()
+        found.append((y.detach(), *(part.grad for part in given)))
+    torch.compiler.reset()
+    assert all(torch.equal(x, y) for x, y in zip(*found, strict=True))
+
+
+SOLVER = ms.torch.Solver()
+MASSES = torch.stack([torch.arange(3)] * 2)
+BALL = ms.datasets.icosphere(0)
+VERTICES, FACES = torch.from_numpy(BALL.vertices * np.linspace(0.8, 1.2, 12)[:, None]), torch.from_numpy(BALL.faces.astype(np.int64))
+IN_GRAPHS = {
+    "solve": (lambda v, b: ms.torch.solve((ENTRIES, v * 2), b).pow(2).sum(), POINT, RIGHT[0]),
+    "lu": (lambda v, b: ms.torch.solve((ENTRIES, v * 2), b, "lu", 1).pow(2).sum(), POINT, RIGHT[0]),
+    "solver": (lambda v, b: SOLVER((ENTRIES, v * 2), b.T).pow(2).sum(), POINT, RIGHT),
+    "logdet": (lambda v: ms.torch.logdet(spd_entries(v)) * 2, POINT),
+    "eigsh": (lambda v, m: ms.torch.eigsh(spd_entries(v), 2, (MASSES, m), n=3)[0].pow(2).sum(), POINT, POINT[:3]),
+    "laplacian": (lambda V: ms.torch.cotan_laplacian(V, FACES)[1].pow(2).sum() + ms.torch.mass_matrix(V, FACES)[1].prod(), VERTICES),
+    "flow": (lambda V: ms.torch.mcf(V, FACES, 2, 0.1).pow(2).sum(), VERTICES),
+}
+
+
+@pytest.mark.parametrize("name", [name if name == "solve" else pytest.param(name, marks=pytest.mark.slow) for name in IN_GRAPHS])
+def test_compiled_functions_are_one_graph(name):
+    call, *arguments = IN_GRAPHS[name]
+    compiled_and_eager(call, *arguments, fullgraph=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["solve", "logdet", "eigsh"])
+def test_compiled_transforms(name):
+    call, *arguments = IN_GRAPHS[name]
+    for transform, given in ((func.grad, arguments), (func.vmap, [torch.stack([part, 1.5 * part]) for part in arguments])):
+        torch.compiler.reset()
+        transformed = lambda *parts, t=transform: t(call)(*parts)
+        assert torch.allclose(torch.compile(transformed, backend="aot_eager", fullgraph=True)(*given), transform(call)(*given), rtol=1e-12)
+    torch.compiler.reset()
+
+
+@pytest.mark.slow
+def test_sparse_tensors_and_fixed_rows_interrupt_the_graph():
+    compiled_and_eager(lambda v, b: ms.torch.solve(torch.sparse_coo_tensor(ENTRIES, v * 2, (3, 3)), b).pow(2).sum(), POINT, RIGHT[0])
+    compiled_and_eager(lambda v, b: ms.torch.solve(spd_entries(v), b, fixed=[1]).pow(2).sum(), POINT, RIGHT[0])
+    for call in (lambda v: ms.torch.solve(spd_entries(v), RIGHT[0], fixed=[1]), lambda v: ms.torch.eigsh(spd_entries(v), 1)[0]):
+        torch.compiler.reset()
+        with pytest.raises(Exception, match="disable|needs n="):
+            torch.compile(call, backend="aot_eager", fullgraph=True)(POINT)
+    torch.compiler.reset()
+
+
+@pytest.mark.slow
+def test_errors_inside_a_compiled_function():
+    torch.compiler.reset()
+    compiled = torch.compile(lambda i, v, b: ms.torch.solve((i, v), b), backend="aot_eager", fullgraph=True)
+    with pytest.raises(ms.InvalidInputError, match="outside 0..2"):
+        compiled(ENTRIES + 1, POINT, RIGHT[0])
+    corners = torch.compile(lambda V, F: ms.torch.mass_matrix(V, F)[1], backend="aot_eager", fullgraph=True)
+    with pytest.raises(ms.InvalidInputError, match="outside 0..11"):
+        corners(VERTICES, FACES + 1)
+    torch.compiler.reset()
+
+
+def test_a_copied_solver_has_a_name_of_its_own():
+    other = copy.deepcopy(SOLVER)
+    assert other._name != SOLVER._name and torch.allclose(pickle.loads(pickle.dumps(other))((ENTRIES, POINT), RIGHT[0]), mine(POINT, RIGHT[0]))
 
 
 def made(v):

@@ -28,6 +28,8 @@ A CUDA path looks like this::
 ``xp()``, ``to_device``, ``to_host``, ``holds``
     The array module, transfers, and a test if an array lies on the GPU. Device-wide scans, stable sorts, ``unique`` and
     ``searchsorted`` are CuPy's (CUB and Thrust). Block-wide ones are in common.cuh.
+``on_stream(pointer, ordinal)``
+    A context with a stream of another library as the current one.
 ``null(dtype)``
     An array without entries, the null pointer as an argument.
 ``scalar``, ``scalar_later``
@@ -241,6 +243,11 @@ def address(array):
     """Return the address of an array on the GPU, 0 for an empty one."""
     interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__       # the latter under the harness
     return interface["data"][0] if array.size else 0
+
+
+def on_stream(pointer, ordinal):
+    """Return a context in which the GPU with this number and the stream at this address are the current ones."""
+    return backend().on_stream(pointer, ordinal)
 
 
 def shared_limit():

@@ -114,6 +114,11 @@ class CuPy:
 
         return csr_matrix((data.astype(float) if data.dtype.kind in "iu" else data, indices, indptr), shape=shape)
 
+    @contextlib.contextmanager
+    def on_stream(self, pointer, ordinal):
+        with self.xp.cuda.Device(ordinal), self.xp.cuda.ExternalStream(pointer, ordinal):
+            yield
+
     def release(self):
         """Return unused memory of CuPy's pool to the driver."""
         self.xp.get_default_memory_pool().free_all_blocks()

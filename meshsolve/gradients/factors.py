@@ -1,11 +1,15 @@
 """Factors of a sequence of matrices, as the steps of an optimization solve them: one analysis, then refactorizations.
 
 The backward pass of a step needs the factor of its matrix again, maybe after other matrices: it is kept, or made again. Entries come as
-(rows, columns, values) with duplicates; the plan that sums them is kept while the indices stay.
+(rows, columns, values) with duplicates; the plan that sums them is kept while the indices stay. All arrays lie in one place, on the host
+or on the GPU, and the factors lie there too.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import threading
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,10 +19,11 @@ from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveErr
 from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.constrained import ConstrainedLU
 from meshsolve.factor.lu import LUFactor
+from meshsolve.gradients.patterns import pattern_of
 from meshsolve.krylov import cg
-from meshsolve.operators import Assembly
 from meshsolve.options import as_flag, one_of
 from meshsolve.report import without_warnings
+from meshsolve.sparse.places import where
 from meshsolve.types import Array
 
 Method: TypeAlias = Literal["auto", "cholesky", "ldl", "lu", "cg"]
@@ -27,18 +32,15 @@ RTOL = 1e-12                # relative residual of solutions by iteration: gradi
 
 
 class Entries:
-    """The entries of a square matrix: rows, columns (k,) integers, values (k,), duplicates summed. They must not change later."""
+    """The entries of a square matrix in the order of a :class:`~meshsolve.gradients.patterns.Pattern`, duplicates summed: values (k,), a
+    copy."""
 
-    def __init__(self, rows, columns, values, n):
-        self.rows, self.columns, self.values, self.n = rows, columns, values, n
-
-    def has_pattern_of(self, other):
-        """True if the other entries have the same rows and columns in the same order."""
-        return self.n == other.n and np.array_equal(self.rows, other.rows) and np.array_equal(self.columns, other.columns)
+    def __init__(self, pattern, values):
+        self.pattern, self.values = pattern, values
 
     def same_as(self, other):
         """True if all entries are equal."""
-        return self is other or (self.has_pattern_of(other) and np.array_equal(self.values, other.values))
+        return self is other or (self.pattern is other.pattern and self.pattern.same_values(self.values, other.values))
 
 
 class Factors:
@@ -56,12 +58,22 @@ class Factors:
         self.factor: Any = None
         self.factorizations = self.analyses = 0
         self._held: Entries | None = None                   # the matrix of ``factor``
-        self._plan: tuple[Entries, Assembly] | None = None
+        self._pattern: Any = None                           # of the last matrix
+        self._place: Any = None                             # of ``factor``
+
+    def entries(self, rows, columns, values, n=None):
+        """Return the :class:`Entries` of an (n, n) matrix, from arrays in one place that may change later.
+
+        Without ``n`` it is one more than the largest index. Raises InvalidInputError for an index outside the matrix.
+        """
+        if self._pattern is None or not self._pattern.has(rows, columns, n):
+            self._pattern = pattern_of(rows, columns, n, self.threads)
+        return Entries(self._pattern, values.copy())
 
     def of(self, entries):
         """Return the factor of a matrix."""
         if self._held is None or not self._held.same_as(entries):
-            self._held, M = None, self._matrix(entries)
+            self._held, M = None, entries.pattern.matrix(entries.values)
             self.factor = self._refactored(M) or self._made(M)
             self.factorizations += 1
             self._held = entries
@@ -82,17 +94,12 @@ class Factors:
 
     def inverse_entries(self, entries):
         """Return the entries [j, i] of the inverse of a symmetric matrix for its entries [i, j]."""
-        return np.asarray(self.cholesky(entries).selected_inverse()[entries.rows, entries.columns])
-
-    def _matrix(self, entries):
-        """The csr_array of the entries."""
-        if self._plan is None or not self._plan[0].has_pattern_of(entries):
-            self._plan = entries, Assembly(entries.rows, entries.columns, entries.n, self.threads)
-        return self._plan[1](entries.values)
+        return entries.pattern.taken_from(self.cholesky(entries).selected_inverse())
 
     def _refactored(self, M):
         """The factor with new values; None if it does not fit them or does not exist."""
-        if self.factor is None or self.factor.shape != M.shape or np.dtype(self.factor.dtype).kind != M.dtype.kind:
+        kind = M.shape, M.dtype.kind, where(M.data)
+        if self.factor is None or (self.factor.shape, np.dtype(self.factor.dtype).kind, self._place) != kind:
             return None
         try:
             F = self.factor.refactor(M)
@@ -103,32 +110,54 @@ class Factors:
 
     def _made(self, M):
         self.analyses += 1
+        self._place = where(M.data)
+        options = {"device": self._place.name, "threads": self.threads}
         if self.method == "cg":
-            return Iteration(M, self.threads, self.pin)
+            return Iteration(M, self.pin, options)
         if self.method == "auto" and not self.pin:
-            return factorized(M, device="cpu", threads=self.threads)
+            return factorized(M, **options)
         if self.method == "ldl":
-            return ildl(M, fill_level=None, pin=self.pin, device="cpu", threads=self.threads)
+            return ildl(M, fill_level=None, pin=self.pin, **options)
         make: Any = lu if self.method == "lu" else cholesky
-        return make(M, pin=self.pin, device="cpu", threads=self.threads)
+        return make(M, pin=self.pin, **options)
 
 
 class Iteration:
     """Solves by conjugate gradients with an approximate factor (ParAC), with the methods of a factor that gradients use."""
 
-    def __init__(self, M, threads, pin):
-        self.shape, self.dtype, self._options = M.shape, M.dtype, {"threads": threads, "pin": pin}
-        self._A, self._P = M, parac(M, **self._options)
+    def __init__(self, M, pin, options):
+        self.shape, self.dtype, self._options = M.shape, M.dtype, (pin, options)
+        self._A, self._P = M, parac(M, pin=pin, **options)
 
     def refactor(self, M):
         """Return the same for another matrix."""
-        return Iteration(M, **self._options)
+        return Iteration(M, *self._options)
 
     def solve(self, b: Array) -> Array:
         """Solve A x = b, or raise MeshsolveError if an iteration does not converge."""
+        pin, options = self._options
         with without_warnings(ConvergenceWarning):
-            x, info = cg(self._A, b, self._P, rtol=RTOL, **self._options)
+            x, info = cg(self._A, b, self._P, rtol=RTOL, pin=pin, threads=options["threads"])
         if not info.converged:
             raise MeshsolveError(f"cg: the relative residual is {np.max(info.relative_residual):.3g} after {np.max(info.iterations)} "
                                  f"iterations, above {RTOL:g}, and gradients would have this error. Use method=\"auto\", which factors")
         return x
+
+
+# ---- factors that functions of a compiled program share ---------------------------------------------------------------------
+
+
+_lock = threading.Lock()                                    # such functions may run in several threads
+
+
+@contextlib.contextmanager
+def shared(method, threads, pin):
+    """Return a context with the :class:`Factors` of all calls with these options, for one thread at a time."""
+    with _lock:
+        yield _factors(method, threads, pin)
+
+
+@functools.cache
+def _factors(method, threads, pin):
+    """One analysis serves all later matrices of its pattern."""
+    return Factors(method, threads, pin=pin)

@@ -1,311 +1,380 @@
-"""The autograd functions of :mod:`meshsolve.torch`, and gradients with respect to the entries of sparse tensors.
+"""The differentiable operations of :mod:`meshsolve.torch` on the values of matrices. Importing this module imports PyTorch.
 
-A function has ``setup_context``, ``vmap`` and ``jvp`` for the transforms of torch.func. Inside those transforms tensors are
-wrapped and have no memory, so only ``forward`` reads values.
+An operation is an autograd function with ``setup_context`` and ``vmap`` for the transforms of torch.func. Inside those transforms
+tensors are wrapped and have no memory, so only ``forward`` reads values. There are two versions of each:
+
+- In eager mode ``forward`` computes, and ``jvp`` has the forward-mode derivative. The factor is an argument, a :class:`Saved`.
+- torch.compile traces functions without ``jvp``. Their ``forward`` is a custom operator of PyTorch, one node of the graph, and the argument
+  is the name of a factor, a str, see :func:`factors_of`.
 """
 
-from __future__ import annotations
-
 import contextlib
-import functools
+import weakref
 
-import numpy as np
+import torch
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.gradients.factors import Entries
+from meshsolve.gradients.factors import Factors, shared
 from meshsolve.report import without_warnings
-
-CONSTRUCTOR = "SparseCooTensorWithDimsAndTensorsBackward"       # the node of torch.sparse_coo_tensor
-KEEPS_SPARSE = ("Coalesce", "T", "Transpose", "Mul", "Div", "Neg", "Add", "Sub", "Clone", "Alias", "View")      # nodes of sparse tensors
-CONVERTS = ("ToSparse", "ToDense")
-LAYOUTS = "a sparse COO, CSR or CSC tensor, or (indices, values)"
-LOSES = ("PyTorch loses second derivatives of the sparse tensor A (in {}): pass (indices, values), or make A of values by "
-         "torch.sparse_coo_tensor alone")
-
-
-def pytorch():
-    try:
-        import torch
-    except ImportError as e:
-        raise InvalidInputError("meshsolve.torch needs PyTorch: pip install torch") from e
-    return torch
-
-
-def refuse_nested_forward():
-    """Raise inside two nested forward-mode transforms of torch.func: PyTorch computes wrong numbers for custom functions in
-    these."""
-    functorch = getattr(pytorch()._C, "_functorch", None)
-    levels = getattr(functorch, "get_interpreter_stack", lambda: None)() or ()
-    if sum(str(level.key()).endswith("Jvp") for level in levels) > 1:
-        raise InvalidInputError("a forward-mode derivative of a forward-mode derivative (jvp, jacfwd) is wrong in PyTorch for custom "
-                                "functions: use torch.func.hessian, or jacrev for one of the two")
-
-
-def require_known(dtype):
-    torch = pytorch()
-    if dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
-        raise InvalidInputError(f"tensors must hold float32, float64, complex64 or complex128, got {dtype}")
-
-
-class Saved:
-    """Data that a call of a function keeps for its backward pass.
-
-    Attributes
-    ----------
-    factors : meshsolve.gradients.factors.Factors
-    n : int
-    loses : str
-        Name of the operation that made A and loses second derivatives, or "".
-    entries : Entries or None
-        Of the matrix; None before ``forward``, and for a batch of values.
-    """
-
-    def __init__(self, factors, n, loses=""):
-        self.factors, self.n, self.loses, self.entries = factors, n, loses, None
-
-    def of(self, values, rows, columns):
-        """The :class:`Entries` of these values."""
-        if self.entries is None:
-            self.entries = Entries(on_host(rows), on_host(columns), on_host(values), self.n)
-        return self.entries
-
-    def solve(self, values, b, rows, columns, adjoint):
-        """x with A x = b, or A^H x = b, like b."""
-        entries = self.of(values, rows, columns)
-        with without_warnings(MeshsolveWarning) if adjoint and self.factors.pin else contextlib.nullcontext():    # gradients may have means
-            x = self.factors.solve(entries, on_host(b), "H" if adjoint else "N")
-        return pytorch().from_numpy(np.ascontiguousarray(x)).to(device=b.device, dtype=b.dtype)
-
-    def again(self):
-        """The same for other values."""
-        return Saved(self.factors, self.n, self.loses)
-
-    def require_graph(self):
-        """Raise if a second derivative with respect to A is requested and would be zero."""
-        if self.loses and pytorch().is_grad_enabled():
-            raise InvalidInputError(LOSES.format(self.loses))
-
-
-# ---- entries of A ---------------------------------------------------------------------------------------------------------
-
-
-def entries_of(A, n):
-    """(rows, columns, values, n, loses) of A; gradients of the tensor ``values`` reach A, ``loses`` is as in :class:`Saved`. If n
-    is None it is one more than the largest index."""
-    torch = pytorch()
-    if isinstance(A, torch.Tensor):
-        return _entries_of_tensor(A)
-    parts = tuple(A) if isinstance(A, (tuple, list)) else ()
-    if len(parts) != 2 or not all(isinstance(part, torch.Tensor) for part in parts):
-        raise InvalidInputError(f"A must be {LAYOUTS}, got {type(A).__name__}")
-    indices, values = parts
-    if indices.ndim != 2 or values.ndim != 1 or indices.shape != (2, len(values)) or indices.is_floating_point():
-        raise InvalidInputError(f"(indices, values) must be (2, nnz) integers and (nnz,) numbers, got {tuple(indices.shape)} of "
-                                f"{indices.dtype} and {tuple(values.shape)}")
-    least, most = (int(indices.min()), int(indices.max())) if indices.numel() else (0, -1)
-    if n is None:
-        n = most + 1
-    if not 0 <= least <= most + 1 <= n:
-        raise InvalidInputError(f"indices has values outside 0..{n - 1}, the rows of " + ("A" if n == most + 1 else "b"))
-    return indices[0], indices[1], values, n, ""
-
-
-# ---- functions ------------------------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def functions():
-    """The autograd functions of solves and of determinants; their base classes need PyTorch."""
-    return _function_of_solves(pytorch()), _function_of_determinants(pytorch())
-
-
-# ---- helpers ------------------------------------------------------------------------------------------------------------
-
-
-def on_host(tensor):
-    """A copy on the CPU: the caller may change the tensor before the backward pass."""
-    try:
-        return np.array(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
-    except RuntimeError as e:                               # the older vmap of PyTorch, which ignores vmap methods
-        raise InvalidInputError("a tensor has no values inside vectorize=True or is_grads_batched=True: use torch.func.jacrev or "
-                                f"vmap ({e})") from e
-
-
-def _entries_of_tensor(A):
-    torch = pytorch()
-    if A.ndim != 2 or A.shape[0] != A.shape[1]:
-        raise InvalidInputError(f"A must be square, got {tuple(A.shape)}")
-    if A.layout in (torch.sparse_bsr, torch.sparse_bsc) and not A.requires_grad:
-        A = A.to_dense().to_sparse_coo()
-    loses = _keep_graph(A) if A.requires_grad and A.grad_fn is not None else ""
-    if A.layout in (torch.sparse_csr, torch.sparse_csc) and A.requires_grad:
-        A = A.to_sparse_coo()                               # values() of these layouts is a constant in second derivatives
-    if A.layout == torch.sparse_coo:
-        A = A if A.is_coalesced() else A.coalesce()
-        return *A.indices(), A.values(), A.shape[0], loses
-    if A.layout not in (torch.sparse_csr, torch.sparse_csc):
-        raise InvalidInputError(f"A must be {LAYOUTS}, got the layout {A.layout}" + (
-            " with gradients" if A.layout in (torch.sparse_bsr, torch.sparse_bsc) else ""))
-    starts, inner = (A.crow_indices(), A.col_indices()) if A.layout == torch.sparse_csr else (A.ccol_indices(), A.row_indices())
-    outer = torch.repeat_interleave(torch.arange(A.shape[0], device=starts.device), starts.diff())
-    rows, columns = (outer, inner) if A.layout == torch.sparse_csr else (inner, outer)
-    return rows, columns, A.values(), A.shape[0], ""
-
-
-def _keep_graph(A):
-    """Make gradients that pass through A differentiable; return the name of an operation for which that is impossible, or "".
-
-    The derivative of ``torch.sparse_coo_tensor`` returns a constant. A hook replaces it by the same numbers with their graph.
-    """
-    nodes, seen = [(A.grad_fn, True)], set()
-    while nodes:
-        node, is_sparse = nodes.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        name = node.name().rstrip("0123456789").removesuffix("Backward")
-        if node.name().startswith(CONSTRUCTOR) and hasattr(node, "_saved_result"):
-            _replace_gradient(node)
-        elif name in KEEPS_SPARSE or name.startswith(CONVERTS):
-            nodes += [(before, is_sparse and name in KEEPS_SPARSE) for before, _ in node.next_functions]
-        elif is_sparse and "AccumulateGrad" not in name:
-            return node.name()
-    return ""
-
-
-def _replace_gradient(node):
-    torch = pytorch()
-    if node.metadata.get("meshsolve"):
-        return
-    node.metadata["meshsolve"] = True
-    rows, columns = node._saved_result._indices()
-
-    def hook(gradients, outputs):
-        given = outputs[0]
-        if not torch.is_grad_enabled() or given is None or gradients[0] is None:
-            return None
-        if given.layout == torch.strided:
-            return (given[rows, columns],)
-        given = given.to_sparse_coo().coalesce()
-        keys, known = rows * given.shape[1] + columns, given.indices()[0] * given.shape[1] + given.indices()[1]
-        if len(known) == 0:
-            return None
-        place = torch.searchsorted(known, keys).clamp(max=len(known) - 1)
-        return (torch.where(known[place] == keys, given.values()[place], 0),)
-
-    node.register_hook(hook)
-
-
-def _function_of_solves(torch):
-    class Solve(torch.autograd.Function):
-        """x with A x = b, or with the adjoint of A, from (values, b, rows, columns, held, adjoint)."""
-
-        @staticmethod
-        def forward(values, b, rows, columns, held, adjoint):
-            return held.solve(values, b, rows, columns, adjoint)
-
-        @staticmethod
-        def setup_context(ctx, inputs, x):
-            values, b, rows, columns, ctx.held, ctx.adjoint = inputs
-            ctx.save_for_backward(values, x, rows, columns)
-            ctx.save_for_forward(values, b, rows, columns)
-
-        @staticmethod
-        def backward(ctx, g):
-            values, x, rows, columns = ctx.saved_tensors
-            y = Solve.apply(values, g, rows, columns, ctx.held, not ctx.adjoint)
-            if not ctx.needs_input_grad[0]:
-                return None, y, None, None, None, None
-            ctx.held.require_graph()
-            # d(A^-1 b) = -A^-1 dA x; for A^-H b, whose matrix is the adjoint one, rows and columns change places.
-            product = x[rows] * y[columns].conj() if ctx.adjoint else y[rows] * x[columns].conj()
-            return -(product if product.ndim == 1 else product.sum(dim=1)), y, None, None, None, None
-
-        @staticmethod
-        def jvp(ctx, dvalues, db, *others):
-            values, b, rows, columns = ctx.saved_tensors
-            right = torch.zeros_like(b) if db is None else db
-            if dvalues is not None:
-                x = Solve.apply(values, b, rows, columns, ctx.held, ctx.adjoint)    # the x of forward has no tangents of outer levels
-                i, j, d = (columns, rows, dvalues.conj()) if ctx.adjoint else (rows, columns, dvalues)
-                right = right - torch.zeros_like(x).index_add(0, i, (d if x.ndim == 1 else d[:, None]) * x[j])
-            return Solve.apply(values, right, rows, columns, ctx.held, ctx.adjoint)
-
-        @staticmethod
-        def vmap(info, in_dims, values, b, rows, columns, held, adjoint):
-            if all(dim is None for dim in (in_dims[0], *in_dims[2:4])):
-                return _block(in_dims[1], values, b, rows, columns, held, adjoint)
-            parts = _samples(info.batch_size, in_dims[:4], (values, b, rows, columns))
-            return torch.stack([Solve.apply(*part, held.again(), adjoint) for part in parts]), 0
-
-    def _block(dim, values, b, rows, columns, held, adjoint):
-        """A batch of right-hand sides for one matrix, as columns of one block."""
-        b = b.movedim(dim, -1)
-        x = Solve.apply(values, b.reshape(b.shape[0], -1), rows, columns, held, adjoint)
-        return x.reshape(b.shape), b.ndim - 1
-
-    return Solve
-
-
-def _function_of_determinants(torch):
-    class LogDeterminant(torch.autograd.Function):
-        """log det A from (values, rows, columns, held)."""
-
-        @staticmethod
-        def forward(values, rows, columns, held):
-            return values.new_tensor(held.factors.cholesky(held.of(values, rows, columns)).logdet())
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            *tensors, ctx.held = inputs
-            ctx.save_for_backward(*tensors)
-            ctx.save_for_forward(*tensors)
-
-        @staticmethod
-        def backward(ctx, g):
-            ctx.held.require_graph()
-            return g * InverseEntries.apply(*ctx.saved_tensors, ctx.held), None, None, None
-
-        @staticmethod
-        def jvp(ctx, dvalues, *others):
-            return (InverseEntries.apply(*ctx.saved_tensors, ctx.held) * dvalues).sum()
-
-        @staticmethod
-        def vmap(info, in_dims, values, rows, columns, held):
-            parts = _samples(info.batch_size, in_dims[:3], (values, rows, columns))
-            return torch.stack([LogDeterminant.apply(*part, held.again()) for part in parts]), 0
-
-    class InverseEntries(torch.autograd.Function):
-        """The gradient of LogDeterminant; with once_differentiable it would be a constant if g is a constant."""
-
-        @staticmethod
-        def forward(values, rows, columns, held):
-            found = held.factors.inverse_entries(held.of(values, rows, columns))
-            return torch.from_numpy(found).to(device=values.device, dtype=values.dtype)
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            pass
-
-        @staticmethod
-        def backward(ctx, g):
-            raise InvalidInputError(AGAIN)
-
-        @staticmethod
-        def jvp(ctx, *tangents):
-            raise InvalidInputError(AGAIN)
-
-        @staticmethod
-        def vmap(info, in_dims, values, rows, columns, held):
-            parts = _samples(info.batch_size, in_dims[:3], (values, rows, columns))
-            return torch.stack([InverseEntries.apply(*part, held.again()) for part in parts]), 0
-
-    return LogDeterminant
-
+from meshsolve.torch.entries import LOSES
+from meshsolve.torch.meshes import require_corners
+from meshsolve.torch.spectra import found_pairs, require_distinct
+from meshsolve.torch.tensors import OnHost, place_of
 
 AGAIN = "the gradient of logdet cannot be differentiated again: that needs entries of the inverse outside the pattern of A"
 
 
-def _samples(size, dims, tensors):
+# ---- factors -------------------------------------------------------------------------------------------------------------
+
+
+class Saved:
+    """Data that a call of an operation keeps for its backward pass.
+
+    Attributes
+    ----------
+    factors : meshsolve.gradients.factors.Factors
+    loses : str
+        Name of the operation that made A and loses second derivatives, or "".
+    entries : meshsolve.gradients.factors.Entries or None
+        Of the matrix; None before ``forward``, and for a batch of values.
+    """
+
+    def __init__(self, factors, loses=""):
+        self.factors, self.loses, self.entries = factors, loses, None
+
+    def of(self, values, rows, columns, n=None):
+        """The :class:`Entries` of these values."""
+        if self.entries is None:
+            place = place_of(values)
+            self.entries = self.factors.entries(*map(place.array, (rows, columns, values)), n)
+        return self.entries
+
+    def again(self):
+        """The same for other values."""
+        return Saved(self.factors, self.loses)
+
+    def require_graph(self):
+        """Raise if a second derivative with respect to A is requested and would be zero."""
+        if self.loses and torch.is_grad_enabled():
+            raise InvalidInputError(LOSES.format(self.loses))
+
+
+_named: "weakref.WeakValueDictionary[str, Factors]" = weakref.WeakValueDictionary()
+
+
+def name_of(factors):
+    """Return the name by which operators in a graph find these factors while they exist."""
+    name = f"#{id(factors)}"
+    _named[name] = factors
+    return name
+
+
+def shared_name(method, threads, pin):
+    """Return the name of the factors that all compiled functions share for these options."""
+    return f"{method} {threads} {pin}"
+
+
+@contextlib.contextmanager
+def saved_of(held):
+    """Return a context with the :class:`Saved` of the last argument of an operation, which is one or the name of factors."""
+    if not isinstance(held, str):
+        yield held
+    elif held.startswith("#"):
+        yield Saved(_named[held])
+    else:
+        method, threads, pin = held.split()
+        with shared(method, None if threads == "None" else int(threads), pin == "True") as factors:
+            yield Saved(factors)
+
+
+# ---- the two versions ------------------------------------------------------------------------------------------------------
+
+
+def operation(eager, traced, schema, fake):
+    """Return the function that applies one of both versions of an operation.
+
+    Parameters
+    ----------
+    eager, traced : subclasses of torch.autograd.Function
+        The first is a subclass of the second, whose ``forward`` calls the operator.
+    schema : str
+        Name, arguments and results of the operator.
+    fake : callable
+        Results of the right shape without values.
+    """
+    name, signature = schema.split("(", 1)
+    operator = torch.library.custom_op(f"meshsolve::{name}", eager.forward, mutates_args=(), schema="(" + signature)
+    operator.register_fake(fake)
+    operator.register_vmap(lambda info, dims, *given: traced.vmap(info, dims, *given, apply=operator))
+
+    def apply(*given):
+        return (traced if torch.compiler.is_compiling() else eager).apply(*given)
+
+    return apply
+
+
+def samples(size, dims, tensors):
     """The tensors of each sample of a batch; tensors without a batch dimension are shared."""
     return [[t if dim is None else t.select(dim, k) for t, dim in zip(tensors, dims, strict=True)] for k in range(size)]
+
+
+def again(held):
+    """The last argument of an operation for other values."""
+    return held if isinstance(held, str) else held.again()
+
+
+def require_graph(held):
+    if not isinstance(held, str):
+        held.require_graph()
+
+
+# ---- solves ---------------------------------------------------------------------------------------------------------------
+
+
+class Solve(torch.autograd.Function):
+    """x with A x = b, or with the adjoint of A, from (values, b, rows, columns, adjoint, held)."""
+
+    @staticmethod
+    def forward(values, b, rows, columns, adjoint, held):
+        return torch.ops.meshsolve.solve(values, b, rows, columns, adjoint, held)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        values, _, rows, columns, ctx.adjoint, ctx.held = inputs
+        ctx.save_for_backward(values, output, rows, columns)
+
+    @staticmethod
+    def backward(ctx, g):
+        values, x, rows, columns = ctx.saved_tensors
+        y = solved(values, g, rows, columns, not ctx.adjoint, ctx.held)
+        if not ctx.needs_input_grad[0]:
+            return None, y, None, None, None, None
+        require_graph(ctx.held)
+        # d(A^-1 b) = -A^-1 dA x; for A^-H b, whose matrix is the adjoint one, rows and columns change places.
+        return _sampled(ctx.held, rows, columns, *((x, y) if ctx.adjoint else (y, x))), y, None, None, None, None
+
+    @staticmethod
+    def vmap(info, dims, values, b, rows, columns, adjoint, held, apply=None):
+        apply = apply or solved
+        if all(dim is None for dim in (dims[0], *dims[2:4])):       # a batch of right-hand sides is one block
+            b = b.movedim(dims[1], -1)
+            return apply(values, b.reshape(b.shape[0], -1), rows, columns, adjoint, held).reshape(b.shape), b.ndim - 1
+        parts = samples(info.batch_size, dims[:4], (values, b, rows, columns))
+        return torch.stack([apply(*part, adjoint, again(held)) for part in parts]), 0
+
+
+class EagerSolve(Solve):
+    @staticmethod
+    def forward(values, b, rows, columns, adjoint, held):
+        place = place_of(values)
+        with saved_of(held) as saved, place.current(values):
+            entries = saved.of(values, rows, columns, len(b))
+            quiet = adjoint and saved.factors.pin                   # gradients may have means
+            with without_warnings(MeshsolveWarning) if quiet else contextlib.nullcontext():
+                return place.tensor(saved.factors.solve(entries, place.array(b), "H" if adjoint else "N"), b)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        Solve.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(*inputs[:4])
+
+    @staticmethod
+    def jvp(ctx, dvalues, db, *others):
+        values, b, rows, columns = ctx.saved_tensors
+        right = torch.zeros_like(b) if db is None else db
+        if dvalues is not None:
+            x = solved(values, b, rows, columns, ctx.adjoint, ctx.held)     # the x of forward has no tangents of outer levels
+            i, j, d = (columns, rows, dvalues.conj()) if ctx.adjoint else (rows, columns, dvalues)
+            right = right - torch.zeros_like(x).index_add(0, i, (d if x.ndim == 1 else d[:, None]) * x[j])
+        return solved(values, right, rows, columns, ctx.adjoint, ctx.held)
+
+
+def _sampled(held, rows, columns, y, x):
+    """-y_i conj(x_j) at the entries, summed over right-hand sides."""
+    if not isinstance(held, str) and held.entries is not None and not torch.is_grad_enabled() and not x.is_complex():
+        place = place_of(x)
+        with place.current(x):
+            return place.tensor(held.entries.pattern.sampled(place.array(y), place.array(x)), x)
+    product = y[rows] * x[columns].conj()
+    return -(product if product.ndim == 1 else product.sum(dim=1))
+
+
+solved = operation(EagerSolve, Solve, "solve(Tensor values, Tensor b, Tensor rows, Tensor columns, bool adjoint, str solver) -> Tensor",
+                   lambda values, b, *others: b.new_empty(b.shape))
+
+
+# ---- triangles ------------------------------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("meshsolve::checked_corners", mutates_args=())
+def checked_corners(F: torch.Tensor, n: int) -> torch.Tensor:
+    """Return a copy of the triangles F as int64; raise if a corner is not one of n vertices. An operator: the test reads values."""
+    require_corners(F, n)
+    return F.to(torch.int64, copy=True)
+
+
+@checked_corners.register_fake
+def _(F, n):
+    return F.new_empty(F.shape, dtype=torch.int64)
+
+
+# ---- determinants -----------------------------------------------------------------------------------------------------------
+
+
+class LogDeterminant(torch.autograd.Function):
+    """log det A from (values, rows, columns, n, held); n is -1 for one more than the largest index."""
+
+    @staticmethod
+    def forward(values, rows, columns, n, held):
+        return torch.ops.meshsolve.logdet(values, rows, columns, n, held)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *tensors, ctx.n, ctx.held = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx, g):
+        require_graph(ctx.held)
+        return g * inverse_entries(*ctx.saved_tensors, ctx.n, ctx.held), None, None, None, None
+
+    @staticmethod
+    def vmap(info, dims, *given, apply=None):
+        return _each(apply or log_determinant, info, dims, *given)
+
+
+class EagerLogDeterminant(LogDeterminant):
+    @staticmethod
+    def forward(values, rows, columns, n, held):
+        with saved_of(held) as saved, place_of(values).current(values):
+            entries = saved.of(values, rows, columns, None if n < 0 else n)
+            return values.new_tensor(saved.factors.cholesky(entries).logdet())
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        LogDeterminant.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(*inputs[:3])
+
+    @staticmethod
+    def jvp(ctx, dvalues, *others):
+        return (inverse_entries(*ctx.saved_tensors, ctx.n, ctx.held) * dvalues).sum()
+
+
+class InverseEntries(torch.autograd.Function):
+    """The gradient of LogDeterminant; with once_differentiable it would be a constant if g is a constant."""
+
+    @staticmethod
+    def forward(values, rows, columns, n, held):
+        return torch.ops.meshsolve.inverse_entries(values, rows, columns, n, held)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, g):
+        raise InvalidInputError(AGAIN)
+
+    @staticmethod
+    def vmap(info, dims, *given, apply=None):
+        return _each(apply or inverse_entries, info, dims, *given)
+
+
+class EagerInverseEntries(InverseEntries):
+    @staticmethod
+    def forward(values, rows, columns, n, held):
+        place = place_of(values)
+        with saved_of(held) as saved, place.current(values):
+            return place.tensor(saved.factors.inverse_entries(saved.of(values, rows, columns, None if n < 0 else n)), values)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise InvalidInputError(AGAIN)
+
+
+def _each(apply, info, dims, values, rows, columns, n, held):
+    parts = samples(info.batch_size, dims[:3], (values, rows, columns))
+    return torch.stack([apply(*part, n, again(held)) for part in parts]), 0
+
+
+_ARGUMENTS = "Tensor values, Tensor rows, Tensor columns, int n, str solver"
+log_determinant = operation(EagerLogDeterminant, LogDeterminant, f"logdet({_ARGUMENTS}) -> Tensor",
+                            lambda values, *others: values.new_empty(()))
+inverse_entries = operation(EagerInverseEntries, InverseEntries, f"inverse_entries({_ARGUMENTS}) -> Tensor",
+                            lambda values, *others: values.new_empty(values.shape))
+
+
+# ---- eigenvalues ----------------------------------------------------------------------------------------------------------
+
+
+class Eigenvalues(torch.autograd.Function):
+    """(w, X, next eigenvalue) from (values of A, values of M or None, rows and columns of A, of M or None, n, k, threads)."""
+
+    @staticmethod
+    def forward(values, masses, rows, columns, i, j, n, k, threads):
+        return torch.ops.meshsolve.eigsh(values, masses, rows, columns, i, j, n, k, threads)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        w, X, after = output
+        ctx.mark_non_differentiable(X, after)
+        ctx.save_for_backward(w, X, after, *inputs[2:4], *(part for part in inputs[4:6] if part is not None))
+
+    @staticmethod
+    def backward(ctx, g, *others):
+        w, X, after, rows, columns, *places = ctx.saved_tensors
+        found = eigenvalue_gradients(g, w, X, after, rows, columns, *(places or (None, None)))
+        return found[0], found[1] if places else None, None, None, None, None, None, None, None
+
+    @staticmethod
+    def vmap(info, dims, *given, apply=None):
+        return _stacked(apply or eigenvalues, info.batch_size, dims, given, 6)
+
+
+class EagerEigenvalues(Eigenvalues):
+    @staticmethod
+    def forward(values, masses, rows, columns, i, j, n, k, threads):
+        return tuple(OnHost.tensor(part, values) for part in found_pairs(values, masses, rows, columns, i, j, n, k, threads))
+
+
+class EigenvalueGradients(torch.autograd.Function):
+    """Gradients with respect to the values of A and M; as a function of its own, so that a second derivative is no silent constant."""
+
+    @staticmethod
+    def forward(g, w, X, after, rows, columns, i, j):
+        return torch.ops.meshsolve.eigsh_gradients(g, w, X, after, rows, columns, i, j)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *g):
+        raise InvalidInputError("the gradient of eigenvalues cannot be differentiated again: that needs those of eigenvectors")
+
+    @staticmethod
+    def vmap(info, dims, *given, apply=None):
+        return _stacked(apply or eigenvalue_gradients, info.batch_size, dims, given, 8)
+
+
+class EagerEigenvalueGradients(EigenvalueGradients):
+    @staticmethod
+    def forward(g, w, X, after, rows, columns, i, j):
+        require_distinct(torch.cat([w, after]), torch.cat([g, torch.zeros_like(after)]))
+        return (X[rows] * X[columns]) @ g, g.new_zeros(0) if i is None else -((X[i] * X[j]) @ (g * w))
+
+
+def _stacked(apply, size, dims, given, tensors):
+    """Apply an operation with several results to each sample; the first ``tensors`` arguments are tensors or None."""
+    found = [apply(*part, *given[tensors:]) for part in samples(size, dims[:tensors], given[:tensors])]
+    return tuple(torch.stack(result) for result in zip(*found, strict=True)), (0,) * len(found[0])
+
+
+eigenvalues = operation(
+    EagerEigenvalues, Eigenvalues, "eigsh(Tensor values, Tensor? masses, Tensor rows, Tensor columns, Tensor? i, Tensor? j, int n, int k, "
+    "int? threads) -> (Tensor, Tensor, Tensor)",
+    lambda values, masses, rows, columns, i, j, n, k, threads: tuple(map(values.new_empty, ((k,), (n, k), (int(1 <= k < n - 1),)))))
+eigenvalue_gradients = operation(
+    EagerEigenvalueGradients, EigenvalueGradients,
+    "eigsh_gradients(Tensor g, Tensor w, Tensor X, Tensor after, Tensor rows, Tensor columns, Tensor? i, Tensor? j) -> (Tensor, Tensor)",
+    lambda g, w, X, after, rows, columns, i, j: (g.new_empty(rows.shape), g.new_empty((0,) if i is None else i.shape)))

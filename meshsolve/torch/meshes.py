@@ -10,8 +10,8 @@ from typing import Any
 from meshsolve.errors import InvalidInputError
 from meshsolve.gradients import positions
 from meshsolve.options import as_integer, as_number, is_auto
-from meshsolve.torch.functions import pytorch, require_known
-from meshsolve.torch.solving import Solver
+from meshsolve.torch.solving import solver_of
+from meshsolve.torch.tensors import pytorch, require_known
 from meshsolve.types import Auto
 
 
@@ -123,8 +123,10 @@ def mcf(V: Any, F: Any, steps: int = 1, dt: float | Auto = "auto", threads: int 
     F, torch, steps = _checked(V, F), pytorch(), as_integer(steps, "steps")
     if is_auto(dt):
         corners = V.detach()[F]
-        dt = float((corners - corners.roll(1, dims=1)).norm(dim=2).mean()) ** 2
-    dt, solver, x = as_number(dt, "dt", above=True), Solver("cholesky", threads), V
+        dt = (corners - corners.roll(1, dims=1)).norm(dim=2).mean() ** 2       # a tensor: its value would interrupt a compiled function
+    else:
+        dt = as_number(dt, "dt", above=True)
+    solver, x = solver_of("cholesky", threads), V
     for _ in range(steps):
         (i, masses), (j, weights) = mass_matrix(x, F), cotan_laplacian(x, F)
         mass = torch.zeros_like(x[:, 0]).index_add(0, i[0], masses)
@@ -141,9 +143,18 @@ def _checked(V, F):
     integers = torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64
     if not isinstance(F, torch.Tensor) or F.ndim != 2 or F.shape[1] != 3 or F.dtype not in integers:
         raise InvalidInputError(f"F must be an (m, 3) tensor of integers, got {_described(F)}")
-    if F.numel() and not 0 <= int(F.min()) <= int(F.max()) < len(V):
-        raise InvalidInputError(f"F has corners outside 0..{len(V) - 1}, the vertices: {int(F.min())} to {int(F.max())}")
+    if torch.compiler.is_compiling():
+        from meshsolve.torch.functions import checked_corners
+
+        return checked_corners(F, len(V))
+    require_corners(F, len(V))
     return F.to(torch.int64)
+
+
+def require_corners(F, n):
+    """Raise if a corner of the triangles F is not one of n vertices."""
+    if F.numel() and not 0 <= int(F.min()) <= int(F.max()) < n:
+        raise InvalidInputError(f"F has corners outside 0..{n - 1}, the vertices: {int(F.min())} to {int(F.max())}")
 
 
 def _described(value):

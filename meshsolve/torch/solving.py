@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from meshsolve.errors import InvalidInputError
-from meshsolve.gradients.factors import Factors, Method
+from meshsolve.gradients.factors import METHODS, Factors, Method
+from meshsolve.options import as_flag, one_of
 from meshsolve.sparse.columns import as_indices
 from meshsolve.sparse.constraints import checked, without_constraint
-from meshsolve.torch.functions import Saved, entries_of, functions, pytorch, refuse_nested_forward, require_known
+from meshsolve.torch.entries import entries_of, refuse_nested_forward, require_indices
+from meshsolve.torch.tensors import eager, pytorch, require_known
 
 
 def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *, pin: bool = False, fixed: Any = None,
@@ -78,7 +80,9 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
     >>> v.grad                                              # doctest: +SKIP
     tensor([-0.2500, -0.0625])
     """
-    return Solver(method, threads, pin=pin)(A, b, fixed=fixed, fixed_values=fixed_values)
+    if is_traceable(A, fixed):
+        return _solve(_shared(method, threads, pin), A, b, fixed_values)
+    return eager(_solve_once)(method, threads, pin, A, b, fixed, fixed_values)
 
 
 def logdet(A: Any, threads: int | None = None) -> Any:
@@ -113,7 +117,9 @@ def logdet(A: Any, threads: int | None = None) -> Any:
     >>> v.grad                                              # doctest: +SKIP
     tensor([0.5000, 0.2500])
     """
-    return Solver("cholesky", threads).logdet(A)
+    if is_traceable(A):
+        return _logdet(_shared("cholesky", threads, False), A)
+    return eager(_logdet_once)(threads, A)
 
 
 class Solver:
@@ -139,7 +145,16 @@ class Solver:
     """
 
     def __init__(self, method: Method = "auto", threads: int | None = None, *, pin: bool = False) -> None:
-        self._factors = Factors(method, threads, pin=pin)
+        pytorch()
+        self.__setstate__(Factors(method, threads, pin=pin))
+
+    def __getstate__(self):
+        return self._factors
+
+    def __setstate__(self, factors):
+        from meshsolve.torch.functions import name_of
+
+        self._factors, self._name = factors, name_of(factors)
 
     @property
     def factor(self) -> Any:
@@ -158,16 +173,67 @@ class Solver:
 
     def __call__(self, A: Any, b: Any, *, fixed: Any = None, fixed_values: Any = None) -> Any:
         """x with A x = b, see :func:`solve`."""
-        return _eager(_solve)(self._factors, A, b, fixed, fixed_values)
+        if is_traceable(A, fixed):
+            return _solve(self._name, A, b, fixed_values)
+        return eager(_solve_any)(self._factors, A, b, fixed, fixed_values)
 
     def logdet(self, A: Any) -> Any:
         """log det A, see :func:`logdet`; no factorization right after a solve with the same values."""
-        return _eager(_logdet)(self._factors, A)
+        if is_traceable(A):
+            return _logdet(self._name, A)
+        return eager(_logdet)(self._factors, A)
 
 
-def _solve(factors, A, b, fixed, fixed_values):
-    torch = pytorch()
+def solver_of(method, threads):
+    """Return a :class:`Solver` for a loop; in a function that torch.compile traces, :func:`solve` with the shared factors."""
+    if pytorch().compiler.is_compiling():
+        return lambda A, b: solve(A, b, method, threads)
+    return Solver(method, threads)
+
+
+def is_traceable(A, fixed=None):
+    """Return True if torch.compile is tracing a call with these arguments, and its graph can have it.
+
+    A graph of torch.compile has no sparse tensors, and no results whose size depends on values, as the number of free rows.
+    """
+    return pytorch().compiler.is_compiling() and fixed is None and isinstance(A, (tuple, list))
+
+
+def _shared(method, threads, pin):
+    """Return the name of the factors that compiled functions share: an object made in a graph would not exist when it runs."""
+    from meshsolve.torch.functions import shared_name
+
+    return shared_name(one_of(method, "method", METHODS), threads, as_flag(pin, "pin"))
+
+
+def _solve_once(method, threads, pin, A, b, fixed, fixed_values):
+    return Solver(method, threads, pin=pin)(A, b, fixed=fixed, fixed_values=fixed_values)
+
+
+def _logdet_once(threads, A):
+    return Solver("cholesky", threads).logdet(A)
+
+
+def _solve_any(factors, A, b, fixed, fixed_values):
     refuse_nested_forward()
+    checked(fixed, factors.pin)
+    if fixed is None:
+        return _solve(factors, A, b, fixed_values)
+    return _solve_free(factors, *_system(A, b), b, fixed, fixed_values)
+
+
+def _solve(held, A, b, fixed_values):
+    """Solve with the factors ``held``, Factors or their name."""
+    from meshsolve.torch.functions import Saved, solved
+
+    rows, columns, values, loses = _system(A, b)
+    without_constraint(fixed_values)
+    return solved(values, b, rows, columns, False, held if isinstance(held, str) else Saved(held, loses))
+
+
+def _system(A, b):
+    """Return (rows, columns, values, loses) of a matrix that fits b."""
+    torch = pytorch()
     if not isinstance(b, torch.Tensor) or b.layout != torch.strided:
         raise InvalidInputError(f"b must be a dense tensor, got {type(b).__name__}")
     if b.ndim not in (1, 2):
@@ -176,17 +242,17 @@ def _solve(factors, A, b, fixed, fixed_values):
     if values.dtype != b.dtype:
         raise InvalidInputError(f"A and b must have the same dtype, got {values.dtype} and {b.dtype}")
     require_known(values.dtype)
-    checked(fixed, factors.pin)
-    if fixed is not None:
-        return _solve_free(factors, (rows, columns, values), b, fixed, fixed_values, loses)
-    without_constraint(fixed_values)
-    return functions()[0].apply(values, b, rows, columns, Saved(factors, n, loses), False)
+    if n != len(b):
+        raise InvalidInputError(f"b must be ({n},) or ({n}, k), got {tuple(b.shape)}")
+    return rows, columns, values, loses
 
 
-def _solve_free(factors, entries, b, fixed, fixed_values, loses):
+def _solve_free(factors, rows, columns, values, loses, b, fixed, fixed_values):
     """Solve for the rows that are not fixed: A_ff x_f = b_f - A_fc x_c."""
+    from meshsolve.torch.functions import Saved, solved
+
     torch, n = pytorch(), len(b)
-    rows, columns, values = entries
+    require_indices(rows, columns, n)
     fixed = torch.from_numpy(as_indices(fixed, n, "fixed").astype(np.int64)).to(b.device)
     prescribed = b.new_zeros((len(fixed), *b.shape[1:])) if fixed_values is None else fixed_values
     if not isinstance(prescribed, torch.Tensor) or prescribed.shape != (len(fixed), *b.shape[1:]) or prescribed.dtype != b.dtype:
@@ -203,22 +269,15 @@ def _solve_free(factors, entries, b, fixed, fixed_values, loses):
     known = x[columns[edge]]
     weight = values[edge] if b.ndim == 1 else values[edge][:, None]
     right = (b - torch.zeros_like(b).index_add(0, rows[edge], weight * known))[free]
-    held, places = Saved(factors, len(free), loses), (number[rows[inner]], number[columns[inner]])
-    return x.index_copy(0, free, functions()[0].apply(values[inner], right, *places, held, False))
+    places = number[rows[inner]], number[columns[inner]]
+    return x.index_copy(0, free, solved(values[inner], right, *places, False, Saved(factors, loses)))
 
 
-def _logdet(factors, A):
-    refuse_nested_forward()
-    rows, columns, values, n, loses = entries_of(A, None)
+def _logdet(held, A):
+    from meshsolve.torch.functions import Saved, log_determinant
+
+    if not isinstance(held, str):
+        refuse_nested_forward()
+    rows, columns, values, n, loses = entries_of(A, -1)
     require_known(values.dtype)
-    return functions()[1].apply(values, rows, columns, Saved(factors, n, loses))
-
-
-_EAGER: dict[Any, Any] = {}                 # torch.compile traces this cache without a warning, unlike functools.cache
-
-
-def _eager(function):
-    """The function excluded from ``torch.compile``: a factorization cannot be a part of its graph."""
-    if function not in _EAGER:
-        _EAGER[function] = pytorch().compiler.disable(function)
-    return _EAGER[function]
+    return log_determinant(values, rows, columns, n, held if isinstance(held, str) else Saved(held, loses))

@@ -6,7 +6,6 @@ A multiple eigenvalue has no derivative of its own, but equal weights on all its
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,14 @@ import scipy.sparse as sp
 
 from meshsolve import eigen
 from meshsolve.errors import InvalidInputError, MeshsolveError
-from meshsolve.torch.functions import entries_of, on_host, pytorch, require_known
+from meshsolve.torch.entries import entries_of, require_indices
+from meshsolve.torch.solving import is_traceable
+from meshsolve.torch.tensors import OnHost, eager, pytorch, require_known
 
 EQUAL = 1e-8                # distance of two eigenvalues relative to the largest one that counts as 0
 
 
-def eigsh(A: Any, k: int, M: Any = None, threads: int | None = None) -> tuple[Any, Any]:
+def eigsh(A: Any, k: int, M: Any = None, threads: int | None = None, *, n: int | None = None) -> tuple[Any, Any]:
     """The k smallest eigenvalues of a symmetric matrix, with gradients, and their eigenvectors, without.
 
     Parameters
@@ -30,6 +31,8 @@ def eigsh(A: Any, k: int, M: Any = None, threads: int | None = None) -> tuple[An
     M : as A, optional
         Symmetric positive definite, as a mass matrix; gradients reach it too.
     threads : int, optional
+    n : int, optional
+        Number of rows of a matrix (indices, values); by default one more than the largest index.
 
     Returns
     -------
@@ -58,11 +61,19 @@ def eigsh(A: Any, k: int, M: Any = None, threads: int | None = None) -> tuple[An
     >>> w.sum().backward(); v.grad                          # doctest: +SKIP
     tensor([0., 1., 0.])
     """
-    torch = pytorch()
-    rows, columns, values, n, _ = entries_of(A, None)
+    if is_traceable(A) and (M is None or is_traceable(M)):
+        return _eigsh(A, k, M, threads, n)
+    return eager(_eigsh)(A, k, M, threads, n)
+
+
+def _eigsh(A, k, M, threads, n):
+    """See :func:`eigsh`."""
+    from meshsolve.torch.functions import eigenvalues
+
+    rows, columns, values, n = _sized(A, n)
     parts = [rows, columns, values]
     if M is not None:
-        i, j, masses, size, _ = entries_of(M, None)
+        i, j, masses, size = _sized(M, n if is_traceable(M) else None)
         if size != n:
             raise InvalidInputError(f"M must be ({n}, {n}), as A, got ({size}, {size})")
         parts += [i, j, masses]
@@ -70,64 +81,35 @@ def eigsh(A: Any, k: int, M: Any = None, threads: int | None = None) -> tuple[An
         require_known(part.dtype)
         if part.is_complex() or part.dtype != values.dtype:
             raise InvalidInputError(f"A and M must hold real numbers of one dtype, got {values.dtype} and {part.dtype}")
-    masses_or_none = parts[3:] or [None, None, None]
-    w, X, _ = torch.compiler.disable(_function().apply)(values, masses_or_none[2], rows, columns, *masses_or_none[:2], n, k, threads)
-    return w, X
+    i, j, masses = parts[3:] or (None, None, None)
+    w, X, _ = eigenvalues(values, masses, rows, columns, i, j, n, k, threads)
+    return w, X.detach()
 
 
-@functools.cache
-def _function():
-    torch = pytorch()
+def _sized(A, n):
+    """Return (rows, columns, values, number of rows) of a matrix."""
+    rows, columns, values, n, _ = entries_of(A, n)
+    if n is None and pytorch().compiler.is_compiling():
+        raise InvalidInputError("eigsh in a compiled function needs n=, the number of rows of A, which is the length of eigenvectors")
+    return rows, columns, values, n if n is not None else 1 + max((int(part.max()) for part in (rows, columns) if len(part)), default=-1)
 
-    class Eigenvalues(torch.autograd.Function):
-        """(w, X, next eigenvalue) from (values of A, values of M or None, rows and columns of both, n, k, threads)."""
 
-        @staticmethod
-        def forward(values, masses, rows, columns, i, j, n, k, threads):
-            M = None if masses is None else _matrix(masses, i, j, n)
-            w, X, info = eigen.eigsh(_matrix(values, rows, columns, n), k + (1 <= k < n - 1), M=M, threads=threads)
-            if not info.converged:
-                raise MeshsolveError(f"eigsh: {k} eigenpairs did not converge, and gradients would have their error")
-            return tuple(torch.from_numpy(np.ascontiguousarray(part)).to(values) for part in (w[:k], X[:, :k], w[k:]))
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            values, ctx.masses, *places, _, _, _ = inputs
-            w, X, after = output
-            ctx.mark_non_differentiable(X, after)
-            ctx.save_for_backward(values, w, X, after, *places)
-
-        @staticmethod
-        def backward(ctx, g, *_):
-            dA, dM = Derivatives.apply(g, ctx.masses, *ctx.saved_tensors)
-            return dA, None if ctx.masses is None else dM, None, None, None, None, None, None, None
-
-    class Derivatives(torch.autograd.Function):
-        """Gradients with respect to the values of A and M; as a function of its own, so that a second derivative is no silent constant."""
-
-        @staticmethod
-        def forward(g, masses, values, w, X, after, rows, columns, i, j):
-            _require_distinct(torch.cat([w, after]), torch.cat([g, torch.zeros_like(after)]))
-            return (X[rows] * X[columns]) @ g, g.new_zeros(0) if masses is None else -((X[i] * X[j]) @ (g * w))
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            pass
-
-        @staticmethod
-        def backward(ctx, *g):
-            raise InvalidInputError("the gradient of eigenvalues cannot be differentiated again: that needs those of "
-                                    "eigenvectors")
-
-    return Eigenvalues
+def found_pairs(values, masses, rows, columns, i, j, n, k, threads):
+    """Return (w, X, next eigenvalue), arrays on the host."""
+    M = None if masses is None else _matrix(masses, i, j, n)
+    w, X, info = eigen.eigsh(_matrix(values, rows, columns, n), k + (1 <= k < n - 1), M=M, threads=threads)
+    if not info.converged:
+        raise MeshsolveError(f"eigsh: {k} eigenpairs did not converge, and gradients would have their error")
+    return w[:k], X[:, :k], w[k:]
 
 
 def _matrix(values, rows, columns, n):
-    data, row, column = map(on_host, (values, rows, columns))
+    require_indices(rows, columns, n)
+    data, row, column = map(OnHost.array, (values, rows, columns))
     return sp.csr_array(sp.coo_array((data.astype(np.float64), (row, column)), shape=(n, n)))
 
 
-def _require_distinct(w, g):
+def require_distinct(w, g):
     """Raise if neighboring eigenvalues are equal in rounding but have different weights."""
     near = (w[1:] - w[:-1] <= EQUAL * w.abs().max()) & (g[1:] != g[:-1])
     if near.any():

@@ -89,6 +89,21 @@ def test_gradients_of_eigenvalues():
     assert torch.autograd.gradcheck(lambda a: ms.torch.eigsh(path(a), 3)[0], weights)
 
 
+def test_transforms_of_eigenvalues_and_operators():
+    rng = np.random.default_rng(3)
+    weights, d = torch.from_numpy(rng.uniform(1, 2, (2, 9))), torch.arange(10)
+    energy = lambda a: ms.torch.eigsh(path(a), 3, (torch.stack([d, d]), 1 + a.new_ones(10)))[0].square().sum()
+    alone = torch.stack([torch.func.grad(energy)(a) for a in weights])
+    assert torch.allclose(torch.func.vmap(energy)(weights), torch.stack([energy(a) for a in weights]), rtol=1e-12)
+    assert torch.allclose(torch.func.vmap(torch.func.grad(energy))(weights), alone, rtol=1e-12)
+    jacobian = torch.func.jacrev(lambda a: ms.torch.eigsh(path(a), 3, n=10)[0])(weights[0])
+    assert jacobian.shape == (3, 9) and torch.allclose(jacobian.sum(0), torch.func.grad(lambda a: ms.torch.eigsh(path(a), 3)[0].sum())(weights[0]))
+    V, F = tensors(bumpy())
+    V = torch.stack([V.detach(), 2 * V.detach()])
+    flow = torch.func.vmap(lambda V: ms.torch.mcf(V, F))(V)
+    assert torch.allclose(flow[1], 2 * flow[0]) and torch.allclose(flow[0], ms.torch.mcf(V[0], F))
+
+
 def test_equal_eigenvalues_need_equal_weights():
     d = torch.arange(6)
     values = torch.tensor([1.0, 1, 2, 3, 3, 5], dtype=torch.float64, requires_grad=True)

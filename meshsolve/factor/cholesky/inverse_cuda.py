@@ -35,11 +35,12 @@ def selected_inverse(engine, constraint):
     pattern, values = engine.pattern, engine.inverse_on_matrix()
     if constraint is None:
         return device.csr(values, pattern.indices.copy(), pattern.indptr, (pattern.n, pattern.n))
-    keys, n, free, fixed = keys_of(pattern.indptr, pattern.indices), constraint.n, *map(device.to_device, (constraint.free, constraint.rows))
-    rows, columns = free[keys >> 32].astype(np.int64), free[keys & MASK].astype(np.int64)
+    n, keys = constraint.n, keys_of(pattern.indptr, pattern.indices)
+    free, fixed = (device.to_device(rows).astype(np.int64) for rows in (constraint.free, constraint.rows))
+    rows, columns = free[keys >> 32], free[keys & MASK]
     if constraint.centers:                          # the pseudoinverse has entries in the rows of pins
         indptr, indices, _ = constraint.coupling
-        i, j, fixed = free[rows_of(indptr, len(indices))].astype(np.int64), fixed[indices].astype(np.int64), fixed.astype(np.int64)
+        i, j = free[rows_of(indptr, len(indices))], fixed[indices]
         rows, columns = xp.concatenate([rows, i, j, fixed]), xp.concatenate([columns, j, i, fixed])
         values = xp.concatenate([values, xp.zeros(len(rows) - len(values))]) + _mean_correction(engine, constraint)(rows, columns)
         values = xp.where(constraint.component[rows] == constraint.component[columns], values, 0.0)
