@@ -18,17 +18,21 @@ import numpy as np
 
 from meshsolve.errors import InvalidInputError
 from meshsolve.gradients import positions
-from meshsolve.gradients.factors import METHODS, Entries, Factors, Method
-from meshsolve.options import as_flag, as_integer, as_number, one_of
+from meshsolve.gradients.eigenvalues import eigenpairs, pencil_matrix, require_distinct
+from meshsolve.gradients.factors import METHODS, Method, shared
+from meshsolve.options import as_integer, as_number, one_of
+from meshsolve.sparse.columns import as_indices
+from meshsolve.sparse.constraints import checked, without_constraint
 
-__all__ = ["cotan_laplacian", "logdet", "mass_matrix", "mcf", "solve"]
+__all__ = ["cotan_laplacian", "eigsh", "logdet", "mass_matrix", "mcf", "solve"]
 
 
 def __dir__() -> list[str]:
     return __all__
 
 
-def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *, pin: bool = False) -> Any:
+def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *, pin: bool = False, fixed: Any = None,
+          fixed_values: Any = None) -> Any:
     """x with A x = b.
 
     Parameters
@@ -38,6 +42,10 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
     b : (n,) or (n, k) array of A's dtype
     method, threads, pin
         As in :func:`meshsolve.torch.solve`.
+    fixed : (c,) integers, optional
+        Rows whose values are prescribed, known before tracing: x there is ``fixed_values``, and their equations are left out.
+    fixed_values : (c,) or (c, k) array, optional
+        Prescribed values, zeros by default; gradients reach them.
 
     Returns
     -------
@@ -46,7 +54,8 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
     Raises
     ------
     InvalidInputError
-        A is not such a matrix or does not fit b; JAX is missing. Errors of the factorization arrive inside JAX's error for callbacks.
+        A is not such a matrix or does not fit b; ``fixed`` is out of range, repeated or given with ``pin``; JAX is missing. Errors of the
+        factorization arrive inside JAX's error for callbacks.
 
     Notes
     -----
@@ -61,23 +70,16 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
     >>> meshsolve.jax.solve((i, v), jnp.ones(2))            # doctest: +SKIP
     Array([0.5 , 0.25], dtype=float32)
     """
-    jax = _jax()
-    xp = jax.numpy
+    xp = _jax().numpy
     indices, values = _entries(A)
     b = xp.asarray(b)
     if b.ndim not in (1, 2) or b.dtype != values.dtype:
         raise InvalidInputError(f"b must be (n,) or (n, k) of A's dtype {values.dtype}, got {b.shape} of {b.dtype}")
-    n, key = len(b), (one_of(method, "method", METHODS), threads, as_flag(pin, "pin"))
-    rows, columns = indices
-
-    def product(x):
-        return xp.zeros_like(x).at[rows].add((values if x.ndim == 1 else values[:, None]) * x[columns])
-
-    def solved(trans, _, right):
-        shape = jax.ShapeDtypeStruct(right.shape, right.dtype)
-        return jax.pure_callback(functools.partial(_solved, key, n, trans), shape, rows, columns, values, right, vmap_method="expand_dims")
-
-    return jax.lax.custom_linear_solve(product, b, functools.partial(solved, "N"), functools.partial(solved, "T"))
+    key = one_of(method, "method", METHODS), threads, checked(fixed, pin)
+    if fixed is not None:
+        return _solve_free(key, indices, values, b, fixed, fixed_values)
+    without_constraint(fixed_values)
+    return _solve(key, indices, values, b)
 
 
 def logdet(A: Any, n: int, threads: int | None = None) -> Any:
@@ -112,6 +114,55 @@ def logdet(A: Any, n: int, threads: int | None = None) -> Any:
     """
     indices, values = _entries(A)
     return _determinant()(values, indices[0], indices[1], as_integer(n, "n"), threads)
+
+
+def eigsh(A: Any, k: int, n: int, M: Any = None, threads: int | None = None) -> tuple[Any, Any]:
+    """The k smallest eigenvalues of a symmetric matrix, with gradients, and their eigenvectors, without.
+
+    Parameters
+    ----------
+    A : (indices, values), or BCOO
+        As in :func:`solve`, real.
+    k : int
+    n : int
+        Number of rows.
+    M : as A, optional
+        Symmetric positive definite, as a mass matrix; gradients reach it too.
+    threads : int, optional
+
+    Returns
+    -------
+    w : (k,) array
+        Ascending eigenvalues, of A's dtype.
+    X : (n, k) array
+        Eigenvectors with X^T M X = 1, constants for the gradient.
+
+    Raises
+    ------
+    InvalidInputError
+        Not such matrices. Errors on the host arrive inside JAX's error for callbacks: those of :func:`meshsolve.eigsh`, or different
+        weights on eigenvalues that are equal in rounding; a second derivative, which JAX reports.
+
+    Notes
+    -----
+    As :func:`meshsolve.torch.eigsh`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp                             # doctest: +SKIP
+    >>> i, v = jnp.array([[0, 1, 2], [0, 1, 2]]), jnp.array([3.0, 1.0, 2.0])     # doctest: +SKIP
+    >>> meshsolve.jax.eigsh((i, v), 1, 3)[0]                # doctest: +SKIP
+    Array([1.], dtype=float32)
+    """
+    xp = _jax().numpy
+    indices, values = _entries(A)
+    places, masses = _entries(M) if M is not None else (xp.zeros((2, 0), indices.dtype), xp.zeros(0, values.dtype))
+    if masses.dtype != values.dtype or values.dtype.kind != "f":
+        raise InvalidInputError(f"A and M must hold real numbers of one dtype, got {values.dtype} and {masses.dtype}")
+    n = as_integer(n, "n")
+    k = as_integer(k, "k", 1, max(n - 1, 1))
+    w, X = _eigenvalues()(values, masses, indices, places, k, n, M is not None, threads)
+    return w, _jax().lax.stop_gradient(X)
 
 
 def cotan_laplacian(V: Any, F: Any) -> tuple[Any, Any]:
@@ -205,6 +256,42 @@ def mcf(V: Any, F: Any, dt: float, steps: int = 1, threads: int | None = None) -
     return x
 
 
+# ---- solves ---------------------------------------------------------------------------------------------------------------
+
+
+def _solve(key, indices, values, b):
+    """See :func:`solve`."""
+    jax, n = _jax(), len(b)
+    xp, (rows, columns) = jax.numpy, indices
+
+    def product(x):
+        return xp.zeros_like(x).at[rows].add((values if x.ndim == 1 else values[:, None]) * x[columns])
+
+    def solved(trans, _, right):
+        shape = jax.ShapeDtypeStruct(right.shape, right.dtype)
+        return jax.pure_callback(functools.partial(_solved, key, n, trans), shape, rows, columns, values, right, vmap_method="expand_dims")
+
+    return jax.lax.custom_linear_solve(product, b, functools.partial(solved, "N"), functools.partial(solved, "T"))
+
+
+def _solve_free(key, indices, values, b, fixed, fixed_values):
+    """Solve with prescribed rows. Their rows and columns become those of the identity, so that shapes do not depend on values."""
+    xp, n = _jax().numpy, len(b)
+    fixed = as_indices(fixed, n, "fixed")
+    shape = (len(fixed), *b.shape[1:])
+    prescribed = xp.zeros(shape, b.dtype) if fixed_values is None else xp.asarray(fixed_values)
+    if prescribed.shape != shape or prescribed.dtype != b.dtype:
+        raise InvalidInputError(f"fixed_values must be an array of {b.dtype} with shape {shape}, got {prescribed.dtype} {prescribed.shape}")
+    is_free = xp.ones(n, bool).at[fixed].set(False)
+    x = xp.zeros_like(b).at[fixed].set(prescribed)
+    rows, columns = indices
+    inner, edge = (xp.where(is_free[rows] & side[columns], values, 0) for side in (is_free, ~is_free))
+    right = b - xp.zeros_like(b).at[rows].add((edge if b.ndim == 1 else edge[:, None]) * x[columns])
+    right = xp.where(is_free if b.ndim == 1 else is_free[:, None], right, x)
+    both = xp.concatenate([indices, xp.stack([fixed, fixed]).astype(indices.dtype)], axis=1)
+    return _solve(key, both, xp.concatenate([inner, xp.ones(len(fixed), values.dtype)]), right)
+
+
 # ---- on the host ------------------------------------------------------------------------------------------------------------
 
 
@@ -231,15 +318,8 @@ def _sample(array, k):
 
 
 def _one(key, n, trans, rows, columns, values, b):
-    with _lock:
-        return _factors(key).solve(Entries(rows.copy(), columns.copy(), values.copy(), n), b, trans).astype(b.dtype, copy=False)
-
-
-@functools.cache
-def _factors(key):
-    """The factors of all solves with the options ``key``: one analysis serves all later matrices of its pattern."""
-    method, threads, pin = key
-    return Factors(method, threads, pin=pin)
+    with shared(*key) as factors:
+        return factors.solve(factors.entries(rows, columns, values, n), b, trans).astype(b.dtype, copy=False)
 
 
 # ---- helpers ------------------------------------------------------------------------------------------------------------------
@@ -298,10 +378,51 @@ def _determinant():
     return determinant
 
 
-def _on_host(what, n, threads, rows, columns, values):
-    rows, columns, values = (np.array(part) for part in (rows, columns, values))
-    entries = Entries(rows, columns, values, n)
+@functools.cache
+def _eigenvalues():
+    jax = _jax()
+
+    def called(n, k, dtype, function, results, *arrays):
+        shapes = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape in results)
+        return jax.pure_callback(function, shapes, *arrays, vmap_method="sequential")
+
+    def pairs(values, masses, indices, places, k, n, has_masses, threads):
+        find = functools.partial(_pairs_on_host, n, k, has_masses, threads)
+        return called(n, k, values.dtype, find, ((k,), (n, k), (int(k < n - 1),)), values, masses, indices, places)
+
+    @functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6, 7))
+    def eigenvalues(values, masses, indices, places, k, n, has_masses, threads):
+        return pairs(values, masses, indices, places, k, n, has_masses, threads)[:2]
+
+    def forward(values, masses, indices, places, k, n, has_masses, threads):
+        w, X, after = pairs(values, masses, indices, places, k, n, has_masses, threads)
+        return (w, X), (w, X, after, indices, places)
+
+    def backward(k, n, has_masses, threads, saved, g):
+        indices, places = saved[3:]
+        gradients = called(n, k, g[0].dtype, _gradients_on_host, (indices.shape[1:], places.shape[1:]), g[0], *saved)
+        return *gradients, None, None
+
+    eigenvalues.defvjp(forward, backward)
+    return eigenvalues
+
+
+def _pairs_on_host(n, k, has_masses, threads, values, masses, indices, places):
+    A, M = (pencil_matrix(*map(np.asarray, (part, *index)), n) for part, index in ((values, indices), (masses, places)))
     with _lock:
-        factors = _factors(("cholesky", threads, False))
+        found = eigenpairs(A, M if has_masses else None, k, threads)
+    return tuple(np.ascontiguousarray(part, values.dtype) for part in found)
+
+
+def _gradients_on_host(g, w, X, after, indices, places):
+    g, w, X, after, indices, places = map(np.asarray, (g, w, X, after, indices, places))
+    require_distinct(np.concatenate([w, after]), np.concatenate([g, np.zeros_like(after)]))
+    return (X[indices[0]] * X[indices[1]]) @ g, -((X[places[0]] * X[places[1]]) @ (g * w))
+
+
+def _on_host(what, n, threads, rows, columns, values):
+    rows, columns, values = map(np.asarray, (rows, columns, values))
+    with shared("cholesky", threads, False) as factors:
+        entries = factors.entries(rows, columns, values, n)
         found = factors.cholesky(entries).logdet() if what == "logdet" else factors.inverse_entries(entries)
     return np.asarray(found, values.dtype)

@@ -59,7 +59,7 @@ def test_jit_and_vmap():
 
 
 def test_steps_of_one_pattern_are_refactored():
-    from meshsolve.jax import _factors
+    from meshsolve.gradients.factors import _factors
 
     L = sp.coo_array(ms.datasets.grid2d(6, 6, boundary="dirichlet"))
     indices, values, b = xp.array(np.stack(L.coords)), xp.array(L.data), xp.ones(36)
@@ -67,7 +67,7 @@ def test_steps_of_one_pattern_are_refactored():
     step = jax.jit(jax.value_and_grad(lambda v: (ms.jax.solve((indices, v), b, "cholesky") ** 2).sum()))
     for scale in (1.0, 2.0, 3.0):
         step(scale * values)
-    factors = _factors(("cholesky", None, False))
+    factors = _factors("cholesky", None, False)
     assert factors.analyses == 1 and factors.factorizations == 3
 
 
@@ -92,6 +92,51 @@ def test_determinants():
     assert np.allclose(jax.vmap(jax.grad(value))(xp.stack([values, 2 * values]))[1], expected / 2)
     with pytest.raises(Exception, match="(?i)callback"):
         jax.hessian(value)(values)
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_prescribed_values(k):
+    L = sp.coo_array(ms.datasets.grid2d(4, 3))
+    indices, values = xp.array(np.stack(L.coords)), xp.array(L.data)
+    rng = np.random.default_rng(0)
+    b, c = xp.array(rng.standard_normal((12, k) if k else 12)), xp.array(rng.standard_normal((2, k) if k else 2))
+    solved = lambda v, b, c: ms.jax.solve((indices, v), b, "lu", fixed=[7, 2], fixed_values=c)
+    expected = ms.cholesky(sp.csr_array(L), fixed=[7, 2]).solve(np.asarray(b), fixed_values=np.asarray(c))
+    assert np.allclose(jax.jit(solved)(values, b, c), expected) and not ms.jax.solve((indices, values), b, fixed=[3])[3].any()
+    check_grads(solved, (values, b, c), order=2)
+    assert np.allclose(jax.vmap(solved, (None, 0, None))(values, xp.stack([b, b]), c)[1], expected)
+    for options, message in (({"fixed": [12]}, "outside 0..11"), ({"fixed": [1, 1]}, "more than once"), ({"fixed": [1], "pin": True}, "exclude"),
+                             ({"fixed_values": b}, "needs fixed="), ({"fixed": [1], "fixed_values": b}, "fixed_values must be an array")):
+        with pytest.raises(ms.InvalidInputError, match=message):
+            ms.jax.solve((indices, values), b, **options)
+
+
+def test_eigenvalues():
+    i, d = np.arange(9), np.arange(10)
+    indices = xp.array([[*i, *(i + 1), *i, *(i + 1), 0], [*(i + 1), *i, *i, *(i + 1), 0]])
+    weights, masses = (xp.array(np.random.default_rng(seed).uniform(1, 2, size)) for seed, size in ((0, 9), (1, 10)))
+    matrix = lambda a: (indices, xp.concatenate([-a, -a, a, a, xp.ones(1)]))
+    values = lambda a, m: ms.jax.eigsh(matrix(a), 3, 10, (xp.array([d, d]), m))[0]
+    dense = lambda a, m: xp.linalg.eigvalsh(dense_of(matrix(a), 10) / xp.sqrt(m[:, None] * m))[:3]
+    dense_of = lambda A, n: xp.zeros((n, n)).at[tuple(A[0])].add(A[1])
+    energy = lambda f: lambda a, m: (f(a, m) ** 2).sum()
+    assert np.allclose(jax.jit(values)(weights, masses), dense(weights, masses))
+    for found, expected in zip(*(jax.jit(jax.grad(energy(f), (0, 1)))(weights, masses) for f in (values, dense)), strict=True):
+        assert np.allclose(found, expected, rtol=1e-6)
+    many = xp.stack([weights, 2 * weights])
+    assert np.allclose(jax.vmap(jax.grad(energy(values)), (0, None))(many, masses), jax.vmap(jax.grad(energy(dense)), (0, None))(many, masses), rtol=1e-6)
+    assert np.allclose(jax.grad(lambda a: ms.jax.eigsh(matrix(a), 2, 10)[0].sum())(weights), jax.grad(lambda a: dense(a, xp.ones(10))[:2].sum())(weights))
+
+
+def test_bad_eigenproblems():
+    i, ones = xp.array([[0, 1, 2, 3]] * 2), xp.ones(4)
+    for A, k, n, message in (((i, ones.astype(complex)), 1, 4, "real numbers"), ((i, ones), 4, 4, "k must be"), ((i, ones), 1, 0, "n must be")):
+        with pytest.raises(ms.InvalidInputError, match=message):
+            ms.jax.eigsh(A, k, n)
+    with pytest.raises(Exception, match="outside 0..2"):
+        ms.jax.eigsh((i, ones), 1, 3)[0].block_until_ready()
+    with pytest.raises(Exception, match="no derivatives of their own"):
+        jax.grad(lambda v: ms.jax.eigsh((i, v), 2, 4)[0][0])(ones).block_until_ready()
 
 
 def test_operators_and_the_flow():

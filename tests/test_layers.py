@@ -92,7 +92,7 @@ def test_optional_packages_are_imported_inside_functions():
         for node in tree.body:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             used = OPTIONAL & {n.split(".")[0] for n in names}
-                assert not used or (used == {"torch"} and file.name == "functions.py"), file        # imported when a function is called
+            assert not used or (used == {"torch"} and file.name == "functions.py"), file        # imported when a function is called
 
 
 def test_functions_fit_on_a_screen():

@@ -14,11 +14,11 @@ import weakref
 import torch
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.gradients.eigenvalues import eigenpairs, pencil_matrix, require_distinct
 from meshsolve.gradients.factors import Factors, shared
 from meshsolve.report import without_warnings
 from meshsolve.torch.entries import LOSES
 from meshsolve.torch.meshes import require_corners
-from meshsolve.torch.spectra import found_pairs, require_distinct
 from meshsolve.torch.tensors import OnHost, place_of
 
 AGAIN = "the gradient of logdet cannot be differentiated again: that needs entries of the inverse outside the pattern of A"
@@ -189,16 +189,6 @@ class EagerSolve(Solve):
         return solved(values, right, rows, columns, ctx.adjoint, ctx.held)
 
 
-def _sampled(held, rows, columns, y, x):
-    """-y_i conj(x_j) at the entries, summed over right-hand sides."""
-    if not isinstance(held, str) and held.entries is not None and not torch.is_grad_enabled() and not x.is_complex():
-        place = place_of(x)
-        with place.current(x):
-            return place.tensor(held.entries.pattern.sampled(place.array(y), place.array(x)), x)
-    product = y[rows] * x[columns].conj()
-    return -(product if product.ndim == 1 else product.sum(dim=1))
-
-
 solved = operation(EagerSolve, Solve, "solve(Tensor values, Tensor b, Tensor rows, Tensor columns, bool adjoint, str solver) -> Tensor",
                    lambda values, b, *others: b.new_empty(b.shape))
 
@@ -213,9 +203,7 @@ def checked_corners(F: torch.Tensor, n: int) -> torch.Tensor:
     return F.to(torch.int64, copy=True)
 
 
-@checked_corners.register_fake
-def _(F, n):
-    return F.new_empty(F.shape, dtype=torch.int64)
+checked_corners.register_fake(lambda F, n: F.new_empty(F.shape, dtype=torch.int64))
 
 
 # ---- determinants -----------------------------------------------------------------------------------------------------------
@@ -292,11 +280,6 @@ class EagerInverseEntries(InverseEntries):
         raise InvalidInputError(AGAIN)
 
 
-def _each(apply, info, dims, values, rows, columns, n, held):
-    parts = samples(info.batch_size, dims[:3], (values, rows, columns))
-    return torch.stack([apply(*part, n, again(held)) for part in parts]), 0
-
-
 _ARGUMENTS = "Tensor values, Tensor rows, Tensor columns, int n, str solver"
 log_determinant = operation(EagerLogDeterminant, LogDeterminant, f"logdet({_ARGUMENTS}) -> Tensor",
                             lambda values, *others: values.new_empty(()))
@@ -334,7 +317,9 @@ class Eigenvalues(torch.autograd.Function):
 class EagerEigenvalues(Eigenvalues):
     @staticmethod
     def forward(values, masses, rows, columns, i, j, n, k, threads):
-        return tuple(OnHost.tensor(part, values) for part in found_pairs(values, masses, rows, columns, i, j, n, k, threads))
+        A, M = (None if part is None else pencil_matrix(*map(OnHost.array, (part, *index)), n)
+                for part, index in ((values, (rows, columns)), (masses, (i, j))))
+        return tuple(OnHost.tensor(part, values) for part in eigenpairs(A, M, k, threads))
 
 
 class EigenvalueGradients(torch.autograd.Function):
@@ -360,14 +345,8 @@ class EigenvalueGradients(torch.autograd.Function):
 class EagerEigenvalueGradients(EigenvalueGradients):
     @staticmethod
     def forward(g, w, X, after, rows, columns, i, j):
-        require_distinct(torch.cat([w, after]), torch.cat([g, torch.zeros_like(after)]))
+        require_distinct(*map(OnHost.array, (torch.cat([w, after]), torch.cat([g, torch.zeros_like(after)]))))
         return (X[rows] * X[columns]) @ g, g.new_zeros(0) if i is None else -((X[i] * X[j]) @ (g * w))
-
-
-def _stacked(apply, size, dims, given, tensors):
-    """Apply an operation with several results to each sample; the first ``tensors`` arguments are tensors or None."""
-    found = [apply(*part, *given[tensors:]) for part in samples(size, dims[:tensors], given[:tensors])]
-    return tuple(torch.stack(result) for result in zip(*found, strict=True)), (0,) * len(found[0])
 
 
 eigenvalues = operation(
@@ -378,3 +357,27 @@ eigenvalue_gradients = operation(
     EagerEigenvalueGradients, EigenvalueGradients,
     "eigsh_gradients(Tensor g, Tensor w, Tensor X, Tensor after, Tensor rows, Tensor columns, Tensor? i, Tensor? j) -> (Tensor, Tensor)",
     lambda g, w, X, after, rows, columns, i, j: (g.new_empty(rows.shape), g.new_empty((0,) if i is None else i.shape)))
+
+
+# ---- helpers ------------------------------------------------------------------------------------------------------------
+
+
+def _sampled(held, rows, columns, y, x):
+    """-y_i conj(x_j) at the entries, summed over right-hand sides."""
+    if not isinstance(held, str) and held.entries is not None and not torch.is_grad_enabled() and not x.is_complex():
+        place = place_of(x)
+        with place.current(x):
+            return place.tensor(held.entries.pattern.sampled(place.array(y), place.array(x)), x)
+    product = y[rows] * x[columns].conj()
+    return -(product if product.ndim == 1 else product.sum(dim=1))
+
+
+def _each(apply, info, dims, values, rows, columns, n, held):
+    parts = samples(info.batch_size, dims[:3], (values, rows, columns))
+    return torch.stack([apply(*part, n, again(held)) for part in parts]), 0
+
+
+def _stacked(apply, size, dims, given, tensors):
+    """Apply an operation with several results to each sample; the first ``tensors`` arguments are tensors or None."""
+    found = [apply(*part, *given[tensors:]) for part in samples(size, dims[:tensors], given[:tensors])]
+    return tuple(torch.stack(result) for result in zip(*found, strict=True)), (0,) * len(found[0])

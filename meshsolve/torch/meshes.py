@@ -134,6 +134,12 @@ def mcf(V: Any, F: Any, steps: int = 1, dt: float | Auto = "auto", threads: int 
     return x
 
 
+def require_corners(F, n):
+    """Raise if a corner of the triangles F is not one of n vertices."""
+    if F.numel() and not 0 <= int(F.min()) <= int(F.max()) < n:
+        raise InvalidInputError(f"F has corners outside 0..{n - 1}, the vertices: {int(F.min())} to {int(F.max())}")
+
+
 def _checked(V, F):
     """F as int64, checked with V."""
     torch = pytorch()
@@ -149,12 +155,6 @@ def _checked(V, F):
         return checked_corners(F, len(V))
     require_corners(F, len(V))
     return F.to(torch.int64)
-
-
-def require_corners(F, n):
-    """Raise if a corner of the triangles F is not one of n vertices."""
-    if F.numel() and not 0 <= int(F.min()) <= int(F.max()) < n:
-        raise InvalidInputError(f"F has corners outside 0..{n - 1}, the vertices: {int(F.min())} to {int(F.max())}")
 
 
 def _described(value):

@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
-from meshsolve import eigen
-from meshsolve.errors import InvalidInputError, MeshsolveError
-from meshsolve.torch.entries import entries_of, require_indices
+from meshsolve.errors import InvalidInputError
+from meshsolve.torch.entries import entries_of
 from meshsolve.torch.solving import is_traceable
-from meshsolve.torch.tensors import OnHost, eager, pytorch, require_known
-
-EQUAL = 1e-8                # distance of two eigenvalues relative to the largest one that counts as 0
+from meshsolve.torch.tensors import eager, pytorch, require_known
 
 
 def eigsh(A: Any, k: int, M: Any = None, threads: int | None = None, *, n: int | None = None) -> tuple[Any, Any]:
@@ -92,27 +86,3 @@ def _sized(A, n):
     if n is None and pytorch().compiler.is_compiling():
         raise InvalidInputError("eigsh in a compiled function needs n=, the number of rows of A, which is the length of eigenvectors")
     return rows, columns, values, n if n is not None else 1 + max((int(part.max()) for part in (rows, columns) if len(part)), default=-1)
-
-
-def found_pairs(values, masses, rows, columns, i, j, n, k, threads):
-    """Return (w, X, next eigenvalue), arrays on the host."""
-    M = None if masses is None else _matrix(masses, i, j, n)
-    w, X, info = eigen.eigsh(_matrix(values, rows, columns, n), k + (1 <= k < n - 1), M=M, threads=threads)
-    if not info.converged:
-        raise MeshsolveError(f"eigsh: {k} eigenpairs did not converge, and gradients would have their error")
-    return w[:k], X[:, :k], w[k:]
-
-
-def _matrix(values, rows, columns, n):
-    require_indices(rows, columns, n)
-    data, row, column = map(OnHost.array, (values, rows, columns))
-    return sp.csr_array(sp.coo_array((data.astype(np.float64), (row, column)), shape=(n, n)))
-
-
-def require_distinct(w, g):
-    """Raise if neighboring eigenvalues are equal in rounding but have different weights."""
-    near = (w[1:] - w[:-1] <= EQUAL * w.abs().max()) & (g[1:] != g[:-1])
-    if near.any():
-        k = int(near.nonzero()[0, 0])
-        raise InvalidInputError(f"eigenvalues {k} and {k + 1} are equal ({float(w[k]):.6g}), and the loss weighs them differently: they "
-                                "have no derivatives of their own. Use a loss with equal weights, such as their sum")
