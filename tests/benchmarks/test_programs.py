@@ -103,6 +103,22 @@ def test_updates_are_compared_with_cholmod(tmp_path, capsys):
     assert len(rows) == 1 and len(columns) == len(rows[0])
 
 
+def test_gradients_are_compared_with_the_least_work(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("torch")
+    from benchmarks import gradients
+
+    out = tmp_path / "gradients.json"
+    monkeypatch.setattr(gradients, "MOST", 1e9)
+    assert gradients.main(["--meshes", "icosphere-2", "--repeat", "2", "--out", str(out)]) == 0
+    run = json.loads(out.read_text())
+    row = run["rows"][0]
+    assert row["n"] == 162 and row["error"] < gradients.WRONG and row["entries"]["faces"] > row["entries"]["matrix"]
+    assert {"least", "matrix", "faces", "logdet"} <= row["seconds"].keys() and len(run["bars"]) == 3
+    monkeypatch.setattr(gradients, "WRONG", 0.0)
+    with pytest.raises(RuntimeError, match="error of a derivative"):
+        gradients.main(["--meshes", "icosphere-2", "--repeat", "2", "--out", str(out)])
+
+
 @pytest.mark.slow
 def test_a_slow_solver_is_stopped_and_reported(tmp_path):
     import meshsolve as ms

@@ -127,12 +127,16 @@ def test_a_step_reads_flags_alone():
             entries.pattern.sampled(y, x)
         assert (found["launches"], found["reads"]) == (1, 0)
         harness.comes_back.clear()
-        inverse = factors.inverse_entries(entries)
-        assert not harness.comes_back
+        inverse = factors.inverse_entries(entries)      # the first one: the host reads the sizes of launches
+        harness.comes_back.clear()
+        assert np.array_equal(to_numpy(factors.inverse_entries(entries)), to_numpy(inverse)) and harness.comes_back == [len(v)] * 2
+        harness.comes_back.clear()
+        determinant = factors.cholesky(entries).logdet()
+        assert harness.comes_back == [1]
         x, y, g, inverse = map(to_numpy, (x, y, g, inverse))
     A = 3 * sp.csr_array(L)
     assert np.allclose(A @ x, 1) and np.allclose(A @ y, x) and np.allclose(g, -(y @ x.T)[rows, columns])
-    assert np.allclose(inverse, np.linalg.inv(A.toarray())[rows, columns])
+    assert np.allclose(inverse, np.linalg.inv(A.toarray())[rows, columns]) and np.isclose(determinant, np.linalg.slogdet(A.toarray())[1])
 
 
 @pytest.mark.gpu

@@ -19,7 +19,7 @@ from kernel_harness.harness import Harness, KernelError
 FUNCTIONS = frozenset((
     "abs", "add", "all", "any", "append", "arange", "argmax", "argmin", "argsort", "array", "array_equal", "asarray",
     "ascontiguousarray", "asfortranarray", "bincount", "broadcast_to", "concatenate", "cumsum", "diff", "empty",
-    "empty_like", "flatnonzero", "frexp", "full", "full_like", "isfinite", "ldexp", "lexsort", "max", "maximum", "min", "minimum",
+    "empty_like", "flatnonzero", "frexp", "full", "full_like", "isfinite", "ldexp", "lexsort", "log", "max", "maximum", "min", "minimum",
     "nonzero", "ones", "ones_like", "searchsorted", "sort", "sqrt", "stack", "sum", "unique", "where", "zeros",
     "zeros_like", "linalg.norm"))
 METHODS = frozenset(("all", "any", "argmax", "argmin", "astype", "copy", "max", "mean", "min", "ravel", "repeat", "reshape", "sum", "fill",

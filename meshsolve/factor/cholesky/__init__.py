@@ -276,7 +276,7 @@ class CholeskyFactor(Capturing, Factor):
 
         With ``"single"`` and ``"mixed"`` precision it has the accuracy of float32.
         """
-        return float(2 * np.log(device.to_host(self._factor.diagonal())).sum())
+        return float(2 * self._factor.place.xp.log(self._factor.diagonal()).sum())
 
     def slogdet(self) -> tuple[float, float]:
         """Return (1.0, :meth:`logdet`), as the other factors and :func:`numpy.linalg.slogdet`."""

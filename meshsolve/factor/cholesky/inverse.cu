@@ -2,9 +2,9 @@
 //
 // CUDA counterpart of inverse.cpp. With the pivots J of a front, its rows R below them, and Y = [I; L_RJ] L_JJ^-1,
 //   Z_RJ = -Z_RR Y_R,   Z_JJ = Y_J^T Y_J - Z_RJ^T Y_R.
-// Z_RR is a submatrix of the parent's Z. A front copies it from the parent, whose level is complete. `squares` has it where the
-// factorization has the update matrix of the front, both triangles, and Y and Z have the layout of the panels of L. So no front
-// overwrites a square that its level still reads. One thread computes an entry, in a fixed order of additions, without atomics.
+// Z_RR is a submatrix of the parent's Z. A front copies it from the parent, whose level is complete, to `squares`, both triangles.
+// These lie in two halves of a buffer, by parity of the depth: no front overwrites a square that its level still reads. Y and Z
+// have the layout of the panels of L. One thread computes an entry, in a fixed order of additions, without atomics.
 // Sources: Takahashi, Fagan and Chin 1973; Erisman and Tinney 1975; Campbell and Davis 1995 (multifrontal).
 //   k_invert_front   a warp or a thread block has a small front
 //   by tiles         k_take, then k_divide for each 32 columns from the last, then k_below and k_pivots

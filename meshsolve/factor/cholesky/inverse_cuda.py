@@ -1,17 +1,22 @@
 """Entries of the inverse on the GPU: launches of inverse.cu, level by level from the roots down. Sources are those of inverse.cpp.
 
-Memory: twice the panels of L and its update matrices, both triangles. The host reads nothing.
+Memory: twice the panels of L and its update matrices, both triangles. The host reads nothing, except
+the sizes of launches at the first inversion with an analysis.
 """
 
 from __future__ import annotations
 
+import weakref
+from typing import NamedTuple
+
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, LargeFronts
+from meshsolve.factor.fronts import cuda as fronts
+from meshsolve.factor.fronts.tree_cuda import COLUMNS, offsets
 from meshsolve.sparse.lists_cuda import MASK, compressed, find, keys_of, rows_of, transposed
 
-K, S = device.kernels("factor/cholesky/inverse.cu"), device.kernels("factor/cholesky/solve.cu")
+K, EXTRACT = (device.kernels(f"factor/cholesky/{name}.cu") for name in ("inverse", "extract"))
 TAKEN = 8                               # columns of a thread block of k_take, one for each of its warps
 
 
@@ -50,12 +55,11 @@ def selected_inverse(engine, constraint):
     return device.csr(values[order], indices, indptr, (n, n))
 
 
-def inverse_panels(symbolic, tree, L):
+def inverse_panels(tree, L):
     """Return the entries of A^-1 on the panels of L, in their layout.
 
     Parameters
     ----------
-    symbolic : Symbolic
     tree : DeviceTree
     L : (tree.panel_scalars,) float64 or float32
         Panels of the factor.
@@ -65,17 +69,16 @@ def inverse_panels(symbolic, tree, L):
     (tree.panel_scalars,) array of L's dtype
         Upper triangles of the pivots are not written.
     """
-    xp, parent = device.xp(), symbolic.analysis_on_device.snode_parent
-    Y, Z = xp.empty_like(L), xp.empty_like(L)
-    squares = xp.empty(tree.update_scalars, L.dtype)
-    arrays = parent, tree.relative, L, Y, Z, squares
-    for level in reversed(tree.levels):
+    xp, top_down = device.xp(), _top_down(tree)
+    Y, Z, squares = xp.empty_like(L), xp.empty_like(L), xp.empty(top_down.square_scalars, L.dtype)
+    arrays = tree.parent, tree.relative, L, Y, Z, squares
+    for level in reversed(top_down.levels):
         for batch in level.batches:
             groups = batch.threads // 32 if batch.per_warp else 1
             _launch("k_invert_front", L, -(-batch.count // groups), batch.threads,
-                    (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), tree.table, *arrays))
+                    (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), top_down.table, *arrays))
         for large in (*level.large, *level.libraries):
-            _by_tiles(tree, large, arrays)
+            _by_tiles(top_down.table, large, arrays)
     return Z
 
 
@@ -83,7 +86,7 @@ def diagonal_of(tree, Z):
     """Return the diagonal of A^-1 in the order of the pattern, (n,) float64."""
     xp = device.xp()
     permuted, out = (xp.empty(tree.n, np.float64) for _ in range(2))
-    device.launch(S.of(Z.dtype).k_diagonal, tree.count, 128, 0, (tree.table, Z, permuted))
+    device.launch(EXTRACT.of(Z.dtype).k_diagonal, tree.count, 128, 0, (tree.table, Z, permuted))
     out[tree.perm] = permuted
     return out
 
@@ -114,16 +117,38 @@ def _mean_correction(engine, constraint):
     return lambda i, j: total[component[i]] - means[i] - means[j]
 
 
-def _by_tiles(tree, large: LargeFronts, arrays):
+class _TopDown(NamedTuple):
+    """What the inversion of every factor with one tree uses."""
+
+    table: object               # of fronts, with the squares in two halves of a buffer, by parity of the depth
+    square_scalars: int
+    levels: tuple               # of Level, the deepest first
+
+
+def _top_down(tree):
+    """Return the :class:`_TopDown` of a tree, made at the first inversion. The host reads the sizes of launches."""
+    if tree not in _known:
+        table = tree.table.copy()
+        pivots, height = (table[:, COLUMNS.index(name)] for name in ("pivots", "height"))
+        begin, scalars = offsets((height - pivots) ** 2, tree.depth)
+        table[:, COLUMNS.index("update")] = begin
+        _known[tree] = _TopDown(table, scalars, fronts.levels(table, pivots * height, tree.depth, fronts.LIMITS))
+    return _known[tree]
+
+
+_known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def _by_tiles(table, large, arrays):
     *_, L, Y, Z, squares = arrays
-    fronts, first = large.fronts, large.steps[0]
-    widest, height = (size + PIVOT_BLOCK for size in (first.columns, first.rows))
-    _launch("k_take", L, (-(-max(widest, large.updates) // TAKEN), large.count), 256, (fronts, tree.table, *arrays))
+    first = large.steps[0]
+    widest, height = (size + fronts.PIVOT_BLOCK for size in (first.columns, first.rows))
+    _launch("k_take", L, (-(-max(widest, large.updates) // TAKEN), large.count), 256, (large.fronts, table, *arrays))
     for step in reversed(large.steps):
-        _launch("k_divide", L, (-(-height // TILE), step.count), 256, (fronts, tree.table, L, Y, np.int32(step.begin)))
-    columns = -(-widest // TILE)
-    for name, rows in (("k_below", -(-large.updates // TILE)), ("k_pivots", columns)):
-        _launch(name, L, (rows, columns, large.count), 256, (fronts, tree.table, Y, Z, squares))
+        _launch("k_divide", L, (-(-height // fronts.TILE), step.count), 256, (large.fronts, table, L, Y, np.int32(step.begin)))
+    columns = -(-widest // fronts.TILE)
+    for name, rows in (("k_below", -(-large.updates // fronts.TILE)), ("k_pivots", columns)):
+        _launch(name, L, (rows, columns, large.count), 256, (large.fronts, table, Y, Z, squares))
 
 
 def _launch(name, L, grid, block, args):
