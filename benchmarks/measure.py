@@ -23,7 +23,7 @@ import time
 RESULTS = pathlib.Path(__file__).parent / "results"
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "IGL_NUM_THREADS", "MESHSOLVE_NUM_THREADS")
 STOLEN = 0.02                   # share of a round's time above which stolen CPU time invalidates the round
-LIBRARIES = ("meshsolve", "numpy", "scipy", "libigl", "pymetis", "pypardiso", "mkl", "cholespy", "potpourri3d", "osqp")
+LIBRARIES = ("meshsolve", "numpy", "scipy", "libigl", "pymetis", "pypardiso", "mkl", "cholespy", "potpourri3d", "osqp", "torch")
 
 
 class Stopwatch:

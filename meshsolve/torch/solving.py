@@ -52,7 +52,7 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
     Returns
     -------
     x : tensor of b's shape, dtype and device
-        Tensors of other devices are copied to the CPU, and the result back.
+        Real CUDA tensors are solved with on the GPU, on PyTorch's current stream; other devices are copied to the CPU, and the result back.
 
     Raises
     ------
@@ -69,8 +69,9 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
     requested. Other operations that make sparse tensors may lose second derivatives, and are refused in this case.
 
     Works inside ``torch.func`` (``grad``, ``vmap``, ``jacrev``, ``jvp``, ``hessian``), for ``(indices, values)``. A batch of
-    right-hand sides is solved as one block; the matrices of a batch of values are factored one by one. ``torch.compile`` keeps
-    the solve outside of its graph. For many steps with one pattern use :class:`Solver`.
+    right-hand sides is solved as one block; the matrices of a batch of values are factored one by one. In a function of
+    ``torch.compile`` it is one node of the graph, and the factor of the last matrix is kept for each ``method``, ``threads`` and ``pin``.
+    Only sparse tensors and ``fixed`` interrupt the graph. For many steps with one pattern use :class:`Solver`.
 
     Examples
     --------

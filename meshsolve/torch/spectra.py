@@ -45,6 +45,7 @@ def eigsh(A: Any, k: int, M: Any = None, threads: int | None = None, *, n: int |
 
     Notes
     -----
+    In a function of ``torch.compile`` ``n`` must be given. Computed on the host.
     Cost: :func:`meshsolve.eigsh` of k + 1 pairs, so that a multiple eigenvalue is not cut unnoticed; the backward pass takes O(nnz k).
 
     Examples
