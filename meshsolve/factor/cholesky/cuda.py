@@ -86,7 +86,7 @@ class DeviceFactor(OnDevice):
 
     def __init__(self, symbolic, precision, threads=1):
         xp = device.xp()
-        self._pattern, self._iperm = symbolic.pattern_on_device, symbolic.analysis_on_device.iperm
+        self._symbolic, self._pattern, self._iperm = symbolic, symbolic.pattern_on_device, symbolic.analysis_on_device.iperm
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
@@ -227,11 +227,11 @@ class DeviceFactor(OnDevice):
 
     def inverse_diagonal(self):
         """Return the diagonal of A^-1 in the order of the pattern, (n,) float64 on the GPU."""
-        return inverse_cuda.diagonal_of(self.tree, inverse_cuda.inverse_panels(self.tree, self._panels))
+        return inverse_cuda.diagonal_of(self.tree, inverse_cuda.inverse_panels(self._symbolic, self.tree, self._panels))
 
     def inverse_on_matrix(self):
         """Return the entries of A^-1 on the pattern, (nnz,) float64 on the GPU."""
-        return inverse_cuda.entries_of(self._pattern, self.tree, inverse_cuda.inverse_panels(self.tree, self._panels))
+        return inverse_cuda.entries_of(self._pattern, self.tree, inverse_cuda.inverse_panels(self._symbolic, self.tree, self._panels))
 
     def may_be_singular(self):
         """As ``HostFactor.may_be_singular``."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.factor.fronts import cuda as fronts
-from meshsolve.factor.fronts.tree_cuda import COLUMNS, offsets
+from meshsolve.factor.fronts.tree_cuda import COLUMNS, table_of
 from meshsolve.sparse.lists_cuda import MASK, compressed, find, keys_of, rows_of, transposed
 
 K, EXTRACT = (device.kernels(f"factor/cholesky/{name}.cu") for name in ("inverse", "extract"))
@@ -55,11 +55,12 @@ def selected_inverse(engine, constraint):
     return device.csr(values[order], indices, indptr, (n, n))
 
 
-def inverse_panels(tree, L):
+def inverse_panels(symbolic, tree, L):
     """Return the entries of A^-1 on the panels of L, in their layout.
 
     Parameters
     ----------
+    symbolic : Symbolic
     tree : DeviceTree
     L : (tree.panel_scalars,) float64 or float32
         Panels of the factor.
@@ -69,7 +70,7 @@ def inverse_panels(tree, L):
     (tree.panel_scalars,) array of L's dtype
         Upper triangles of the pivots are not written.
     """
-    xp, top_down = device.xp(), _top_down(tree)
+    xp, top_down = device.xp(), _top_down(symbolic)
     Y, Z, squares = xp.empty_like(L), xp.empty_like(L), xp.empty(top_down.square_scalars, L.dtype)
     arrays = tree.parent, tree.relative, L, Y, Z, squares
     for level in reversed(top_down.levels):
@@ -118,22 +119,21 @@ def _mean_correction(engine, constraint):
 
 
 class _TopDown(NamedTuple):
-    """What the inversion of every factor with one tree uses."""
+    """What the inversion of every factor with one analysis uses."""
 
     table: object               # of fronts, with the squares in two halves of a buffer, by parity of the depth
     square_scalars: int
     levels: tuple               # of Level, the deepest first
 
 
-def _top_down(tree):
-    """Return the :class:`_TopDown` of a tree, made at the first inversion. The host reads the sizes of launches."""
-    if tree not in _known:
-        table = tree.table.copy()
+def _top_down(symbolic):
+    """Return the :class:`_TopDown` of an analysis, made at the first inversion. The host reads the sizes of launches."""
+    if symbolic not in _known:
+        forest = symbolic.forest_on_device
+        table, (_, scalars, _) = table_of(symbolic.analysis_on_device, forest)
         pivots, height = (table[:, COLUMNS.index(name)] for name in ("pivots", "height"))
-        begin, scalars = offsets((height - pivots) ** 2, tree.depth)
-        table[:, COLUMNS.index("update")] = begin
-        _known[tree] = _TopDown(table, scalars, fronts.levels(table, pivots * height, tree.depth, fronts.LIMITS))
-    return _known[tree]
+        _known[symbolic] = _TopDown(table, scalars, fronts.levels(table, pivots * height, forest, fronts.LIMITS))
+    return _known[symbolic]
 
 
 _known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
