@@ -1,10 +1,14 @@
-// Cholesky factors of many matrices of one analyzed pattern. Threads share the systems; each system runs on one thread with the code
-// of Factor, so its solutions have the bits of a factor of its own. Work space belongs to the threads, not to the systems.
+// Cholesky factors of many matrices of one analyzed pattern. Threads share the systems. Small systems in double precision run in groups, one
+// in each lane of a vector (group.hpp); others run one by one, with the code of Factor. So the solutions of a system have the bits of a factor of its
+// own. Work space belongs to the threads, not to the systems.
 #pragma once
+#include <concepts>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cholesky.hpp"
+#include "group.hpp"
 
 namespace ms::cholesky {
 
@@ -24,16 +28,21 @@ class Batch {
   const std::vector<int32_t>& state() const { return state_; }
   const std::vector<uint8_t>& may_be_singular() const { return may_be_singular_; }       // by their pivots
   int64_t count() const { return static_cast<int64_t>(state_.size()); }
-  int64_t panel_scalars() const { return count() * panel_ptr_.back(); }          // of all systems
+  int64_t panel_scalars() const { return group_ ? groups() * group_->scalars() : count() * panel_ptr_.back(); }     // of all systems
+  int64_t systems_at_once() const { return group_ ? Group::size : 1; }       // systems that a thread factors together
   int64_t nbytes() const { return panels_.size() * static_cast<int64_t>(sizeof(T)); }
 
  private:
   struct Worker;
-  T* panels_of(int64_t i) const { return const_cast<T*>(panels_.data()) + i * panel_ptr_.back(); }
+  int32_t factor_one(const double* Ax, T* panels, Worker& worker, uint8_t& may_be_singular) const;
+  void factor_group(int64_t g, const double* Ax, int64_t nnz, Worker& worker) requires std::same_as<T, double>;
+  void solve_group(int64_t g, const double* B, double* X, int64_t k, fronts::SolveSpace<T>& space) const requires std::same_as<T, double>;
+  int64_t groups() const { return (count() + Group::size - 1) / Group::size; }
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1), the same for each system
-  Buffer<T> panels_;                      // system after system, each as panel.hpp; made by the first factor()
+  const std::optional<Group> group_;      // or nothing: the systems run one by one
+  Buffer<T> panels_;                      // system after system, each as panel.hpp, or group after group; made by the first factor()
   std::vector<int32_t> state_;
   std::vector<uint8_t> may_be_singular_;
 };

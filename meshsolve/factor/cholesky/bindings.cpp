@@ -121,6 +121,7 @@ void bind_cholesky_batch(nb::module_& m, const char* name) {
       .def("state", [](const Batch& f) { return copied(f.state()); })
       .def("may_be_singular", [](const Batch& f) { return copied(f.may_be_singular()); })
       .def_prop_ro("panel_scalars", &Batch::panel_scalars)
+      .def_prop_ro("systems_at_once", &Batch::systems_at_once)
       .def_prop_ro("nbytes", &Batch::nbytes);
 }
 

@@ -316,46 +316,102 @@ int64_t Factor<T>::nbytes() const {
 
 // ---- many matrices ------------------------------------------------------------------------------------------------------
 
+namespace {
+
+std::optional<Group> group_of(const std::shared_ptr<const AssemblyTree>& tree, double) {
+  return Group::is_worthwhile(*tree) ? std::optional<Group>(tree) : std::nullopt;
+}
+std::optional<Group> group_of(const std::shared_ptr<const AssemblyTree>&, float) { return std::nullopt; }
+
+}  // namespace
+
 template <class T>
 Batch<T>::Batch(std::shared_ptr<const AssemblyTree> tree, int64_t count)
     : tree_(std::move(tree)), panel_ptr_(fronts::positions(*tree_, [&](int32_t s) { return panel_shape(*tree_, s).scalars(); })),
-      state_(count, unknown), may_be_singular_(count) {}
+      group_(group_of(tree_, T())), state_(count, unknown), may_be_singular_(count) {}
 
 // What a thread needs for the systems that it factors.
 template <class T>
 struct Batch<T>::Worker {
+  const std::shared_ptr<const fronts::Schedule> plan;
   fronts::BlockMemory<T> memory;
   UpdateBlocks<T> blocks;
   Buffer<T> values;
   LeastPivot<T> least;
+  Group::Space group;
+  Buffer<T> single;                            // panels of a system of a group that is factored alone
 
-  Worker(const AssemblyTree& tree, const fronts::Schedule& plan)
-      : blocks(tree, plan, 1, fronts::packed_lower, memory), values(tree.entries()) {}
+  explicit Worker(const AssemblyTree& tree)
+      : plan(fronts::plan_of(tree, 1, fronts::Use::factor)), blocks(tree, *plan, 1, fronts::packed_lower, memory), values(tree.entries()) {}
 };
+
+// Returns the state of the system.
+template <class T>
+int32_t Batch<T>::factor_one(const double* Ax, T* panels, Worker& w, uint8_t& may_be_singular) const {
+  const AssemblyTree& tree = *tree_;
+  for (int64_t p = 0; p < w.values.size(); ++p) w.values.data()[p] = static_cast<T>(Ax[tree.entry_source.data()[p]]);
+  w.least.ratio = 1;
+  const Numeric<T> front{tree, panel_ptr_, w.blocks, w.values.data()};
+  const int32_t failed = fronts::bottom_up(tree, *w.plan, 1, w.blocks, [&](int32_t s, T* update, int, int) {
+    return front(s, panels + panel_ptr_[s], update, w.least, 1);
+  }, false);
+  may_be_singular = failed < 0 && w.least.may_be_singular();
+  return may_be_singular ? constant_component(tree, Ax) : failed;
+}
+
+// Lanes without a system, or whose matrix is not finite, repeat another one.
+template <class T>
+void Batch<T>::factor_group(int64_t g, const double* Ax, int64_t nnz, Worker& w) requires std::same_as<T, double> {
+  constexpr int size = Group::size;
+  const int64_t first = g * size, systems = std::min<int64_t>(size, count() - first);
+  const double *values[size] = {}, *some = nullptr;
+  for (int64_t l = 0; l < systems; ++l) {
+    const double* const x = Ax + (first + l) * nnz;
+    if (first_not_finite(x, nnz) >= 0)
+      state_[first + l] = not_finite;
+    else
+      some = values[l] = x;
+  }
+  if (!some) return;
+  unsigned used = 0;
+  for (int l = 0; l < size; ++l) {
+    if (values[l])
+      used |= 1u << l;
+    else
+      values[l] = some;
+  }
+  T* const panels = panels_.data() + g * group_->scalars();
+  const unsigned alone = group_->factor(values, panels, w.group);
+  for (int l = 0; l < size; ++l) {
+    if (!(used >> l & 1)) continue;
+    int32_t& state = state_[first + l];
+    uint8_t& may_be_singular = may_be_singular_[first + l];
+    if (alone >> l & 1) {
+      if (w.single.size() == 0) w.single = Buffer<T>(panel_ptr_.back());
+      state = factor_one(values[l], w.single.data(), w, may_be_singular);
+      if (state == factored) group_->copy(w.single.data(), l, panels);
+    } else {
+      w.least.ratio = w.group.ratio[l];
+      may_be_singular = w.least.may_be_singular();
+      state = may_be_singular ? constant_component(*tree_, values[l]) : factored;
+    }
+  }
+}
 
 template <class T>
 void Batch<T>::factor(const double* Ax, int64_t nnz, int threads) {
-  const AssemblyTree& tree = *tree_;
-  const auto plan = fronts::plan_of(tree, 1, fronts::Use::factor);
   if (!panels_.data()) panels_ = fronts::panels<T>(panel_scalars(), threads);
   std::fill(state_.begin(), state_.end(), unknown);
-  const auto one = [&](Worker& w, int64_t i) -> int32_t {
-    const double* const x = Ax + i * nnz;
-    if (first_not_finite(x, nnz) >= 0) return not_finite;
-    for (int64_t p = 0; p < w.values.size(); ++p) w.values.data()[p] = static_cast<T>(x[tree.entry_source.data()[p]]);
-    w.least.ratio = 1;
-    const Numeric<T> front{tree, panel_ptr_, w.blocks, w.values.data()};
-    T* const panels = panels_of(i);
-    const int32_t failed = fronts::bottom_up(tree, *plan, 1, w.blocks, [&](int32_t s, T* update, int, int) {
-      return front(s, panels + panel_ptr_[s], update, w.least, 1);
-    }, false);
-    may_be_singular_[i] = failed < 0 && w.least.may_be_singular();
-    return may_be_singular_[i] ? constant_component(tree, x) : failed;
-  };
+  std::fill(may_be_singular_.begin(), may_be_singular_.end(), uint8_t{0});
   std::vector<std::unique_ptr<Worker>> workers(threads);
-  each_system(threads, count(), 1, [&](int64_t i, int id) {
-    if (!workers[id]) workers[id] = std::make_unique<Worker>(tree, *plan);
-    state_[i] = one(*workers[id], i);
+  const int64_t steps = systems_at_once();
+  each_system(threads, group_ ? groups() : count(), steps, [&](int64_t i, int id) {
+    if (!workers[id]) workers[id] = std::make_unique<Worker>(*tree_);
+    if constexpr (std::same_as<T, double>)
+      if (group_) return factor_group(i, Ax, nnz, *workers[id]);
+    const double* const x = Ax + i * nnz;
+    state_[i] = first_not_finite(x, nnz) >= 0 ? int32_t{not_finite}
+                                              : factor_one(x, panels_.data() + i * panel_ptr_.back(), *workers[id], may_be_singular_[i]);
   });
 }
 

@@ -188,12 +188,14 @@ struct Spill {
   ScratchRanges ranges;                        // in bytes
 };
 
-// Update blocks of one traversal: update matrices, or for solves `unit` scalars per update row.
+// Update blocks of one traversal: update matrices, or for solves `unit` scalars per update row. `systems`: number of matrices of one
+// pattern whose blocks lie together.
 template <class T>
 class UpdateBlocks {
  public:
-  UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, BlockMemory<T>& memory, Spill* spill = nullptr)
-      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(workers), spill_(spill),
+  UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, BlockMemory<T>& memory, Spill* spill = nullptr,
+               int64_t systems = 1)
+      : tree_(tree), plan_(plan), unit_(unit), systems_(systems), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(workers), spill_(spill),
         in_file_(spill ? plan.slots : 0) {
     if (memory_.workers.size() < static_cast<size_t>(workers)) memory_.workers.resize(workers);
     for (auto& worker : memory_.workers) worker.small.reset();
@@ -211,12 +213,12 @@ class UpdateBlocks {
 
   int64_t size(int32_t s) const {
     const int64_t u = tree_.updates(s);
-    return unit_ > 0 ? u * unit_ : matrix_scalars(unit_, u);
+    return systems_ * (unit_ > 0 ? u * unit_ : matrix_scalars(unit_, u));
   }
 
   void enter_task(int worker) {
     constexpr int64_t line = 64 / sizeof(T);
-    const int64_t even = plan_.stacks.scalars(unit_, 0), odd = plan_.stacks.scalars(unit_, 1);
+    const int64_t even = systems_ * plan_.stacks.scalars(unit_, 0), odd = systems_ * plan_.stacks.scalars(unit_, 1);
     const int64_t begin_of_odd = (even + line - 1) / line * line;
     Buffer<T>& stacks = memory_.workers[worker].stacks;
     if (stacks.size() < begin_of_odd + odd) stacks = Buffer<T>(begin_of_odd + odd);
@@ -295,6 +297,7 @@ class UpdateBlocks {
   const AssemblyTree& tree_;
   const Schedule& plan_;
   const int64_t unit_;                         // or Storage
+  const int64_t systems_;
   BlockMemory<T>& memory_;
   std::vector<T*> block_;
   std::vector<Buffer<T>> heap_;                // (slots) blocks that are not small

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "native/memory/fetch.hpp"
 #include "native/threads/systems.hpp"
 #include "scaling.hpp"
 #include "sparse/check.hpp"
@@ -24,8 +25,10 @@ void store(const std::vector<FrontState<double>>& from, std::vector<FrontState<d
   fronts = from;
   double* next = reinterpret_cast<double*>(memory.data());
   int32_t* next_name = reinterpret_cast<int32_t*>(next + scalars);
+  constexpr int64_t ahead = 512, line = 8;                 // scalars; the memory of a system has left the caches
   for (FrontState<double>& f : fronts) {
     const double* const old = f.panel;
+    for (int64_t q = 0; q < panel(f); q += line) fetch_to_write(next + ahead + q);
     f.panel = std::exchange(next, std::copy_n(old, panel(f), next));
     f.d = std::exchange(next, std::copy_n(f.d, f.pivots, next));
     f.e = std::exchange(next, std::copy_n(f.e, f.pivots, next));
@@ -127,7 +130,7 @@ double Batch::refine(const System& system, const Pattern& A, const double* b, do
   if (error <= rule.enough) return error;
   for (int step = 0; step < rule.steps && !(error <= rule.target); ++step) {
     for (int64_t p = 0; p < size; ++p) work.residual[p] /= system.scale.data()[p / k];
-    solve_fronts<double>(*tree_, system.fronts, panel_scalars_, system.scale.data(), {work.residual, k, 1}, {work.correction, k, 1}, k, 1,
+    solve_fronts<double>(*tree_, system.fronts, panel_scalars_ * count(), system.scale.data(), {work.residual, k, 1}, {work.correction, k, 1}, k, 1,
                          work.space);
     for (int64_t p = 0; p < size; ++p) work.corrected[p] = x[p] + work.correction[p];
     const double before = error, after = measure(system, A, work.corrected, b, k, work);
@@ -156,7 +159,7 @@ void Batch::solve(const Pattern& A, const double* B, double* X, double* error, d
       return;
     }
     work.reserve(A.n, k);
-    solve_fronts<double>(*tree_, system.fronts, panel_scalars_, system.scale.data(), {b, k, 1}, {x, k, 1}, k, 1, work.space);
+    solve_fronts<double>(*tree_, system.fronts, panel_scalars_ * count(), system.scale.data(), {b, k, 1}, {x, k, 1}, k, 1, work.space);
     error[i] = refine(system, A, b, x, k, rule, work);
     if (system.inertia.zero == 0) return;
     measure(system, A, x, b, k, work);

@@ -77,6 +77,7 @@ template <> const DenseLU<float>& dense_lu<float>() { return chosen().lu_float; 
 template <> const DenseLU<Complex>& dense_lu<Complex>() { return chosen().lu_complex; }
 template <> const DenseLdl<double>& dense_ldl<double>() { return chosen().ldl_double; }
 template <> const DenseLdl<float>& dense_ldl<float>() { return chosen().ldl_float; }
+const GroupKernels& group_kernels() { return chosen().group; }
 const TallKernels& tall_kernels() { return chosen().tall; }
 const LaneKernels& lane_kernels() { return chosen().lanes; }
 

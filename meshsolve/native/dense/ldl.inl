@@ -6,14 +6,31 @@ namespace {
 
 template <class T> inline T absolute(T x) { return x < 0 ? -x : x; }
 
+// The largest absolute value; NaN is ignored. Four vectors, because each maximum waits for the one before.
 template <class T>
 inline T greatest(Int n, const T* x) {
-  T most = 0;
-  for (Int i = 0; i < n; ++i) {
+  constexpr int W = 16 / static_cast<int>(sizeof(T)), most_vectors = 4;
+  typedef typename Vec<T, W>::type V;
+  V most[most_vectors] = {};
+  const auto raise = [](V& to, V v) {
+    v = v < 0 ? -v : v;
+    to = v > to ? v : to;
+  };
+  Int i = 0;
+  for (; i + most_vectors * W <= n; i += most_vectors * W)
+#pragma GCC unroll 4
+    for (int c = 0; c < most_vectors; ++c) raise(most[c], load<W>(x + i + c * W));
+  for (; i + W <= n; i += W) raise(most[0], load<W>(x + i));
+  raise(most[0], most[1]);
+  raise(most[2], most[3]);
+  raise(most[0], most[2]);
+  T all = 0;
+  for (int c = 0; c < W; ++c) all = most[0][c] > all ? most[0][c] : all;
+  for (; i < n; ++i) {
     const T v = absolute(x[i]);
-    most = v > most ? v : most;
+    all = v > all ? v : all;
   }
-  return most;
+  return all;
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 // apart, without contraction.
 #pragma once
 #include "dense.hpp"
+#include "group.hpp"
 #include "ldl.hpp"
 #include "lu.hpp"
 #include "rows.hpp"
@@ -22,6 +23,7 @@ struct DenseTables {
   const DenseLdl<double>& ldl_double;
   const DenseLdl<float>& ldl_float;
   const TallKernels& tall;
+  const GroupKernels& group;
   const LaneKernels& lanes;
 };
 

@@ -3,5 +3,5 @@ namespace ms::ISA {
 extern const LaneKernels lane_table;
 extern const DenseTables tables;
 const DenseTables tables{dense_double, dense_float, rows_double, rows_float, rows_complex, lu_double, lu_float, lu_complex,
-                         ldl_double, ldl_float, tall, lane_table};
+                         ldl_double, ldl_float, tall, group_table, lane_table};
 }

@@ -9,6 +9,7 @@ namespace ms::v3 { namespace { constexpr int tile_vectors = 3, tile_columns = 4;
 #include "column.inl"
 #include "rows.inl"
 #include "tall.inl"
+#include "group.inl"
 #include "rotate.inl"
 #include "lu.inl"
 #include "ldl.inl"

@@ -41,6 +41,24 @@ def test_solutions_have_the_bits_of_single_factors(A, precision):
             assert np.allclose(member(A, values[i]) @ x[i], b[i], atol=1e-11 if precision == "double" else 1e-3)
 
 
+def test_lanes_with_pivots_of_any_size():
+    """Systems run in groups of 4. Those with extremely large or small pivots, and those that fail, leave their group."""
+    scale = np.array([1, 1e-304, 1e303, 1, -1, np.nan, 1e-304, 1e-306, -1, -1, -1, -1, 1e303, 1])
+    values, sym = batch(GRID, len(scale)) * scale[:, None], ms.analyze(GRID)
+    F, b = sym.factor_batch(values), np.random.default_rng(4).standard_normal((len(scale), 48)) * np.where(scale > 1, 1.0, 1e-6)[:, None]
+    x = F.solve(b)
+    assert F.failed.tolist() == np.flatnonzero(~(scale > 0)).tolist() and np.isnan(x[F.failed]).all()
+    for i in np.flatnonzero(scale > 0):
+        assert np.array_equal(x[i], sym.factor(member(GRID, values[i])).solve(b[i])), i
+
+
+def test_fronts_that_threads_share_run_one_by_one():
+    A = sp.csr_array(np.eye(345) * 400 + 1)
+    values, sym, b = batch(A, 3), ms.analyze(A), np.ones((3, 345))
+    x = sym.factor_batch(values).solve(b)
+    assert all(np.array_equal(x[i], sym.factor(member(A, values[i])).solve(b[i])) for i in range(3))
+
+
 def test_any_number_of_threads():
     values, sym = batch(MESH, 40), ms.analyze(MESH)
     b = np.random.default_rng(2).standard_normal((40, MESH.shape[0], 2))
