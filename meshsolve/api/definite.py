@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from meshsolve import order
-from meshsolve.device import DEVICES, on_gpu
+from meshsolve.device import DEVICES, errors, on_gpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.factor import symbolic as _symbolic
 from meshsolve.factor.cholesky import PRECISIONS, CholeskyFactor, HostFactor
 from meshsolve.factor.cholesky.batch import CORES, CholeskyBatch
+from meshsolve.factor.cholesky.batch_cuda import CholeskyBatchCuda
 from meshsolve.factor.cholesky.cuda import DeviceFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
 from meshsolve.factor.cholesky.disk import disk_engine
@@ -24,7 +25,7 @@ from meshsolve.order.methods import lists_orderings
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
 from meshsolve.sparse.constraints import checked
-from meshsolve.sparse.places import place_for, place_of_factor
+from meshsolve.sparse.places import on_device, place_for, place_of_factor
 from meshsolve.types import ArrayLike, Device, Matrix, Memory, Path, Precision
 
 LOST = 0.02                     # error of known solutions, relative to them, above which a matrix is singular in rounding
@@ -73,17 +74,17 @@ class Symbolic(_symbolic.Symbolic):
 
     def factor_batch(self, values: ArrayLike, precision: Literal["double", "single"] = "double",
                      threads: int | None = None) -> CholeskyBatch:
-        """Compute the Cholesky factors of many matrices with the analyzed pattern, on the CPU.
+        """Compute the Cholesky factors of many matrices with the analyzed pattern, where their values lie.
 
         Parameters
         ----------
-        values : (N, nnz) real
+        values : (N, nnz) real, on the host or on the GPU (CuPy, PyTorch and other arrays with DLPack)
             A row for each matrix: its entries in the order of the analyzed pattern, both triangles, by rows with ascending columns.
             That is ``A.data`` of a csr_array with sorted indices, a symmetric pattern and a full diagonal; :meth:`values_of` makes
             the row of any other matrix.
         precision : {"double", "single"}
         threads : int, optional
-            Threads share the systems; each runs on one.
+            Threads share the systems. Not used on the GPU, where all systems go through each launch together.
 
         Returns
         -------
@@ -93,7 +94,7 @@ class Symbolic(_symbolic.Symbolic):
         Raises
         ------
         InvalidInputError
-            Wrong shape, no system, complex numbers or text; values on the GPU.
+            Wrong shape, no system, complex numbers or text.
         NotSymmetricError
             A system is not symmetric (names the first, ``.row``, ``.column``).
         OutOfMemoryError
@@ -120,7 +121,10 @@ class Symbolic(_symbolic.Symbolic):
         True
         """
         one_of(precision, "precision", tuple(CORES))
-        return CholeskyBatch(self, values, precision, thread_count(threads))
+        if not on_device(values):
+            return CholeskyBatch(self, values, precision, thread_count(threads))
+        with errors("a batch of factors"):
+            return CholeskyBatchCuda(self, values, precision, 1)
 
     def values_of(self, A: Matrix) -> np.ndarray:
         """Return the entries of A in the order of the analyzed pattern, (nnz,) float64: a row for :meth:`factor_batch`.

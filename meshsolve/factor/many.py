@@ -127,10 +127,7 @@ class FactorBatch:
         The solution of a system has the bits of a single factor with this analysis. O(N nnz(L) k) time, in parallel over the systems.
         """
         given = as_array(b, "b")
-        if given.dtype.kind not in "fiubc":
-            raise InvalidInputError(f"b must hold numbers, got {given.dtype}")
-        if given.ndim not in (2, 3) or given.shape[:2] != self.shape:
-            raise InvalidInputError(f"b must be {self.shape} or ({self.shape[0]}, {self.shape[1]}, k), got {given.shape}")
+        self._check_rhs(given)
         if given.dtype.kind != "c" or self._scalar.kind == "c":
             x = self._solve_scalars(given)
             return as_narrow(x, given.dtype, None) if given.dtype.kind == x.dtype.kind else x
@@ -151,6 +148,13 @@ class FactorBatch:
     def _has_failed(self, system):
         return True
 
+    def _check_rhs(self, given):
+        """Raise unless ``given`` has numbers and the shape of right-hand sides; on the host or on the GPU."""
+        if given.dtype.kind not in "fiubc":
+            raise InvalidInputError(f"b must hold numbers, got {given.dtype}")
+        if given.ndim not in (2, 3) or given.shape[:2] != self.shape:
+            raise InvalidInputError(f"b must be {self.shape} or ({self.shape[0]}, {self.shape[1]}, k), got {given.shape}")
+
     def _solve_scalars(self, given):
         columns = np.ascontiguousarray(given, self._scalar)
         if (at := _core.first_not_finite(columns.reshape(-1).view(np.float64))) >= 0:
@@ -164,8 +168,15 @@ class FactorBatch:
     def _checked(self, values):
         """Return the values as a C contiguous (N, nnz) array; its numbers are not checked yet."""
         if on_device(values):
-            raise InvalidInputError("values lie on the GPU, but batches are factored on the CPU: pass values.get()")
-        given, nnz = as_array(values, "values"), self._pattern.nnz
+            raise InvalidInputError("values lie on the GPU, where only batches of Cholesky factors are computed: pass values.get(), or use "
+                                    "analyze(A).factor_batch(values) for positive definite systems")
+        given = as_array(values, "values")
+        self._check_values(given)
+        return np.ascontiguousarray(given, self._scalar)
+
+    def _check_values(self, given):
+        """Raise unless ``given`` has numbers and the shape of values; on the host or on the GPU."""
+        nnz = self._pattern.nnz
         if given.dtype.kind not in ("fiubc" if self._scalar.kind == "c" else "fiub"):
             raise InvalidInputError(f"values must hold {'' if self._scalar.kind == 'c' else 'real '}numbers, got {given.dtype}")
         if given.ndim != 2 or given.shape[1] != nnz:
@@ -173,14 +184,16 @@ class FactorBatch:
                                     f"pattern, got {given.shape}: {self._source}.values_of(A) makes the row of a matrix")
         if len(given) == 0:
             raise InvalidInputError("values must have at least one system, got shape (0, ...)")
-        return np.ascontiguousarray(given, self._scalar)
 
-    def _require_symmetric(self, data):
-        """Raise NotSymmetricError for the first system that is not symmetric; of systems with NaN only finite entries are compared."""
+    def _require_symmetric(self, data, first=0):
+        """Raise NotSymmetricError for the first system that is not symmetric; of systems with NaN only finite entries are compared.
+
+        ``first``: number of the first system of ``data``.
+        """
         P = self._pattern
         system, *entry = _core.first_asymmetry(P.indptr, P.indices, data.reshape(-1), len(data), SYMMETRY_TOLERANCE, self.threads)
         if system >= 0:
-            raise not_symmetric(f"system {system}", *entry)
+            raise not_symmetric(f"system {first + system}", *entry)
 
 
 class SingleFactors(FactorBatch):

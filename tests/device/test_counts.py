@@ -39,6 +39,8 @@ OTHERS = {
     "parac": {"first": (74, 106, 15, 32, 14, 0), "solve": (4, 3, 2, 6, 0, 0)},
     "parac amd": {"first": (5, 90, 11, 25, 11, 0), "solve": (4, 3, 2, 6, 0, 0)},
 }
+BATCH = {"refactor": (2, 3, 1, 0, 0, 0), "solve": (1, 0, 1, 4, 0, 0)}         # of any number of systems that fill the GPU
+BATCH_BY_LEVELS = {"refactor": (12, 3, 1, 0, 0, 0), "solve": (22, 0, 1, 4, 0, 0)}         # of fewer: a launch for each level
 MATRIX, SMALL = spd(grid(75, 75)), spd(grid(40, 40))
 
 
@@ -187,6 +189,16 @@ def test_other_factors(harness, name):
         within("refactor", numbers(harness, lambda: F.refactor(A))[0], limits["refactor"])
     F @ b
     within("solve", numbers(harness, lambda: F @ b)[0], limits["solve"])
+
+
+@pytest.mark.parametrize("systems, limits", [(2, BATCH_BY_LEVELS), (5, BATCH_BY_LEVELS), (6, BATCH), (60, BATCH)])
+def test_batches_of_cholesky_factors(harness, systems, limits):
+    """Launches do not depend on the number of systems. The harness has 3 multiprocessors, which 6 systems fill."""
+    A = spd(grid(14, 13))
+    values, b = (to_cuda(np.repeat(x[None], systems, axis=0)) for x in (A.data, np.ones((A.shape[0], 3))))
+    F = ms.analyze(A).factor_batch(values)
+    within("refactor", numbers(harness, lambda: F.refactor(values))[0], limits["refactor"])
+    within("solve", numbers(harness, lambda: F.solve(b))[0], limits["solve"])
 
 
 def test_views_cost_nothing_and_everything_else_is_counted(harness):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import scipy.sparse as sp
+from on_device import to_cuda
 
 import meshsolve as ms
 from hostile.material import (
@@ -48,6 +49,7 @@ ROWS = [
     *[bad(f"{name}(...).solve", given, says, lambda tmp, f=made, b=b: (f(spd().data[None]).solve, (b,), {})) for name, made in BATCHES.items() for given, says, b in [
         ("b of another shape", "b must be (1, 12)", np.ones(N)), ("NaN or infinity in b", "system 0, row 3 holds nan", np.where(np.arange(N) == 3, np.nan, 1.0)[None])]],
     bad("ildl: F.factor_batch", "a system that is not symmetric", "system 1 is not symmetric", lambda tmp: (SHARED_LDL.factor_batch, (np.stack([spd().data, np.arange(float(spd().nnz))]),), {}), Unsymmetric),
+    *[bad(name, "values on the GPU", "on the GPU, where only batches of Cholesky factors are computed", lambda tmp, f=made: (on_harness(lambda: f(to_cuda(spd().data[None]))), (), {})) for name, made in BATCHES.items() if name != "Symbolic.factor_batch"],
     bad("cg(fixed=)", "an operator as A", "without entries, which fixed= and pin=True need", lambda tmp: (ms.cg, (sp.linalg.aslinearoperator(spd()), RHS), {"fixed": [0]})),
     bad("cg(fixed=)", "M of another size", "M must be 12 x 12, or 10 x 10 for the free rows alone", lambda tmp: (ms.cg, (spd(), RHS), {"M": np.eye(5), "fixed": [0, 5]})),
     bad("cg(fixed=)", "the ParAC factor of a singular Laplacian as M", "pass parac(A, fixed=...)", lambda tmp: (ms.cg, (spd(), RHS, ms.parac(ms.graph_laplacian(spd()))), {"fixed": [0, 5]})),

@@ -1,8 +1,9 @@
-"""Cholesky factors of many matrices of one pattern, on the host: no loop in Python, threads share the systems.
+"""Cholesky factors of many matrices of one pattern: no loop in Python, threads share the systems.
 
     F = meshsolve.analyze(A).factor_batch(values);  F.solve(b);  F.refactor(values)        # values (N, nnz), b (N, n)
 
-Each system is factored and solved by one thread with the code of a single factor, so its solutions have the same bits.
+On the host each system has the operations of a single factor in their order, so its solutions have the same bits. Values on the GPU are
+factored on the GPU, see batch_cuda.py.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class CholeskyBatch(FactorBatch):
         tree = assembly_tree(self.symbolic, self.threads)
         self._core = CORES[self.precision](tree, len(data))
         itemsize = 8 if self.precision == "double" else 4
-        ensure_memory(itemsize * (self._core.panel_scalars + self.threads * tree.work_scalars(1)),
+        ensure_memory(itemsize * (self._core.panel_scalars + self.threads * self._core.systems_at_once * tree.work_scalars(1)),
                       f"the factors of {counted(len(data), 'system')} together")
 
     def _factor(self, data):
@@ -62,6 +63,9 @@ class CholeskyBatch(FactorBatch):
         with self.report.phase("numeric"):
             self._core.factor(data.reshape(-1), self.threads)
         self.report.facts["bytes"] = self.nbytes
+        self._warn_of_doubtful()
+
+    def _warn_of_doubtful(self):
         doubtful = np.flatnonzero(self._core.may_be_singular() & (self._core.state() == FACTORED))
         if len(doubtful):
             warn(f"{counted(len(doubtful), 'system')} may be singular to working precision, the first is {doubtful[0]}: a pivot is below "

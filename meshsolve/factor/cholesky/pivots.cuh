@@ -1,4 +1,4 @@
-// Elimination of columns in shared memory, the test of their pivots, and the status of a numeric phase; for subtree.cu and queue.cu.
+// Elimination of columns, the test of their pivots, and the status of a numeric phase; for subtree.cu, queue.cu and batch.cu.
 #pragma once
 #include "factor/fronts/fronts.cuh"
 
@@ -17,14 +17,15 @@ __device__ __forceinline__ void record_exponent(int* status, double own, double 
   if (exponent < *static_cast<volatile int*>(status + least)) atomicMin(status + least, exponent);
 }
 
-// Right-looking elimination of a panel in shared memory. Column j updates the later columns unscaled, and is scaled while column
+// Right-looking elimination of a panel, mostly in shared memory. Column j updates the later columns unscaled, and is scaled while column
 // j + 1 does: one barrier per column. Returns the first column whose pivot is not positive and finite, or `width`.
-template <class T, class Group> __device__ __forceinline__ int eliminate(const Group& g, T* panel, int height, int width) {
+template <class T, class Group, class Leading>
+__device__ __forceinline__ int eliminate(const Group& g, T* panel, Leading leading, int height, int width) {
   T scale = T(0);
   for (int j = 0;; ++j) {
-    T* const column = panel + j * height;
+    T* const column = panel + j * leading;
     if (j > 0)
-      for (int i = j - 1 + g.rank; i < height; i += g.size) column[i - height] *= scale;
+      for (int i = j - 1 + g.rank; i < height; i += g.size) column[i - leading] *= scale;
     if (j == width) break;
     const T pivot = column[j];
     if (!(pivot > T(0) && pivot - pivot == T(0))) {
@@ -35,7 +36,7 @@ template <class T, class Group> __device__ __forceinline__ int eliminate(const G
     const T inverse = scale * scale;
     for (int k = j + 1 + g.warp; k < width; k += g.warps) {
       const T x = column[k] * inverse;
-      for (int i = k + g.lane; i < height; i += 32) panel[k * height + i] -= column[i] * x;
+      for (int i = k + g.lane; i < height; i += 32) panel[k * leading + i] -= column[i] * x;
     }
     g.sync();
   }

@@ -161,7 +161,7 @@ __device__ __forceinline__ bool subtract(const Queue<T>& q, const Tile<T>& v, co
 // Eliminates a diagonal tile.
 template <class T> __device__ __forceinline__ void eliminate_tile(const Tile<T>& v, T* C, const T* own, int* status) {
   const Block g;
-  const int done = eliminate(g, C, tile, v.columns);
+  const int done = eliminate(g, C, tile, tile, v.columns);
   if (done < v.columns) {
     if (g.rank == 0) record_failure(status, v.f.first + v.column + done);
     return;

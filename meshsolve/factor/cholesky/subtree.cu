@@ -48,7 +48,7 @@ __device__ __forceinline__ bool factor_front(const Subtrees<T>& t, int s, const 
   for (int j = g.rank; j < width; j += g.size) own[j] = panel[j * (height + 1)];
   g.sync();
   add_children(t, f, g, workspace, 0, width, in_panel);
-  const int done = eliminate(g, panel, height, width);
+  const int done = eliminate(g, panel, height, height, width);
   if (done < width) {
     if (g.rank == 0) record_failure(t.status, f.first + done);
     return false;
