@@ -7,6 +7,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 import meshsolve as ms
+from meshsolve.apps import graphs
 from meshsolve.apps.graphs import resistances
 
 
@@ -83,6 +84,21 @@ def test_spectral_embedding_against_scikit_learn():
     for normalized in (True, False):
         theirs = manifold.spectral_embedding(W, n_components=4, norm_laplacian=normalized, random_state=0)
         assert np.allclose(abs(ms.apps.spectral_embedding(W, 4, normalized=normalized)[1]), abs(theirs), atol=1e-7)
+
+
+@pytest.mark.parametrize("W", [sp.csr_array(nx.to_scipy_sparse_array(nx.random_regular_graph(6, 1500, seed=1), dtype=float)),
+                               sp.csr_array(abs(sp.triu(L := ms.datasets.preferential(1500, 6), 1) + sp.tril(L, -1)))],
+                         ids=["regular", "hubs"])
+def test_spectral_embedding_without_small_separators(W, monkeypatch):
+    """A graph whose factor is estimated to be large is embedded by LOBPCG, to the same coordinates."""
+    w, X, info = ms.apps.spectral_embedding(W, 3)
+    assert info.method == "lanczos" and not graphs._fills(ms.graph_laplacian(ms.datasets.grid3d(12), "unit"), 1)
+    monkeypatch.setattr(graphs, "FILLED", 1000.0)
+    assert not graphs._fills(ms.datasets.grid2d(80, 80), 1)
+    v, Y, found = ms.apps.spectral_embedding(W, 3)
+    assert found.method == "lobpcg" and found.converged and np.allclose(v, w, rtol=1e-8)
+    assert np.allclose(np.linalg.svd(X.T @ (W.sum(axis=1)[:, None] * Y))[1], 1, atol=1e-6)          # one space: eigenvalues are close
+    assert np.array_equal(Y, ms.apps.spectral_embedding(W, 3)[1])
 
 
 def test_spectral_embedding_of_several_components():
