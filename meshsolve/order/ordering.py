@@ -11,7 +11,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.mesh import pattern_of
-from meshsolve.options import counted
+from meshsolve.options import as_integer, counted
 from meshsolve.report import Report
 from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.places import where
@@ -38,8 +38,74 @@ class SeparatorTree:
     def __len__(self):
         return len(self.parent)
 
+    def partition(self, levels: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first levels as a complete binary tree, in the order of a heap from its last node to its root.
+
+        Parameters
+        ----------
+        levels : int >= 1
+            A node of the last level contains the whole subtrees below it.
+
+        Returns
+        -------
+        size : (2**levels - 1,) int32
+            Entry i is the number of vertices of heap node ``2**levels - 2 - i``, whose children are the heap nodes 2 k + 1 and 2 k + 2.
+            Missing nodes have size 0. Several subtrees without a separator are divided between the children of such a node.
+        position : (n,) int64
+            ``position[k]`` is the position in the ordering of the k-th vertex in this order.
+
+        Raises
+        ------
+        InvalidInputError
+            ``levels`` is not a positive integer.
+
+        Notes
+        -----
+        Cost O(n + 2**levels). cuDSS takes such a tree, see :mod:`meshsolve.factor.cholesky.cudss`.
+
+        Examples
+        --------
+        >>> tree = SeparatorTree(*(np.array(x, np.int32) for x in ([2, 2, -1], [0, 3, 5], [3, 5, 6])))
+        >>> size, position = tree.partition(2)
+        >>> size.tolist(), position.tolist()
+        ([2, 3, 1], [3, 4, 0, 1, 2, 5])
+        """
+        levels, begin = as_integer(levels, "levels", 1), self._subtree_begin()
+        children: list[list[int]] = [[] for _ in range(len(self) + 1)]          # the last entry has the roots
+        for node, above in enumerate(self.parent.tolist()):
+            children[above].append(node)
+        spans = [(0, 0)] * (2**levels - 1)
+        parts = [(0, children[-1])]
+        for heap, nodes in parts:                                               # grows in the loop
+            if not nodes:
+                continue
+            below = nodes
+            if heap >= 2 ** (levels - 1) - 1:
+                spans[heap] = int(begin[nodes[0]]), int(self.last[nodes[-1]])
+                continue
+            if len(nodes) == 1:
+                spans[heap], below = (int(self.first[nodes[0]]), int(self.last[nodes[0]])), children[nodes[0]]
+            cut = self._half(below, begin)
+            parts += [(2 * heap + 1, below[:cut]), (2 * heap + 2, below[cut:])]
+        spans.reverse()
+        size = np.array([last - first for first, last in spans], np.int32)
+        return size, np.concatenate([np.arange(first, last) for first, last in spans])
+
     def __repr__(self):
         return f"SeparatorTree({counted(len(self), 'node')}, {int(np.count_nonzero(self.parent < 0))} of them roots)"
+
+    def _subtree_begin(self):
+        """Return the first position of each subtree."""
+        begin = self.first.copy()
+        for node, above in enumerate(self.parent.tolist()):
+            if above >= 0:
+                begin[above] = min(begin[above], begin[node])
+        return begin
+
+    def _half(self, nodes, begin):
+        """Return the number of the first ones of successive subtrees that have about half of the vertices, at least one subtree."""
+        ends = np.cumsum(self.last[nodes] - begin[nodes]) if nodes else np.zeros(1)
+        return max(1, int(np.argmin(np.abs(ends - ends[-1] / 2))) + 1)
 
 
 class Elimination(NamedTuple):

@@ -235,3 +235,26 @@ def test_a_signal_stops_it_and_the_next_call_works(threads):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     check_perm(order.nested_dissection(triangulated(90, 80), threads=threads), 7200)
+
+
+def test_the_partition_of_a_tree_separates():
+    """By the definition: the parts are those of a heap from its last node to its root, and no edge joins two that are not ancestors."""
+    A = ms.datasets.grid2d(80, 75)
+    disconnected = sp.block_diag([A, A, ms.datasets.grid2d(9, 9)], format="csr")
+    for matrix in (A, disconnected):
+        o = order.nested_dissection(matrix)
+        assert len(o.tree) > 1
+        for levels in (1, 2, 3, 6, 9):
+            size, position = o.tree.partition(levels)
+            assert size.dtype == np.int32 and len(size) == 2**levels - 1 and np.array_equal(np.sort(position), np.arange(len(o)))
+            heap = np.repeat(2**levels - 2 - np.arange(len(size)), size)
+            rank = np.empty(len(o), np.int64)
+            rank[o.perm[position]] = np.arange(len(o))
+            edges = sp.coo_array(matrix)
+            ends = np.sort([heap[rank[edges.row]], heap[rank[edges.col]]], axis=0)
+            for _ in range(levels):
+                ends[1] = np.where(ends[1] > ends[0], (ends[1] - 1) // 2, ends[1])
+            assert np.array_equal(*ends), levels
+            assert levels != 2 or matrix is not A or size[:2].min() > 2000
+    with pytest.raises(ms.InvalidInputError, match="levels"):
+        o.tree.partition(0)

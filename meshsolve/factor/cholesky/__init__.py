@@ -79,6 +79,7 @@ class CholeskyFactor(Capturing, Factor):
         self.report.facts.update(threads=self.threads, device=self._place)           # those of the analysis may differ
         with self._errors("the Cholesky factorization"):
             self._begin(engine)
+            self.report.facts.update(getattr(self._factor, "facts", {}))
             self._run(data)
             doubtful = precision != "mixed" and self._factor.may_be_singular()          # refinement warns by itself
             self.trial = self._try(data) if doubtful else 0.0

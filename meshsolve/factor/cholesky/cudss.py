@@ -1,7 +1,8 @@
-"""NVIDIA cuDSS as the numeric backend, through the bindings of nvmath-python 1.0, in our ordering or in its own.
+"""NVIDIA cuDSS as the numeric backend, through the bindings of nvmath-python, in our ordering or in its own.
 
 cuDSS gets the upper triangle of the permuted matrix, and the identity as its ordering. So the direction of its permutations does not
-matter, and new values are one gather on the GPU.
+matter, and new values are one gather on the GPU. If the ordering has a separator tree, the matrix is permuted to the order of its
+first levels, and cuDSS gets their sizes. Versions without this parameter get the identity alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from meshsolve import device
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 from meshsolve.factor.cholesky.cuda import OnDevice
 from meshsolve.options import INT32_MAX, counted
-from meshsolve.sparse.lists_cuda import compressed, rows_of
+from meshsolve.sparse.lists_cuda import compressed, inverse, rows_of
+
+TREE_NAMES = ("USER_ND_PARTITION_TREE", "USER_ELIMINATION_TREE")        # of the tree, from version 0.8 on and in version 0.7
+MOST_LEVELS = 10                # of the tree that cuDSS gets: the number of levels of its own nested dissection
+LEAST_PART = 100                # least mean number of rows of a part of the last level
 
 
 class CudssFactor(OnDevice):
@@ -37,11 +42,20 @@ class CudssFactor(OnDevice):
 
     def __init__(self, symbolic, precision, threads=1):
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
-        self._pattern, analysis = symbolic.pattern_on_device, symbolic.analysis_on_device
-        self._perm = analysis.perm
-        self._take, self._arrays = _upper(self._pattern, analysis.iperm, self.dtype)
+        self._pattern, partition = symbolic.pattern_on_device, None
+        tree = getattr(symbolic.ordering, "tree", None)
+        cudss = _bindings()[0]
+        name = next((name for name in TREE_NAMES if hasattr(cudss.DataParam, name)), None)
+        if self.our_ordering and name and tree is not None and len(tree) > 1:
+            partition, position = tree.partition(levels_of(symbolic.n))
+            self._perm = device.to_device(symbolic.ordering.perm)[device.to_device(position)]
+        else:
+            self._perm = symbolic.analysis_on_device.perm
+        self._take, self._arrays = _upper(self._pattern, inverse(self._perm), self.dtype)
         self._data = None
-        self._solver = _Solver(*self._arrays, self.our_ordering)
+        self._solver = _Solver(*self._arrays, self.our_ordering, name, partition)
+        version = ".".join(str(cudss.get_property(k)) for k in range(3))
+        self.facts = {"cudss": version, "cudss_tree": None if partition is None else name}
         self._planned = False
 
     def factor(self, data):
@@ -96,6 +110,11 @@ class CudssFactor(OnDevice):
         return -1 if info == 0 else min(max(int(info) - 1, 0), self._pattern.n - 1)
 
 
+def levels_of(n):
+    """Return the number of levels of the tree that cuDSS gets for n rows."""
+    return min(MOST_LEVELS, max(1, (n // LEAST_PART).bit_length()))
+
+
 def _upper(pattern, iperm, dtype):
     """Return (index map of the values, (indptr, indices, empty values)) of the upper triangle of the permuted matrix, on the GPU."""
     if pattern.nnz > INT32_MAX:
@@ -112,7 +131,7 @@ def _upper(pattern, iperm, dtype):
 class _Solver:
     """One symmetric positive definite system in cuDSS. Its handles are destroyed with this object."""
 
-    def __init__(self, indptr, indices, values, our_ordering):
+    def __init__(self, indptr, indices, values, our_ordering, tree_name, partition):
         self._cudss, self._types = cudss, types = _bindings()
         self._kept = indptr, indices, values
         self._n, self._type = len(indptr) - 1, types.CUDA_R_64F if values.dtype == np.float64 else types.CUDA_R_32F
@@ -125,6 +144,10 @@ class _Solver:
         if our_ordering:
             self._identity = np.arange(self._n, dtype=np.int32)
             cudss.data_set(self._handle, self._work, cudss.DataParam.USER_PERM, self._identity.ctypes.data, self._identity.nbytes)
+        if partition is not None:
+            self._partition, levels = partition, np.array([len(partition).bit_length()], np.int32)
+            cudss.config_set(self._config, cudss.ConfigParam.ND_NLEVELS, levels.ctypes.data, levels.nbytes)
+            cudss.data_set(self._handle, self._work, getattr(cudss.DataParam, tree_name), partition.ctypes.data, partition.nbytes)
         self._column = device.xp().zeros((self._n, 1), values.dtype)
         self._vector = self._dense(self._column)            # argument of analysis and factorization
         at_end = weakref.finalize(self, _destroy, cudss, self._handle, self._config, self._work, (self._matrix, self._vector))

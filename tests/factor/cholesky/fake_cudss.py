@@ -32,14 +32,15 @@ class Cudss(types.SimpleNamespace):
 
     cuDSSError = cuDSSError
     Phase = enum.IntEnum("Phase", "ANALYSIS FACTORIZATION SOLVE")
-    DataParam = enum.IntEnum("DataParam", "USER_PERM INFO LU_NNZ")
+    DataParam = enum.IntEnum("DataParam", "USER_PERM INFO LU_NNZ USER_ND_PARTITION_TREE")
+    ConfigParam = enum.IntEnum("ConfigParam", "ND_NLEVELS")
     MatrixType = enum.IntEnum("MatrixType", "GENERAL SPD")
     MatrixViewType = enum.IntEnum("MatrixViewType", "FULL UPPER")
     IndexBase = enum.IntEnum("IndexBase", "ZERO ONE", start=0)
     Layout = enum.IntEnum("Layout", "COL_MAJOR ROW_MAJOR", start=0)
 
     def __init__(self):
-        super().__init__(alive={}, log=[], perm=None, info=0, factor=None)
+        super().__init__(alive={}, log=[], perm=None, info=0, factor=None, tree=None, levels=None)
 
     def _new(self, what):
         self.alive[len(self.log) * 1000 + len(self.alive) + 1] = what
@@ -56,7 +57,7 @@ class Cudss(types.SimpleNamespace):
         return self._new("data")
 
     def get_property(self, which):
-        return (0, 8)[which]
+        return (0, 8, 1)[which]
 
     def matrix_create_csr(self, rows, columns, nnz, start, end, indices, values, offsets, index, value, kind, view, base):
         assert (kind, view, base, end) == (self.MatrixType.SPD, self.MatrixViewType.UPPER, 0, 0) and rows == columns
@@ -67,8 +68,16 @@ class Cudss(types.SimpleNamespace):
         return self._new(at(values, rows * columns, DTYPES[value]).reshape(columns, rows).T)
 
     def data_set(self, handle, data, param, value, size):
-        assert param == self.DataParam.USER_PERM
-        self.perm = at(value, size // 4, np.int32).copy()
+        assert param != self.DataParam.INFO
+        given = at(value, size // 4, np.int32).copy()
+        if param == self.DataParam.USER_PERM:
+            self.perm = given
+        else:
+            self.tree, self.tree_name = given, param.name
+
+    def config_set(self, config, param, value, size):
+        assert self.alive[config] == "config" and param == self.ConfigParam.ND_NLEVELS and size == 4
+        self.levels = int(at(value, 1, np.int32)[0])
 
     def get_data_param_dtype(self, param):
         return np.dtype(np.int32 if param == self.DataParam.INFO else np.int64)

@@ -1,5 +1,6 @@
 """The choice of the engine: matrices that device="auto" leaves to the CPU, and cuDSS with our ordering, on a stand-in."""
 
+import enum
 import gc
 import sys
 import types
@@ -92,6 +93,31 @@ def test_cudss_solves_in_our_ordering(cudss, precision):
     del F
     gc.collect()
     assert not cudss.alive
+
+
+@pytest.mark.parametrize("name", ["USER_ND_PARTITION_TREE", "USER_ELIMINATION_TREE", None])
+def test_cudss_gets_the_separator_tree(cudss, monkeypatch, name):
+    """Under the name that its version has; without one it gets the ordering alone. Fill is that of our ordering."""
+    names = ["USER_PERM", "INFO", "LU_NNZ", *([name] if name else [])]
+    monkeypatch.setattr(cudss, "DataParam", enum.IntEnum("DataParam", names), raising=False)
+    A = spd(grid(16, 15))
+    perm, tree = dissected(16, 15)
+    F = ms.cholesky(A, ordering=ms.order.Ordering(perm, "given", tree), backend="cudss")
+    size = tree.partition(2)[0].tolist()
+    found = None if cudss.tree is None else (cudss.tree_name, cudss.levels, cudss.tree.tolist())
+    assert found == (name and (name, 2, size)) and len(size) == 3 and sum(size) == 240
+    assert F.report.facts["cudss"] == "0.8.1" and F.report.facts["cudss_tree"] == name
+    assert 0.99 * F.nnz < F._factor.nnz <= F.nnz          # a few entries of L are zero by cancellation
+    close(F.solve(np.ones(240)), ms.cholesky(A, device="cpu").solve(np.ones(240)), 1e-13)
+
+
+def dissected(rows, columns):
+    """A grid cut in two by its middle column: (perm, SeparatorTree)."""
+    number, middle = np.arange(rows * columns).reshape(rows, columns), columns // 2
+    parts = [number[:, :middle].ravel(), number[:, middle + 1:].ravel(), number[:, middle]]
+    ends = np.cumsum([len(part) for part in parts]).astype(np.int32)
+    first = np.append(0, ends[:-1]).astype(np.int32)
+    return np.concatenate(parts).astype(np.int32), ms.order.SeparatorTree(np.array([2, 2, -1], np.int32), first, ends)
 
 
 def test_calls_that_cudss_does_not_support(cudss):
