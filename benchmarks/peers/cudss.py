@@ -30,7 +30,7 @@ class UniformBatch:
         self._take, (indptr, indices, _) = _upper(pattern, xp.arange(pattern.n), np.dtype(np.float64))
         self._values = xp.empty((count, len(indices)), np.float64)
         try:
-            self._solver = _Solver(indptr, indices, self._values, False)
+            self._solver = _Solver(indptr, indices, self._values, our_ordering=False, tree_name=None, partition=None)
         except DeviceUnavailableError as why:
             raise Unavailable(str(why)) from why
         cudss, size = self._solver._cudss, np.array([count], np.int32)
