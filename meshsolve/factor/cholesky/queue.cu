@@ -277,8 +277,6 @@ k_queue(int count, int num_fronts, int num_depths, const int* tiles, const int* 
     if (threadIdx.x == 0) drawn = atomicAdd(status + ticket, 1);
     __syncthreads();
     const int* const task = tiles + 3 * static_cast<long long>(drawn);
-    const bool is_last = drawn >= count;
-    __syncthreads();
-    if (is_last || !factor_tile(q, task[0], task[1], task[2], C, buffer, own)) return;
+    if (drawn >= count || !factor_tile(q, task[0], task[1], task[2], C, buffer, own)) return;     // which has a barrier
   }
 }
