@@ -57,7 +57,7 @@ class IntrinsicMesh:
     weights: Array
     num_vertices: int
     flips: int
-    copies: int = 2
+    copies: int
 
     def laplacian(self) -> Sparse:
         """Assemble the cotangent Laplacian, (n, n) csr_array. Off-diagonal entries are at most 0; rows sum to 0."""
