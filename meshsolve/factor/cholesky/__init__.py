@@ -395,7 +395,7 @@ class CholeskyFactor(Capturing, Factor):
 
         For a factor in double precision without constraint, of the native backend. Columns of few entries take half of the time.
         """
-        with self._errors("the solve"), self.report.phase("solve"):
+        with self._turn(), self._errors("the solve"), self.report.phase("solve"):
             return self._factor.solve_entries(rows, columns, values, count)
 
     def _solver(self, x, position):

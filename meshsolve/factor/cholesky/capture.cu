@@ -5,7 +5,7 @@ using namespace ms;
 
 namespace {
 constexpr int kNone = 0x7fffffff;                           // no pivot has failed
-enum Status { failed, least, bits };                        // words of DeviceFactor that each numeric phase writes
+enum Status { failed, least, bits, stalled };               // words of DeviceFactor that numeric phases and solves write
 enum Noted { launches, first, first_status, last_status = first_status + 3 };
 }  // namespace
 
@@ -17,10 +17,11 @@ k_check_rhs(long long count, const double* b, int bit, int* status) {
 }
 
 // Counts the launch, and notes its status, and that of the first launch in doubt. `accepted` has the bits that leave no doubt, `limit`
-// the exponent below which a pivot does. One thread.
+// the exponent below which a pivot does. `stall` is the bit of a wait in vain. One thread.
 extern "C" __global__ void __launch_bounds__(32)
-k_note(int accepted, int limit, const int* status, int* noted) {
+k_note(int accepted, int limit, int stall, int* status, int* noted) {
   if (threadIdx.x) return;
+  if (status[stalled]) status[bits] |= stall;
   const int launch = ++noted[launches];
   const bool doubt = status[failed] != kNone || status[least] < limit || (status[bits] & ~accepted);
   const bool is_first = doubt && !noted[first];

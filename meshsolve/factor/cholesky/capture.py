@@ -147,7 +147,8 @@ class Captured:
         for (b, x), space in zip(self._solves, self._spaces):
             launch_1d(K.k_check_rhs, b.size, np.int64(b.size), b, np.int32(RHS_NOT_FINITE), engine.status)
             engine.solve_into("A", b, x, space)
-        device.launch(K.k_note, 1, 32, 0, (np.int32(SIZABLE), np.int32(LEAST_EXPONENT[engine.dtype] + BIAS), engine.status, self._noted))
+        least = np.int32(LEAST_EXPONENT[engine.dtype] + BIAS)
+        device.launch(K.k_note, 1, 32, 0, (np.int32(SIZABLE), least, np.int32(STALL), engine.status, self._noted))
         for _, x in self._solves:
             launch_1d(K.k_spoil, x.size, np.int64(x.size), np.int32(WRONG), engine.status, x)
 

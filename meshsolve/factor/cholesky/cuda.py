@@ -13,7 +13,7 @@ from meshsolve.factor.cholesky import inverse_cuda
 from meshsolve.factor.cholesky.singular import LEAST_EXPONENT, constant_component
 from meshsolve.factor.cholesky.sweeps_cuda import Sweeps
 from meshsolve.factor.fronts.cuda import device_tree, suits
-from meshsolve.factor.fronts.plan import BITS, BLOCKS_EACH, NONE, STALL, WARPS
+from meshsolve.factor.fronts.plan import BITS, BLOCKS_EACH, NONE, STALL, STALLED, WARPS
 from meshsolve.sparse.cuda import without_diagonal
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import CUDA
@@ -204,8 +204,8 @@ class DeviceFactor(OnDevice):
         return X
 
     def work_space(self, k):
-        """Allocate the arrays that a solve for k right-hand sides overwrites."""
-        return self.sweeps.allocate(k)
+        """Allocate the arrays that a solve for k right-hand sides overwrites. It notes a wait in vain in the status."""
+        return self.sweeps.allocate(k, self._status[STALLED:STALLED + 1])
 
     def solve_into(self, system, B, X, space):
         """Queue :meth:`solve` with the result in X and the :meth:`work_space` of as many right-hand sides. No memory is allocated."""

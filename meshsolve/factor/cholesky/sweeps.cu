@@ -17,108 +17,16 @@
 //
 // The inverse W of a diagonal block of up to 64 columns is stored transposed, in the unused triangle above the diagonal of the block.
 // The diagonal of W is computed from that of the block.
-#include "factor/cholesky/tasks.cuh"
+#include "factor/cholesky/sweeps.cuh"
 #include "factor/fronts/solve.cuh"
 
 namespace ms::cholesky {
 
 using fronts::Warp;
 
-constexpr int most_columns = 8;         // right-hand sides of a pass
-constexpr int header = 4;               // counters of all passes: tickets of both directions, stall
-
 // Sizes for K right-hand sides that registers allow.
 template <int K> constexpr int at_once = K < most_columns ? 16 : 8;    // entries of L that a thread loads before it waits
 template <int K> constexpr int together = K < most_columns ? 4 : 2;    // columns of L that a warp multiplies by the same unknowns
-
-template <class T> struct Shared {      // memory of a thread block
-  T* sum;                               // slots x most_columns, by right-hand sides
-  T* y;                                 // block_columns x most_columns, by right-hand sides
-  T* inverse;                           // packed
-};
-
-template <class T> struct Sweep {
-  const Front* fronts;
-  const int *parent, *child, *relative, *rows;
-  const T* panels;
-  long long n, vector_rows;
-  int count, partial_slots;
-  int* stalled;
-  int* arrived;                         // children of each front whose vectors are complete
-  int* finished;                        // tiles of each front that are complete, pivots first
-  int* solved;                          // column blocks of each front that are solved backward, the last one first
-  int* summed;                          // partial sums of each column block that are stored, at its first slot
-  T *Y, *vectors, *partial;
-
-  __device__ void enter(int pass, int columns, int* counters) {
-    arrived = counters + header + pass * (3ll * count + partial_slots);
-    finished = arrived + count;
-    solved = finished + count;
-    summed = solved + count;
-    Y += pass * columns * n;
-    vectors += pass * columns * vector_rows;
-    partial += pass * columns * static_cast<long long>(partial_slots) * block_columns;
-  }
-
-  // Waits, by one thread, until a counter is at least `value`.
-  __device__ void wait(const int* counter, int value) const {
-    Timeout timeout(stalled);
-    timeout.longest = 128;                                  // nanoseconds: a task on the longest path must not sleep
-    timeout.until([&] { return *static_cast<const volatile int*>(counter) >= value; });
-  }
-
-  // Adds to a counter, by one thread after a barrier: data written before the barrier is visible after a wait.
-  __device__ int raise(int* counter, int value) const {
-    __threadfence();
-    return atomicAdd(counter, value) + value;
-  }
-};
-
-// A front for K right-hand sides of a pass.
-template <int K, class T> struct Rows {
-  const int pivots, height, updates, blocks;
-  const long long n, leading;
-  const T* const L;
-  T *const y, *const below;             // pivots in Y; the other rows in the vectors
-  const int* const rows;
-  __device__ Rows(const Sweep<T>& t, const Front& f)
-      : pivots(static_cast<int>(f.pivots)), height(static_cast<int>(f.height)), updates(f.updates()),
-        blocks(ceil_div(pivots, block_columns)), n(t.n), leading(f.leading), L(t.panels + f.panel), y(t.Y + f.first),
-        below(t.vectors + f.rows * K), rows(t.rows + f.rows) {}
-};
-
-// Loads the packed inverse of a diagonal block of `width` columns.
-template <class T> __device__ __forceinline__ void load_inverse(const T* D, long long leading, int width, T* inverse) {
-  for (int p = threadIdx.x; p < width * block_columns; p += blockDim.x) {
-    const int i = p / block_columns, k = p % block_columns;
-    if (k <= i) inverse[packed(i, k)] = k < i ? D[k + i * leading] : T(1) / D[i * (leading + 1)];
-  }
-}
-
-// Y(k, c) := sum over i of entry(k, i) y(i, c) for a block of `width` unknowns.
-template <int K, class T, class Entry>
-__device__ __forceinline__ void multiply(int width, const Shared<T>& m, T* Y, long long n, Entry entry) {
-  constexpr int parts = slots / block_columns;
-  for (int item = threadIdx.x; item < slots; item += blockDim.x) {
-    const int k = item % block_columns;
-    T sum[K] = {};
-    for (int i = item / block_columns; i < width; i += parts) {
-      const T w = k < width ? entry(k, i) : T(0);
-#pragma unroll
-      for (int c = 0; c < K; ++c) sum[c] += w * m.y[i + c * block_columns];
-    }
-#pragma unroll
-    for (int c = 0; c < K; ++c) m.sum[item + c * slots] = sum[c];
-  }
-  __syncthreads();
-  for (int p = threadIdx.x; p < width * K; p += blockDim.x) {
-    const int k = p % width, c = p / width;
-    T sum = m.sum[k + c * slots];
-    for (int part = 1; part < parts; ++part) sum += m.sum[k + part * block_columns + c * slots];
-    Y[k + c * n] = sum;
-  }
-  __syncthreads();
-}
 
 // ---- forward
 
@@ -325,15 +233,22 @@ template <int N, int lanes = 32, class T> __device__ __forceinline__ void reduce
   }
 }
 
-// Subtracts the product of `count` rows from together<K> pivots of a block of `width` columns, from pivot k on; by one warp. The
-// right-hand sides of y are `apart`; x(i, c) is an unknown.
+// Subtracts the sums of a warp from together<K> unknowns of a block of `width`, from unknown k on. The right-hand sides of y are
+// `apart`. Each lane has its part of the sum of unknown k + d and right-hand side c in sum[d + c together<K>].
+template <int K, class T> __device__ __forceinline__ void subtract_sums(T* sum, int k, int width, T* y, int apart) {
+  constexpr int columns = together<K>, share = 32 / (columns * K);
+  reduce_each<columns * K>(sum);
+  const int lane = threadIdx.x & 31, q = lane / share, column = k + q % columns;
+  if (lane % share == 0 && column < width) y[column + q / columns * apart] -= sum[0];
+}
+
+// Subtracts the product of `count` rows from together<K> unknowns, by one warp; x(i, c) is an unknown of row i.
 template <int K, class T, class Unknown>
 __device__ __forceinline__ void subtract_rows(const T* L, long long leading, int k, int width, int count, T* y, int apart, Unknown x) {
-  const int lane = threadIdx.x & 31;
-  constexpr int columns = together<K>, N = columns * K, share = 32 / N;
-  T sum[N] = {};
+  constexpr int columns = together<K>;
+  T sum[columns * K] = {};
 #pragma unroll 2
-  for (int i = lane; i < count; i += 32) {
+  for (int i = threadIdx.x & 31; i < count; i += 32) {
     T entry[columns];
 #pragma unroll
     for (int d = 0; d < columns; ++d) entry[d] = k + d < width ? L[i + (k + d) * leading] : T(0);
@@ -344,20 +259,18 @@ __device__ __forceinline__ void subtract_rows(const T* L, long long leading, int
       for (int d = 0; d < columns; ++d) sum[d + c * columns] += entry[d] * value;
     }
   }
-  reduce_each<N>(sum);
-  const int q = lane / share, column = k + q % columns;
-  if (lane % share == 0 && column < width) y[column + q / columns * apart] -= sum[0];
+  subtract_sums<K>(sum, k, width, y, apart);
 }
 
-// Subtracts rows [begin, end) of a front from the unknowns of a column block. All of them are pivots, or below the pivots.
+// Subtracts rows [begin, end) below the pivots of a front from the unknowns of a column block.
 template <int K, class T>
-__device__ __forceinline__ void subtract_chunks(const Sweep<T>& t, const Rows<K, T>& v, int from, int width, int begin, int end,
-                                                const Shared<T>& m) {
+__device__ __forceinline__ void subtract_below(const Sweep<T>& t, const Rows<K, T>& v, int from, int width, int begin, int end,
+                                               const Shared<T>& m) {
   for (; begin < end; begin += slots) {
     const int count = min(slots, end - begin);
     for (int p = threadIdx.x; p < count * K; p += blockDim.x) {
       const int i = p % count, c = p / count;
-      m.sum[i + c * slots] = begin < v.pivots ? v.y[begin + i + c * v.n] : t.Y[v.rows[begin + i - v.pivots] + c * v.n];
+      m.sum[i + c * slots] = t.Y[v.rows[begin + i - v.pivots] + c * v.n];
     }
     __syncthreads();
     for (int k = together<K> * (threadIdx.x >> 5); k < width; k += together<K> * (blockDim.x >> 5))
@@ -365,6 +278,46 @@ __device__ __forceinline__ void subtract_chunks(const Sweep<T>& t, const Rows<K,
                        [&](int i, int c) { return m.sum[i + c * slots]; });
     __syncthreads();
   }
+}
+
+// Subtracts the pivots of column block i from the unknowns of an earlier block. Waits for them if `solved` is given; the first entries
+// of L are loaded before.
+template <int K, class T>
+__device__ __forceinline__ void subtract_pivots(const Sweep<T>& t, const Rows<K, T>& v, int from, int width, int i, const int* solved,
+                                                const Shared<T>& m) {
+  constexpr int columns = together<K>, groups = 2, steps = block_columns / 32;
+  const int lane = threadIdx.x & 31, apart = columns * (blockDim.x >> 5), begin = i * block_columns;
+  const int count = min(block_columns, v.pivots - begin);
+  const T* const L = v.L + begin + lane + from * v.leading;
+  for (int base = columns * (threadIdx.x >> 5), round = 0; round < block_columns; base += groups * apart, round += groups * apart) {
+    T entry[groups][steps][columns];
+#pragma unroll
+    for (int p = 0; p < groups * steps * columns; ++p) {
+      const int d = p % columns, step = p / columns % steps, g = p / columns / steps, k = base + g * apart + d;
+      entry[g][step][d] = k < width && lane + 32 * step < count ? L[32 * step + k * v.leading] : T(0);
+    }
+    if (round == 0) {
+      if (solved && threadIdx.x == 0) t.wait(solved, v.blocks - i);
+      __syncthreads();
+      for (int p = threadIdx.x; p < block_columns * K; p += blockDim.x) {
+        const int row = p % block_columns, c = p / block_columns;
+        m.sum[row + c * slots] = row < count ? v.y[begin + row + c * v.n] : T(0);
+      }
+      __syncthreads();
+    }
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+      if (base + g * apart >= width) continue;
+      T sum[columns * K] = {};
+#pragma unroll
+      for (int p = 0; p < steps * columns * K; ++p) {
+        const int d = p % columns, c = p / columns % K, step = p / columns / K;
+        sum[d + c * columns] += entry[g][step][d] * m.sum[lane + 32 * step + c * slots];
+      }
+      subtract_sums<K>(sum, base + g * apart, width, m.y, block_columns);
+    }
+  }
+  __syncthreads();
 }
 
 template <class T> __device__ __forceinline__ void wait_for_parent(const Sweep<T>& t, int s) {
@@ -384,7 +337,7 @@ template <int K, class T> __device__ __forceinline__ void sum_range(const Sweep<
   for (int p = threadIdx.x; p < block_columns * K; p += blockDim.x) m.y[p] = T(0);
   if (threadIdx.x == 0) wait_for_parent(t, task.front);
   __syncthreads();
-  subtract_chunks(t, v, from, width, begin, min(begin + task.rows, v.height), m);
+  subtract_below(t, v, from, width, begin, min(begin + task.rows, v.height), m);
   T* const out = partial_sums<K>(t, slot + task.count);
   for (int p = threadIdx.x; p < block_columns * K; p += blockDim.x) out[p] = m.y[p];
   __syncthreads();
@@ -409,14 +362,9 @@ __device__ __forceinline__ void backward_block(const Sweep<T>& t, const Task& ta
     m.y[p] = sum;
   }
   __syncthreads();
-  if (ranges == 0) subtract_chunks(t, v, from, width, v.pivots, v.height, m);
-  for (int i = v.blocks - 1; i > j; --i) {
-    if (i > task.first) {
-      if (threadIdx.x == 0) t.wait(t.solved + task.front, v.blocks - i);
-      __syncthreads();
-    }
-    subtract_chunks(t, v, from, width, i * block_columns, min((i + 1) * block_columns, v.pivots), m);
-  }
+  if (ranges == 0) subtract_below(t, v, from, width, v.pivots, v.height, m);
+  for (int i = v.blocks - 1; i > j; --i)
+    subtract_pivots(t, v, from, width, i, i > task.first ? t.solved + task.front : nullptr, m);
   multiply<K>(width, m, v.y + from, v.n, [&](int k, int i) { return i >= k ? m.inverse[packed(i, k)] : T(0); });
 }
 
@@ -487,10 +435,10 @@ using namespace ms::cholesky;
 #define SWEEP_ARGUMENTS                                                                                                       \
   const int *tasks, int count, const int *list, int width, int passes, const long long *table, const int *parent,             \
       const int *child, const int *relative, const int *rows, const SCALAR *panels, int n, long long vector_rows, int fronts, \
-      int partial_slots, SCALAR *Y, SCALAR *vectors, SCALAR *partial, int *counters
+      int partial_slots, SCALAR *Y, SCALAR *vectors, SCALAR *partial, int *counters, int *stalled
 #define SWEEP                                                                                                               \
   {reinterpret_cast<const Front*>(table), parent, child, relative, rows, panels, n, vector_rows, fronts, partial_slots,     \
-   counters + 2, nullptr, nullptr, nullptr, nullptr, Y, vectors, partial}
+   stalled, nullptr, nullptr, nullptr, nullptr, Y, vectors, partial}
 
 extern "C" __global__ void __launch_bounds__(256, 2)
 k_forward(SWEEP_ARGUMENTS) {

@@ -22,7 +22,7 @@ WIDTHS = (1, 4, 8)                      # right-hand sides of one pass: compiled
 MOST_PASSES = 4                         # passes of one launch: its workspace has 32 right-hand sides
 BLOCK, BLOCKS_EACH = 256, 4             # threads of a block, and most blocks of a multiprocessor
 BLOCK_COLUMNS, TASK = 64, 6             # block_columns, and integers of struct Task, in tasks.cuh
-HEADER, STALLED = 4, 2                  # counters of all passes in sweeps.cu; the stall flag among them
+HEADER, STALLED = 4, 2                  # counters of all passes in sweeps.cuh; the flag of a wait in vain among them
 DIRECTIONS = {"A": ("forward", "backward"), "L": ("forward",), "Lt": ("backward",)}
 INVERT_BLOCK = 128                      # threads of a block of k_invert
 
@@ -74,22 +74,25 @@ class Workspace:
     width, passes : int
         Right-hand sides of a pass, and passes.
     dtype : {float64, float32}
+    stalled : (1,) int32 on the GPU, optional
+        Is set after a wait in vain, and not cleared by a solve; by default one of the counters.
 
     Notes
     -----
     ``width * passes`` times n plus the rows of all fronts below their pivots, and 64 for each partial sum.
     """
 
-    def __init__(self, tree, plan, width, passes, dtype):
+    def __init__(self, tree, plan, width, passes, dtype, stalled=None):
         xp, columns = device.xp(), width * passes
         self.Y = xp.empty(tree.n * columns, dtype)
         self.vectors = xp.empty(len(tree.rows) * columns, dtype)
         self.partial = xp.empty(plan.partial_slots * BLOCK_COLUMNS * columns, dtype)
         self.counters = xp.empty(HEADER + passes * (3 * tree.count + plan.partial_slots), np.int32)
+        self.stalled = self.counters[STALLED:STALLED + 1] if stalled is None else stalled
 
     @property
     def nbytes(self):
-        return sum(array.nbytes for array in vars(self).values())
+        return sum(array.nbytes for array in (self.Y, self.vectors, self.partial, self.counters))
 
 
 class Sweeps:
@@ -117,9 +120,9 @@ class Sweeps:
         device.launch(INVERT.of(self._panels.dtype).k_invert, self._plan.inverses, INVERT_BLOCK, 0,
                       (self._plan.blocks, self._tree.table, self._panels))
 
-    def allocate(self, k):
-        """Return the memory of :meth:`solve` for k right-hand sides, separate from that of other solves."""
-        return {(width, passes): self._made(width, passes) for _, _, width, passes in passes_of(k)}
+    def allocate(self, k, stalled):
+        """Return the memory of :meth:`solve` for k right-hand sides, separate from that of other solves. ``stalled``: see Workspace."""
+        return {(width, passes): self._made(width, passes, stalled) for _, _, width, passes in passes_of(k)}
 
     def solve(self, system, B, X, memory=None):
         """X := A^-1 B, L^-1 B or L^-T B for (n, k) float64 arrays on the GPU. Reads nothing: a graph can record it.
@@ -134,7 +137,7 @@ class Sweeps:
             to_columns(B, begin, count, width * passes, workspace.Y, perm)
             for name in DIRECTIONS[system]:
                 sweeps[name]()
-            from_columns(workspace.Y, X, begin, count, perm, failed=workspace.counters[STALLED:STALLED + 1])
+            from_columns(workspace.Y, X, begin, count, perm, failed=workspace.stalled)
 
     def _of_stream(self, width, passes):
         """Return the workspace and the launches for so many right-hand sides on the current stream."""
@@ -143,8 +146,8 @@ class Sweeps:
             self._kept[key] = self._made(width, passes)
         return self._kept[key]
 
-    def _made(self, width, passes):
-        workspace = Workspace(self._tree, self._plan, width, passes, self._panels.dtype)
+    def _made(self, width, passes, stalled=None):
+        workspace = Workspace(self._tree, self._plan, width, passes, self._panels.dtype, stalled)
         return workspace, {name: self._launch(name, width, passes, workspace) for name in DIRECTIONS["A"]}
 
     def _launch(self, name, width, passes, workspace):
@@ -152,7 +155,7 @@ class Sweeps:
         tasks, count, fronts = getattr(plan, name)
         args = (tasks, np.int32(count), fronts, np.int32(width), np.int32(passes), tree.table, tree.parent, tree.child, tree.relative,
                 tree.rows, self._panels, np.int32(tree.n), self._rows, np.int32(tree.count), np.int32(plan.partial_slots),
-                workspace.Y, workspace.vectors, workspace.partial, workspace.counters)
+                workspace.Y, workspace.vectors, workspace.partial, workspace.counters, workspace.stalled)
         grid = min(count * passes, BLOCKS_EACH * device.multiprocessors())
         return device.prepared(getattr(K.of(self._panels.dtype), f"k_{name}"), grid, BLOCK, 0, args)
 

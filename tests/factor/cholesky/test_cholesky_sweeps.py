@@ -8,11 +8,14 @@ import pytest
 import scipy.sparse as sp
 from cuda_cases import BOUND, ZOO, close
 from kernel_harness import Harness
+from kernel_harness.strict import Strict
+from on_device import Sparse, to_cuda, to_numpy
 from zoo import backward_error, grid, random_spd, spd
 
 import meshsolve as ms
 from meshsolve import device
 from meshsolve.factor.cholesky import sweeps_cuda
+from meshsolve.factor.fronts import plan
 
 SIZES = {                                                   # limits of small and medium fronts, rows of partial sums
     "default": sweeps_cuda.SIZES,
@@ -23,7 +26,7 @@ SIZES = {                                                   # limits of small an
 FEW, TILES, SUMS = range(3)                                 # enum Kind in tasks.cuh
 
 
-@pytest.fixture(params=SIZES)
+@pytest.fixture(params=["default", "all kinds", *(pytest.param(name, marks=pytest.mark.slow) for name in ("thread blocks", "tiles"))])
 def sizes(request, monkeypatch):
     monkeypatch.setattr(sweeps_cuda, "SIZES", SIZES[request.param])
     return request.param
@@ -104,8 +107,8 @@ def test_inverses_of_the_diagonal_blocks(gpu, sizes):
     A = wide()
     F = ms.cholesky(A, ordering="natural", device="cuda").refactor(2 * A)
     engine, L = F._factor, F.L.toarray()
-    plan, table, panels = sweeps_cuda.plan_of(engine.tree), device.to_host(engine.tree.table), device.to_host(engine._panels)
-    blocks = device.to_host(plan.blocks).reshape(-1, 2)
+    table, panels = device.to_host(engine.tree.table), device.to_host(engine._panels)
+    blocks = device.to_host(sweeps_cuda.plan_of(engine.tree).blocks).reshape(-1, 2)
     assert len(blocks) == 2 + 4
     for front, block in blocks:
         panel, leading, first, pivots = table[front][[0, 1, 5, 6]]
@@ -125,10 +128,10 @@ def test_tasks_are_in_topological_order(gpu, monkeypatch, name):
     monkeypatch.setattr(sweeps_cuda, "SIZES", SIZES[name])
     for A, ordering in ((spd(grid(21, 17)), "nd"), (wide(), "natural"), (random_spd(90, 0.1, 3), "amd")):
         tree = ms.cholesky(A, ordering=ordering, device="cuda")._factor.tree
-        plan, parent = sweeps_cuda._plan(tree), device.to_host(tree.parent)
+        cut, parent = sweeps_cuda._plan(tree), device.to_host(tree.parent)
         pivots, height = device.to_host(tree.table)[:, 6:8].T
         blocks = -(-pivots // 64)
-        for tasks, is_forward in ((plan.forward, True), (plan.backward, False)):
+        for tasks, is_forward in ((cut.forward, True), (cut.backward, False)):
             table, order = tasks_of(tasks)
             assert np.array_equal(np.sort(order), np.arange(tree.count))
             begin, end, parts = {}, {}, {}
@@ -166,8 +169,8 @@ def test_the_kinds_of_tasks(gpu, sizes):
     expected = {"default": (9, 6), "all kinds": (9, 6 + 2 * 5), "thread blocks": (2, 2), "tiles": (9, 6 + 2 * 4)}[sizes]
     sym = ms.analyze(wide(), ordering="natural", device="cuda")
     assert np.array_equal(np.diff(sym.supernodes), [70, 230])
-    plan = sweeps_cuda._plan(sym.factor(wide(), device="cuda")._factor.tree)
-    assert (plan.forward.count, plan.backward.count) == expected and plan.partial_slots == max(expected[1] - 6, 0)
+    cut = sweeps_cuda._plan(sym.factor(wide(), device="cuda")._factor.tree)
+    assert (cut.forward.count, cut.backward.count) == expected and cut.partial_slots == max(expected[1] - 6, 0)
     small = sweeps_cuda._plan(ms.cholesky(spd(grid(20, 20)), ordering="nd", device="cuda")._factor.tree)
     assert (FEW in tasks_of(small.forward)[0][:, 0]) == (sizes in ("default", "all kinds"))
 
@@ -220,12 +223,34 @@ def test_a_stalled_solve_is_nan(monkeypatch):
 
         def stalled(*args):
             to_columns(*args)
-            workspace.counters[sweeps_cuda.STALLED] = 1
+            workspace.stalled[0] = 1
 
         monkeypatch.setattr(sweeps_cuda, "to_columns", stalled)
         assert np.isnan(F.solve(b)).all()
         monkeypatch.setattr(sweeps_cuda, "to_columns", to_columns)
         assert np.array_equal(F.solve(b), x)
+
+
+def test_a_stalled_solve_of_a_captured_step_is_reported(monkeypatch):
+    to_columns = sweeps_cuda.to_columns
+    with device.use(Strict()):
+        F, b, x = ms.cholesky(Sparse(spd(grid(15, 13))), device="cuda"), to_cuda(np.ones((195, 3))), to_cuda(np.zeros((195, 3)))
+        engine = F._factor
+
+        def stalled(*args):
+            to_columns(*args)
+            engine._status[plan.STALLED:plan.STALLED + 1].fill(1)           # cleared by each launch
+
+        with F.capture() as step:
+            F.solve(b, out=x)
+        step.launch()
+        F.check()
+        monkeypatch.setattr(sweeps_cuda, "to_columns", stalled)
+        with pytest.raises(ms.DeviceUnavailableError, match="no progress"), F.capture():
+            F.solve(b, out=x)
+        monkeypatch.setattr(sweeps_cuda, "to_columns", to_columns)
+        step.launch()
+        assert np.isfinite(to_numpy(F.check().solve(b))).all()
 
 
 @pytest.mark.sanitize
