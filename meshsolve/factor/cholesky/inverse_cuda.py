@@ -118,14 +118,6 @@ def _mean_correction(engine, constraint):
     return lambda i, j: total[component[i]] - means[i] - means[j]
 
 
-class _TopDown(NamedTuple):
-    """What the inversion of every factor with one analysis uses."""
-
-    table: object               # of fronts, with the squares in two halves of a buffer, by parity of the depth
-    square_scalars: int
-    levels: tuple               # of Level, the deepest first
-
-
 def _top_down(symbolic):
     """Return the :class:`_TopDown` of an analysis, made at the first inversion. The host reads the sizes of launches."""
     if symbolic not in _known:
@@ -134,6 +126,14 @@ def _top_down(symbolic):
         pivots, height = (table[:, COLUMNS.index(name)] for name in ("pivots", "height"))
         _known[symbolic] = _TopDown(table, scalars, fronts.levels(table, pivots * height, forest, fronts.LIMITS))
     return _known[symbolic]
+
+
+class _TopDown(NamedTuple):
+    """What the inversion of every factor with one analysis uses."""
+
+    table: object               # of fronts, with the squares in two halves of a buffer, by parity of the depth
+    square_scalars: int
+    levels: tuple               # of Level, the deepest first
 
 
 _known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
