@@ -203,6 +203,9 @@ def test_planted_in_a_persistent_kernel(plant, sanitizer, says):
     ("k_lost_update", 2, 32, 0, "thread", "data race"),
     ("k_shared_overrun", 1, 32, 128, "address", "AddressSanitizer"),
     ("k_static_overrun", 1, 32, 0, "address", "planted/faults.cu"),
+    ("k_signed_overflow", 1, 32, 0, "address", "signed integer overflow"),
+    ("k_misaligned", 1, 32, 0, "address", "misaligned address"),
+    ("k_null", 1, 32, 0, "address", "SEGV"),
 ])
 def test_planted_faults(kernel, grid, block, shared, sanitizer, says):
     check(sanitized.python(["-c", FAULT, kernel, str(grid), str(block), str(shared)], sanitizer), says)

@@ -68,6 +68,20 @@ extern "C" __global__ void __launch_bounds__(32) k_static_overrun(int* out, int 
   out[threadIdx.x] = shared[threadIdx.x];
 }
 
+extern "C" __global__ void __launch_bounds__(32) k_signed_overflow(int* out) {
+  const int largest = 0x7fffffff - out[threadIdx.x];
+  out[threadIdx.x] = largest + 1;
+}
+
+extern "C" __global__ void __launch_bounds__(32) k_misaligned(int* out) {
+  if (threadIdx.x == 0) *reinterpret_cast<int*>(reinterpret_cast<char*>(out) + 1) = 1;
+}
+
+extern "C" __global__ void __launch_bounds__(32) k_null(int* out) {
+  int* const nowhere = reinterpret_cast<int*>(static_cast<unsigned long long>(out[threadIdx.x]));
+  *nowhere = 1;
+}
+
 // A shuffle from a lane outside the mask.
 extern "C" __global__ void __launch_bounds__(32) k_absent_lane(int* out) {
   if (threadIdx.x < 16) out[threadIdx.x] = __shfl_sync(0xffffu, 1, 16);
