@@ -19,14 +19,14 @@ namespace {
 auto read_polygons(nb::bytes text, mesh::PolygonFile (*read)(std::string_view)) {
   const std::string_view bytes(text.c_str(), text.size());
   auto file = released([&] { return read(bytes); });
-  return std::make_tuple(to_numpy(std::move(file.vertices)), to_numpy(std::move(file.corners)), to_numpy(std::move(file.counts)),
+  return nb::make_tuple(to_numpy(std::move(file.vertices)), to_numpy(std::move(file.corners)), to_numpy(std::move(file.counts)),
                          to_numpy(std::move(file.colors)), to_numpy(std::move(file.uvs)), to_numpy(std::move(file.uv_corners)),
                          file.small_faces, file.line, file.error, file.warning);
 }
 
 auto triangulate(In<double> vertices, In<int32_t> corners, In<int32_t> counts) {
   auto out = released([&] { return mesh::triangulate(vertices.data(), corners.data(), counts.data(), extent(counts)); });
-  return std::make_tuple(to_numpy(std::move(out.faces)), out.crossing);
+  return nb::make_tuple(to_numpy(std::move(out.faces)), out.crossing);
 }
 
 nb::bytes write_obj(In<double> vertices, In<int32_t> faces, In<double> colors, In<double> uvs, In<int32_t> uv_corners) {
@@ -39,7 +39,7 @@ nb::bytes write_obj(In<double> vertices, In<int32_t> faces, In<double> colors, I
 auto read_numbers(nb::bytes text, int64_t at) {
   const std::string_view bytes(text.c_str(), text.size());
   auto numbers = released([&] { return mesh::read_numbers(bytes.substr(static_cast<size_t>(at))); });
-  return std::make_tuple(to_numpy(std::move(numbers.values)), numbers.bad < 0 ? -1 : at + numbers.bad);
+  return nb::make_tuple(to_numpy(std::move(numbers.values)), numbers.bad < 0 ? -1 : at + numbers.bad);
 }
 
 auto read_rows(In<uint8_t> bytes, int64_t at, int64_t rows, std::string_view counts, std::string_view items, std::string_view wanted,
@@ -47,7 +47,7 @@ auto read_rows(In<uint8_t> bytes, int64_t at, int64_t rows, std::string_view cou
   auto out = released([&] {
     return mesh::read_rows(bytes.data(), extent(bytes), at, rows, {counts, items, wanted, swap});
   });
-  return std::make_tuple(to_numpy(std::move(out.values)), to_numpy(std::move(out.counts)), out.end, out.bad_row, out.cut_off);
+  return nb::make_tuple(to_numpy(std::move(out.values)), to_numpy(std::move(out.counts)), out.end, out.bad_row, out.cut_off);
 }
 
 bool manifold(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t edges) {
@@ -57,12 +57,12 @@ bool manifold(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t edges) 
 
 auto edges_of(int32_t n, In<int32_t> faces, int threads) {
   auto edges = released([&] { return mesh::edges_of(n, faces.data(), extent(faces) / 3, threads); });
-  return std::make_tuple(to_numpy(std::move(edges.ends)), to_numpy(std::move(edges.of_side)));
+  return nb::make_tuple(to_numpy(std::move(edges.ends)), to_numpy(std::move(edges.of_side)));
 }
 
 auto adjacency_of(int32_t n, In<int32_t> ends, bool diagonal, int threads) {
   auto rows = released([&] { return mesh::adjacency_of(n, ends.data(), extent(ends) / 2, diagonal, threads); });
-  return std::make_tuple(to_numpy(std::move(rows.ptr)), to_numpy(std::move(rows.idx)), to_numpy(std::move(rows.edge)));
+  return nb::make_tuple(to_numpy(std::move(rows.ptr)), to_numpy(std::move(rows.idx)), to_numpy(std::move(rows.edge)));
 }
 
 auto mesh_components(int32_t n, In<int32_t> ends) {
@@ -71,7 +71,7 @@ auto mesh_components(int32_t n, In<int32_t> ends) {
 
 auto cycles_of(In<int64_t> following) {
   auto out = released([&] { return mesh::cycles_of(following.data(), extent(following)); });
-  return std::make_tuple(to_numpy(std::move(out.arcs)), to_numpy(std::move(out.first)));
+  return nb::make_tuple(to_numpy(std::move(out.arcs)), to_numpy(std::move(out.first)));
 }
 
 auto plane_normals(In<double> x, In<int32_t> neighbors, int threads) {
@@ -87,7 +87,7 @@ auto plane_normals(In<double> x, In<int32_t> neighbors, int threads) {
 auto delaunay_stars(In<double> x, In<int32_t> neighbors, In<double> normals, int threads) {
   const int64_t n = extent(x) / 3;
   auto out = released([&] { return mesh::delaunay_stars(x.data(), n, neighbors.data(), extent(neighbors) / n, normals.data(), threads); });
-  return std::make_tuple(to_numpy(std::move(out.triangles)), to_numpy(std::move(out.round)));
+  return nb::make_tuple(to_numpy(std::move(out.triangles)), to_numpy(std::move(out.round)));
 }
 
 }  // namespace

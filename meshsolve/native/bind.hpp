@@ -48,29 +48,33 @@ class Argument {
 template <class T> using In = Argument<const T, nb::ndim<1>, nb::c_contig>;      // read only
 template <class T> using InOut = Argument<T, nb::ndim<1>, nb::c_contig>;         // written
 template <class T> using Block = Argument<T, nb::ndim<2>>;                       // n x k, any strides
-template <class T> using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
 template <class Array> int64_t extent(const Array& a, size_t axis = 0) { return static_cast<int64_t>(a.shape(axis)); }
 
+// What follows is called by most functions: compiled once, not into each of them.
+
+// A numpy array of memory that `owner` owns, read-only if T is const. Call with the GIL held.
+template <class T> NB_NOINLINE nb::object array(T* data, size_t size, nb::handle owner) {
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
+}
+
 // A vector becomes a numpy array without a copy. Call with the GIL held.
-template <class T, class A> Out<T> to_numpy(std::vector<T, A>&& v) {
+template <class T, class A> NB_NOINLINE nb::object to_numpy(std::vector<T, A>&& v) {
   auto held = std::make_unique<std::vector<T, A>>(std::move(v));
   nb::capsule owner(held.get(), [](void* p) noexcept { delete static_cast<std::vector<T, A>*>(p); });
   std::vector<T, A>* data = held.release();
-  return Out<T>(data->data(), {data->size()}, owner);
+  return array(data->data(), data->size(), owner);
 }
 
 // The arrays of a pattern: (indptr, indices).
-inline auto to_numpy(OwnedPattern&& A) { return std::make_tuple(to_numpy(std::move(A.ptr)), to_numpy(std::move(A.idx))); }
+inline nb::tuple to_numpy(OwnedPattern&& A) { return nb::make_tuple(to_numpy(std::move(A.ptr)), to_numpy(std::move(A.idx))); }
 
 // A numpy copy of a vector with any allocator.
 template <class V> auto copied(const V& v) { return to_numpy(std::vector<typename V::value_type>(v.begin(), v.end())); }
 template <class T> std::vector<T> to_vector(const In<T>& a) { return {a.data(), a.data() + a.shape(0)}; }
 
 // A read-only numpy view of memory that `owner` owns.
-template <class T> nb::ndarray<nb::numpy, const T, nb::ndim<1>> view(const T* data, size_t size, nb::handle owner) {
-  return {data, {size}, owner};
-}
+template <class T> nb::object view(const T* data, size_t size, nb::handle owner) { return array(data, size, owner); }
 template <class T, class A> auto view(const std::vector<T, A>& v, nb::handle owner) { return view(v.data(), v.size(), owner); }
 template <class T> auto view(const Buffer<T>& v, nb::handle owner) { return view(v.data(), static_cast<size_t>(v.size()), owner); }
 
@@ -94,6 +98,8 @@ inline Pattern pattern(const In<int64_t>& indptr, const In<int32_t>& indices) {
 // Long native work releases the GIL and polls for Ctrl-C. Create arrays after it, with the GIL:
 //   return to_numpy(released([&] { return work(); }));
 struct Released {
+  NB_NOINLINE Released() {}
+  NB_NOINLINE ~Released() {}
   nb::gil_scoped_release gil;
   interrupt::Caller caller;
 };
@@ -119,9 +125,11 @@ template <class T, class... Layout>
 struct type_caster<ms::Argument<T, Layout...>> {
   using Argument = ms::Argument<T, Layout...>;
   using Array = make_caster<typename Argument::Array>;
-  NB_TYPE_CASTER(Argument, Array::Name)
+  NB_TYPE_CASTER(Argument, dtype_traits<std::remove_const_t<T>>::name + const_name("[]"))     // long names take long to compile
 
-  bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
+  type_caster() = default;
+  NB_NOINLINE ~type_caster() {}
+  NB_NOINLINE bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
     if (!array.from_python(source, flags & ~static_cast<uint32_t>(cast_flags::convert), cleanup)) return false;
     value = Argument(array.value);
     return true;

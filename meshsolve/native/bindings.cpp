@@ -69,7 +69,7 @@ void bind_native(nb::module_& m) {
   m.def("read_table", [](nb::bytes text, int64_t begin, int width, int64_t rows, bool more) {
     const char *const first = text.c_str() + std::min<int64_t>(begin, static_cast<int64_t>(text.size())), *const last = text.c_str() + text.size();
     Table table = released([&] { return read_table(first, last, width, rows, more); });
-    return std::make_tuple(to_numpy(std::move(table.numbers)), table.bad_line);
+    return nb::make_tuple(to_numpy(std::move(table.numbers)), table.bad_line);
   }, "text"_a, "begin"_a, "width"_a, "rows"_a, "more"_a, "(numbers, -1 or the first line that does not fit); see native/text/table.hpp.");
   m.def("keep_free_memory", [](int64_t entries, int threads) {
     Released free;

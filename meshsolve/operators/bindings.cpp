@@ -18,7 +18,7 @@ auto cotan_weights(In<double> vertices, In<int32_t> faces, In<int32_t> of_side, 
     Released free;
     operators::cotan_weights(vertices.data(), faces.data(), m, of_side.data(), edges, flattest, weight.data(), area.data(), threads);
   }
-  return std::make_tuple(to_numpy(std::move(weight)), to_numpy(std::move(area)));
+  return nb::make_tuple(to_numpy(std::move(weight)), to_numpy(std::move(area)));
 }
 
 auto vertex_areas(In<int32_t> faces, In<double> area, int64_t n, int threads) {
@@ -54,7 +54,7 @@ auto intrinsic_delaunay(In<int32_t> faces, In<int32_t> of_side, In<double> lengt
     return operators::intrinsic_delaunay(faces.data(), of_side.data(), extent(faces) / 3, to_vector(length), to_vector(angle),
                                          flattest, limit);
   });
-  return std::make_tuple(to_numpy(std::move(out.corners)), to_numpy(std::move(out.weight)), to_numpy(std::move(out.length)),
+  return nb::make_tuple(to_numpy(std::move(out.corners)), to_numpy(std::move(out.weight)), to_numpy(std::move(out.length)),
                          to_numpy(std::move(out.edge)), to_numpy(std::move(out.angle)), out.flips, out.finished);
 }
 
@@ -63,7 +63,7 @@ auto tufted_cover(In<int32_t> faces, In<int32_t> of_side, int64_t edges, In<doub
     return operators::tufted_cover(faces.data(), extent(faces) / 3, of_side.data(), edges, key.data(), round.size() > 0 ? round.data() : nullptr,
                                    threads);
   });
-  return std::make_tuple(to_numpy(std::move(out.edge)), to_numpy(std::move(out.of_side)));
+  return nb::make_tuple(to_numpy(std::move(out.edge)), to_numpy(std::move(out.of_side)));
 }
 
 auto side_directions(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t edges, In<double> corner_angles) {
@@ -71,13 +71,13 @@ auto side_directions(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t 
     return operators::side_directions(n, faces.data(), extent(faces) / 3, of_side.data(), edges,
                                       corner_angles.size() > 0 ? corner_angles.data() : nullptr);
   });
-  return std::make_tuple(to_numpy(std::move(out.angle)), to_numpy(std::move(out.total)), to_numpy(std::move(out.first)), out.bad_edge,
+  return nb::make_tuple(to_numpy(std::move(out.angle)), to_numpy(std::move(out.total)), to_numpy(std::move(out.first)), out.bad_edge,
                          out.bad_vertex);
 }
 
 auto flat_triangles(int64_t n, In<int32_t> corners, In<double> lengths, int copies) {
   auto out = released([&] { return operators::flat_triangles(n, corners.data(), lengths.data(), extent(corners) / 3, copies); });
-  return std::make_tuple(to_numpy(std::move(out.corner)), to_numpy(std::move(out.flat)));
+  return nb::make_tuple(to_numpy(std::move(out.corner)), to_numpy(std::move(out.flat)));
 }
 
 void divergence_of_directions(In<int32_t> corners, In<double> flat, InOut<double> b, In<double> u, int64_t n, int threads) {
@@ -114,7 +114,7 @@ auto rest_arrays(In<int32_t> faces, In<int32_t> of_side, int64_t edges, In<doubl
     return operators::rest_arrays({faces.data(), of_side.data(), extent(faces) / 3, edges, weight.data(), x.data()}, pattern(ptr, other),
                                   edge.data(), rims, with_in, threads);
   });
-  return std::make_tuple(to_numpy(std::move(out.out)), to_numpy(std::move(out.in)), to_numpy(std::move(out.own)),
+  return nb::make_tuple(to_numpy(std::move(out.out)), to_numpy(std::move(out.in)), to_numpy(std::move(out.own)),
                          to_numpy(std::move(out.sides)), out.energy);
 }
 

@@ -23,7 +23,7 @@ auto sums_of(In<int64_t> indptr, In<double> data, std::optional<In<int32_t>> row
     row_sums(indptr.data(), rows ? rows->data() : nullptr, static_cast<int64_t>(sums.size()), data.data(), sums.data(), magnitudes.data(),
              threads);
   }
-  return std::make_tuple(to_numpy(std::move(sums)), to_numpy(std::move(magnitudes)));
+  return nb::make_tuple(to_numpy(std::move(sums)), to_numpy(std::move(magnitudes)));
 }
 
 auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
@@ -36,13 +36,13 @@ auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
     x.resize(source.size());
     for (size_t p = 0; p < x.size(); ++p) x[p] = data.data()[source[p]];
   }
-  return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)), to_numpy(std::move(x)));
+  return nb::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)), to_numpy(std::move(x)));
 }
 
 auto embedded(In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b, In<double> data_b) {
   std::vector<double> to(idx_a.shape(0));
   const int64_t missing = released([&] { return embed(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b), data_b.data(), to.data()); });
-  return std::make_tuple(missing, to_numpy(std::move(to)));
+  return nb::make_tuple(missing, to_numpy(std::move(to)));
 }
 
 auto split_up(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> free, In<int32_t> position, int threads) {
@@ -50,15 +50,15 @@ auto split_up(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32
     return split(pattern(indptr, indices), data.size() > 0 ? data.data() : nullptr, free.data(), extent(free), position.data(), threads);
   });
   const auto arrays = [](RowBlock& b) {
-    return std::make_tuple(to_numpy(std::move(b.ptr)), to_numpy(std::move(b.idx)), to_numpy(std::move(b.x)));
+    return nb::make_tuple(to_numpy(std::move(b.ptr)), to_numpy(std::move(b.idx)), to_numpy(std::move(b.x)));
   };
-  return std::make_tuple(arrays(parts.free), arrays(parts.coupling));
+  return nb::make_tuple(arrays(parts.free), arrays(parts.coupling));
 }
 
 auto components_of(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
   int32_t count = 0;
   std::vector<int32_t> component = released([&] { return components(pattern(indptr, indices), data.data(), &count); });
-  return std::make_tuple(count, to_numpy(std::move(component)));
+  return nb::make_tuple(count, to_numpy(std::move(component)));
 }
 
 auto centered(In<int32_t> component, In<double> size, InOut<double> block) {

@@ -92,7 +92,7 @@ nb::tuple make_devices(const nb::list& kinds, double nominal, double gmin) {
 auto device_laws(const DeviceSet& all, In<double> v) {
   circuit::Laws out = all.empty();
   all.evaluate(v.data(), out);
-  return std::make_tuple(to_numpy(std::move(out.current)), to_numpy(std::move(out.conductance)), to_numpy(std::move(out.charge)),
+  return nb::make_tuple(to_numpy(std::move(out.current)), to_numpy(std::move(out.conductance)), to_numpy(std::move(out.charge)),
                          to_numpy(std::move(out.capacitance)));
 }
 

@@ -99,7 +99,7 @@ nb::object spice_number(std::string_view word) {
 
 auto circuit_pattern(int32_t n, In<int32_t> rows, In<int32_t> columns) {
   auto p = released([&] { return circuit::positions(n, rows.data(), columns.data(), extent(rows)); });
-  return std::make_tuple(to_numpy(std::move(p.pattern.ptr)), to_numpy(std::move(p.pattern.idx)), to_numpy(std::move(p.slot)));
+  return nb::make_tuple(to_numpy(std::move(p.pattern.ptr)), to_numpy(std::move(p.pattern.idx)), to_numpy(std::move(p.slot)));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ void bind_level_pattern(nb::module_& m) {
         std::fill(tile_of.begin() + begin[i], tile_of.begin() + begin[i + 1], static_cast<int32_t>(i));
       p = ildl::level_pattern(pattern(indptr, indices), begin, tile_of, level);
     }
-    return std::make_tuple(to_numpy(std::move(p.ptr)), to_numpy(std::move(p.column)), to_numpy(std::move(p.above_ptr)),
+    return nb::make_tuple(to_numpy(std::move(p.ptr)), to_numpy(std::move(p.column)), to_numpy(std::move(p.above_ptr)),
                            to_numpy(std::move(p.above)), to_numpy(std::move(p.order)), to_numpy(std::move(p.depth_ptr)));
   }, "tile_begin"_a, "indptr"_a, "indices"_a, "level"_a,
      "(ptr, column, above_ptr, above, order, depth_ptr) of LevelPattern");
@@ -68,7 +68,7 @@ void bind_incomplete(nb::module_& m) {
       });
   nb::class_<IncompleteFactor>(m, "IldlIncompleteFactor")
       .def("extract", [](const IncompleteFactor& f) {
-        return std::make_tuple(copied(f.order), copied(f.columns.ptr), copied(f.columns.idx), copied(f.minus_values), copied(f.d),
+        return nb::make_tuple(copied(f.order), copied(f.columns.ptr), copied(f.columns.idx), copied(f.minus_values), copied(f.d),
                                copied(f.e));
       }, "(order, indptr, rows, minus values, d, e); L without its diagonal, rows unsorted")
       .def("order", [](const IncompleteFactor& f) { return copied(f.order); })
@@ -96,7 +96,7 @@ void bind_ildl(nb::module_& m) {
   }, "size"_a, "capacity"_a, "parent"_a.none() = nb::none(), "First row of each tile, and the number of rows.");
   m.def("ildl_renumber", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> rows, int threads) {
     auto r = released([&] { return ildl::renumber(pattern(indptr, indices), rows.data(), threads); });
-    return std::make_tuple(to_numpy(std::move(r.matrix.ptr)), to_numpy(std::move(r.matrix.idx)), to_numpy(std::move(r.source)));
+    return nb::make_tuple(to_numpy(std::move(r.matrix.ptr)), to_numpy(std::move(r.matrix.idx)), to_numpy(std::move(r.source)));
   }, "indptr"_a, "indices"_a, "rows"_a, "threads"_a, "(indptr, indices, source)");
   m.def("similar_vertices", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> size, int32_t capacity) {
     return to_numpy(released([&] { return ildl::similar_vertices(pattern(indptr, indices), size.data(), capacity); }));

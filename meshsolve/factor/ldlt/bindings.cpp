@@ -31,7 +31,7 @@ void bind_complete(nb::module_& m, const char* name) {
       }, "scale"_a, "B"_a, "X"_a, "threads"_a)
       .def("extract", [](const Factor& f) {
         auto x = released([&] { return f.extract(); });
-        return std::make_tuple(to_numpy(std::move(x.perm)), to_numpy(std::move(x.ptr)), to_numpy(std::move(x.rows)),
+        return nb::make_tuple(to_numpy(std::move(x.perm)), to_numpy(std::move(x.ptr)), to_numpy(std::move(x.rows)),
                                to_numpy(std::move(x.values)), to_numpy(std::move(x.d)), to_numpy(std::move(x.e)));
       }, "(perm, indptr, rows, values, d, e)")
       .def_prop_ro("inertia", [](const Factor& f) {
@@ -89,7 +89,7 @@ void bind_ldlt(nb::module_& m) {
       Released free;
       spread = ldlt::rescale(pattern(indptr, indices), data.data(), fitted.data(), scaled.data(), complete, threads);
     }
-    return std::make_tuple(to_numpy(std::move(fitted)), to_numpy(std::move(scaled)), spread);
+    return nb::make_tuple(to_numpy(std::move(fitted)), to_numpy(std::move(scaled)), spread);
   }, "indptr"_a, "indices"_a, "data"_a, "scale"_a, "complete"_a, "threads"_a,
      "(scale, values of S A S) after rows have been brought near 1, and powers of two between the sizes of rows before.");
   m.attr("pivot_samples") = ldlt::pivot_samples;

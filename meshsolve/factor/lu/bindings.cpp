@@ -11,7 +11,7 @@ namespace {
 
 using namespace nb::literals;
 
-template <class T> Out<NumpyOf<T>> values(const std::vector<T>& v) {
+template <class T> nb::object values(const std::vector<T>& v) {
   const auto* const begin = reinterpret_cast<const NumpyOf<T>*>(v.data());
   return to_numpy(std::vector<NumpyOf<T>>(begin, begin + v.size()));
 }

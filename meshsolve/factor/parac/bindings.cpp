@@ -50,7 +50,7 @@ void bind_parac_inverse(nb::module_& m, const char* name) {
         RawVector<int32_t> rows;
         RawVector<T> values;
         f.columns(ptr, rows, values);
-        return std::make_tuple(copied(ptr), copied(rows), copied(values));
+        return nb::make_tuple(copied(ptr), copied(rows), copied(values));
       })
       .def("pivots", [](const Inverse& f) { return copied(f.pivots().D); })
       .def("perm", [](const Inverse& f) { return copied(f.pivots().perm); })
@@ -86,7 +86,7 @@ void bind_parac(nb::module_& m) {
       .def_ro("nnz", &Graph::edges)
       .def_ro("floor", &Graph::floor)
       .def("arrays", [](const Graph& g) {
-        return std::make_tuple(copied(g.ptr), copied(g.to), copied(g.w), copied(g.ground), copied(g.origin));
+        return nb::make_tuple(copied(g.ptr), copied(g.to), copied(g.w), copied(g.ground), copied(g.origin));
       })
       .def_ro("max_degree", &Graph::most);
   bind_parac_inverse<double>(m, "ParacDouble");

@@ -113,7 +113,7 @@ void bind_symbolic(nb::module_& m) {
   m.def("unsymmetric", [](In<int64_t> indptr, Indices rows) {
     const Pattern A = pattern(indptr, rows);
     auto f = released([&] { return symbolic::unsymmetric(A.n, A.ptr, A.idx); });
-    return std::make_tuple(to_numpy(std::move(f.l_ptr)), to_numpy(std::move(f.l_row)), to_numpy(std::move(f.u_ptr)),
+    return nb::make_tuple(to_numpy(std::move(f.l_ptr)), to_numpy(std::move(f.l_row)), to_numpy(std::move(f.u_ptr)),
                            to_numpy(std::move(f.u_row)));
   }, nb::arg("indptr"), nb::arg("rows"), "Pattern of L and U of a matrix by columns, no diagonal.");
   m.def("etree", [](In<int64_t> indptr, Indices indices) { return to_numpy(etree_of(pattern(indptr, indices))); },
