@@ -94,8 +94,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     fixed_values : number, (len(fixed),) or (len(fixed), k), optional
         Values in the order of ``fixed``, zeros by default. Of (n,) or (n, k) values the fixed rows are used.
     memory, folder : {"ram", "disk"}, path
-        ``"disk"``: keep the factor in a file as :func:`cholesky` does, with method ``"auto"`` or ``"cholesky"`` and a symmetric
-        positive definite A or a Laplacian. The file is removed at the end.
+        ``"disk"``: as in :func:`cholesky`, with method ``"auto"`` or ``"cholesky"``, for a definite A or a Laplacian.
 
     Returns
     -------

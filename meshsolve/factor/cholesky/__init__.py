@@ -234,8 +234,7 @@ class CholeskyFactor(Capturing, Factor):
 
     @reads
     def solve_into(self, columns: Array, out: Array) -> Array:
-        """Write A^-1 B to ``out`` and return it, without checks and steps of :meth:`solve`, for a factor on the host in double
-        precision without constraints. Both are C contiguous (n, k) float64."""
+        """Write A^-1 B for ``columns`` B to ``out``, both (n, k) float64 in C order, without checks; on the host, no constraint."""
         return self._counted(self._factor.solve("A", columns, out))
 
     def in_range(self, b: Array) -> Array:
