@@ -9,6 +9,7 @@
 #include <iterator>
 #include <random>
 
+#include "native/threads/atomic.hpp"
 #include "native/threads/parallel.hpp"
 #include "native/threads/systems.hpp"
 #include "rearrange.hpp"
@@ -282,7 +283,7 @@ bool is_permutation(const int32_t* perm, int32_t n, int threads) {
   std::atomic<bool> found{true};
   for_range(threads, n, some_rows, [&](int64_t begin, int64_t end, int) {
     for (int64_t k = begin; k < end; ++k)
-      if (perm[k] < 0 || perm[k] >= n || std::atomic_ref(seen[perm[k]]).exchange(1, std::memory_order_relaxed)) {
+      if (perm[k] < 0 || perm[k] >= n || AtomicRef(seen[perm[k]]).exchange(1, std::memory_order_relaxed)) {
         found = false;
         return;
       }
