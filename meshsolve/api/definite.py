@@ -162,7 +162,8 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
         Only the lower triangle of A, and of matrices that are factored later, is read.
     device : {"auto", "cpu", "cuda"}
         Where to order and analyze. ``"auto"`` as in :func:`cholesky`. On the GPU ``"auto"``, except for scale-free graphs, and
-        ``"nd"`` are nested dissection on the GPU; other orderings run on the CPU. Results stay on the GPU until they are read.
+        ``"nd"`` are nested dissection on the GPU. Other orderings run on the CPU. Below 60,000 rows the CPU also analyzes, which is
+        faster. Results stay on the GPU until they are read.
     relax : list of (columns, share) or (columns, share, zeros), optional
         A supernode is merged into its parent if one row allows it: both have at most ``columns`` columns, and zeros are below
         ``share`` of the stored entries and below ``zeros``. ``inf`` is no bound. A merge that adds 256 zeros or more, and more
@@ -215,8 +216,8 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     precision : {"double", "single", "mixed"}
         ``"mixed"`` factors in float32 and refines each solution to float64 accuracy.
     device : {"auto", "cpu", "cuda"}
-        On the GPU, ordering, analysis and factor are all computed on the GPU. ``"auto"`` uses a GPU if A lies on it or has at
-        least 100,000 rows. Exceptions are large near-trees (paths, stars), and elimination trees of thousands of levels.
+        From 60,000 rows on, ordering and analysis run on the GPU as well. ``"auto"`` uses a GPU if A lies on it or has at least
+        100,000 rows. Exceptions are large near-trees (paths, stars), and elimination trees of thousands of levels.
     backend : {"native", "cudss"}
         On the GPU: own kernels, or NVIDIA cuDSS (through nvmath-python) in our ordering.
     memory, folder : {"ram", "disk"}, path
@@ -263,11 +264,14 @@ def analyzed(system, ordering, seed, threads, effort="default", most=np.inf, rel
 
     Raises ``nested.TooManyOperations`` if ``"auto"`` estimates more than ``most`` operations per row.
     """
-    threads, place = thread_count(threads), system.place
-    with place.errors("the analysis"):
-        chosen = order.resolve(ordering, system.graph(), seed=as_seed(seed), threads=threads, place=place.name, effort=effort, most=most)
-        sym = Symbolic.build(system.pattern, chosen.perm, ordering=chosen, threads=threads, place=place.name,
-                             known=chosen.elimination, relax=relax)
+    threads = thread_count(threads)
+    with system.place.errors("the analysis"):
+        place, pattern, graph = system.to_analyze()
+        chosen = order.resolve(system.ordering_for(ordering, graph), graph, seed=as_seed(seed), threads=threads, place=place.name,
+                               effort=effort, most=most)
+        sym = Symbolic.build(pattern, chosen.perm, ordering=chosen, threads=threads, place=place.name, known=chosen.elimination,
+                             relax=relax)
+        sym.report.facts["analysis_device"] = place.name
         with sym.report.phase("symbolic"):
             system.prepare(sym)
         sym.ordering = system.named(sym.ordering)

@@ -8,8 +8,10 @@ from meshsolve import device
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.options import counted
+from meshsolve.order.auto import is_scale_free
 from meshsolve.sparse.check_cuda import LaterMatrix
 from meshsolve.sparse.constraints import constraint_of
+from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import HOST, on_device
 
 
@@ -144,17 +146,31 @@ class System:
         if self.constraint is not None:
             self.block = self.constraint.reduce(self.block, self.threads)
 
-    def graph(self):
-        """Return the pattern for the ordering."""
-        return self.engine.graph_of(self.pattern, self.threads)
+    def to_analyze(self):
+        """Return (the place of the analysis, the pattern, the pattern for the ordering), both patterns in that place.
+
+        A matrix of few rows that is factored on the GPU is ordered and analyzed on the host, which is faster.
+        """
+        engine = self._analyst
+        pattern = self.pattern
+        if engine is not self.engine:
+            pattern = Csr(pattern.n, device.to_host(pattern.indptr), device.to_host(pattern.indices))
+        return engine.place, pattern, engine.graph_of(pattern, self.threads)
+
+    def ordering_for(self, ordering, graph):
+        """Return ``ordering``, or ``"nd"`` for ``"auto"`` if a graph on the host is ordered for the GPU: minimum degree has more levels."""
+        is_open = self._analyst is not self.engine and isinstance(ordering, str) and ordering == "auto"
+        return "nd" if is_open and not is_scale_free(graph) else ordering
 
     def prepare(self, symbolic):
         """Make the tree, so that ``factor`` is the numeric phase alone."""
+        if self._analyst is not self.engine:
+            symbolic.keep_on_device(self.pattern)
         self.engine.prepare(symbolic, self.threads)
 
     def named(self, ordering):
         """Return an ordering with its permutation in the place of the caller's matrix."""
-        perm = ordering.perm if self._given_on_device else device.to_host(ordering.perm)
+        perm = (device.to_device if self._given_on_device else device.to_host)(ordering.perm)
         return ordering if perm is ordering.perm else replace(ordering, perm=perm)
 
     def values(self, symbolic, refines):
@@ -165,6 +181,11 @@ class System:
         if refines:
             self.engine.keep_indices(symbolic, self.pattern)
         return Values(self.n, symbolic, self.constraint, self.threads, self.place, self._gather), self.block.data
+
+    @property
+    def _analyst(self):
+        """The engine in whose place the pattern is ordered and analyzed."""
+        return HostFactor if self.block.n < self.engine.analyzed_on_host_below else self.engine
 
 
 def check_size(given, n):

@@ -307,6 +307,10 @@ class Symbolic:
         """The analyzed pattern as a Csr on the GPU; uploaded once if it lies on the host."""
         return self._analysis.pattern_on_device
 
+    def keep_on_device(self, pattern):
+        """Use the analyzed pattern on the GPU, which would be uploaded otherwise."""
+        self._analysis.keep_on_device(pattern)
+
     @property
     def analysis_on_device(self):
         """The :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`; uploaded once if it lies on the host."""

@@ -41,6 +41,10 @@ class HostAnalysis:
         """The pattern as a Csr on the GPU, uploaded once."""
         return Csr(self.n, *map(device.to_device, (self.matrix_pattern.indptr, self.matrix_pattern.indices)))
 
+    def keep_on_device(self, pattern):
+        """Use this pattern, which lies on the GPU, in place of an upload."""
+        self.pattern_on_device = pattern
+
     @cached_property
     def analysis_on_device(self):
         """The :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`, uploaded once."""

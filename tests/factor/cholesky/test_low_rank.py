@@ -416,6 +416,3 @@ def test_factors_on_the_gpu_are_not_updated(cuda):
     for call in (F.update, F.downdate):
         with pytest.raises(ms.InvalidInputError, match="GPU"):
             call(np.zeros(F.shape[0]))
-    for call in (F.inverse_diagonal, F.selected_inverse):
-        with pytest.raises(ms.InvalidInputError, match="CPU"):
-            call()
