@@ -11,7 +11,7 @@ from meshsolve import device
 from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError
 from meshsolve.operators import Assembly
-from meshsolve.options import INT32_MAX, thread_count
+from meshsolve.options import INT32_MAX, counted, thread_count
 from meshsolve.sparse.lists_cuda import compressed, keys_of
 from meshsolve.sparse.places import CUDA, where
 from meshsolve.sparse.product import assembled, sampled_product
@@ -81,7 +81,7 @@ class PatternCuda(Pattern):
     def __init__(self, rows, columns, n, spanned, threads):
         xp, count = device.xp(), len(rows)
         if count > INT32_MAX:
-            raise InvalidInputError(f"got {count:,} entries; at most 2^31 - 1 are supported")
+            raise InvalidInputError(f"got {counted(count, 'entry')}; at most 2^31 - 1 are supported")
         self.n, self._spanned = n, spanned
         self._given = rows.copy(), columns.copy()
         keys = rows.astype(np.int64) << 32 | columns.astype(np.int64)

@@ -95,7 +95,8 @@ def test_arrays_stay_on_the_device():
             strict.comes_back.clear()
             strict.launches.clear()
             _, report = call()
-            assert [size for size in strict.comes_back if size > len(mesh.vertices) // 10] == [mesh.vertices.size]
+            large = [size for size in strict.comes_back if size > len(mesh.vertices)]      # fewer: three numbers of each front
+            assert large == [mesh.vertices.size]
             count = strict.launches
             assert count["k_lloyd"] == count["k_lay_out"] == count["k_divide"] == 1 and "k_seed" not in count
             assert count["k_laplacian"] == 1 + report.facts.get("steps", 0) and report.facts["num_patches"] > 60
