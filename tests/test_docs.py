@@ -29,7 +29,11 @@ def modules():
     yield ms
     for info in pkgutil.walk_packages(ms.__path__, "meshsolve."):
         if "_core" not in info.name and not info.name.endswith("__main__"):
-            yield importlib.import_module(info.name)
+            try:
+                yield importlib.import_module(info.name)
+            except ModuleNotFoundError as e:                     # an optional library
+                if e.name not in ("torch", "jax"):
+                    raise
 
 
 MODULES = list(modules())

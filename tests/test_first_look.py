@@ -45,7 +45,6 @@ def test_completion_offers_only_public_names(module):
     (lambda: ms.solve(A, np.ones(72))[1], ["Info(method='cholesky', converged=True, iterations=0, relative_residual=", "reason='direct'"]),
     (lambda: ms.cg(A, np.ones((72, 3)), M=ms.cholesky(A))[1], ["Info(method='cg', converged=True, iterations=1", "reason='converged'"]),
     (lambda: ms.cg(A, np.ones((72, 0)))[1], ["Info(method='cg'", "relative_residual=0"]),
-    (lambda: ms.torch.Solver(), ["Solver(method='auto', analyses=0, factorizations=0)"]),
 ], ids=lambda case: "" if callable(case) else case[0].split("(")[0])
 def test_results_print_in_one_line(make, shown):
     text = repr(make())
