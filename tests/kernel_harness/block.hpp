@@ -442,6 +442,17 @@ HARNESS_QUIET inline void run_blocks(Launch& L) {
   spare().blocks.push_back(std::move(own));
 }
 
+// Frees the spare blocks. Each of their threads has two mappings, of which a process may have 65,530, and two of the 8,128 threads of
+// ThreadSanitizer.
+extern "C" __attribute__((visibility("default"))) HARNESS_QUIET void harness_release() {
+  std::lock_guard<std::mutex> guard(spare().mutex);
+  for (auto& block : spare().blocks) {
+    for (auto& f : block->fibers) free_fiber(*f);
+    for (Slot& slot : block->slots) free(slot.memory);
+  }
+  spare().blocks.clear();
+}
+
 // Runs the kernel on at most `resident` OS threads. Returns 0, or 1 with a message in `error`.
 inline int run(Launch& L, unsigned resident, char* error, size_t error_size) {
   L.blocks = L.grid.x * L.grid.y * L.grid.z;

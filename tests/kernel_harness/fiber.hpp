@@ -112,6 +112,14 @@ inline void allocate_stack(Fiber& f) {
   f.stack = p + page;
 }
 
+inline void free_fiber(Fiber& f) {
+  munmap(f.stack - page, f.size + page);
+#if HARNESS_TSAN
+  for (void* identity : {f.tsan, f.publisher})
+    if (identity) __tsan_destroy_fiber(identity);
+#endif
+}
+
 // Resets the stack for another thread; `rank` staggers the stacks over the sets of the cache. ThreadSanitizer's fibers take a
 // millisecond to create, so they are kept. exchange_identities assigns them to other threads in the next block.
 HARNESS_QUIET inline void prepare(Fiber& f, unsigned rank, void (*entry)()) {

@@ -6,6 +6,7 @@ its exact size. Code that g++ and NVRTC would interpret differently is refused w
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import fcntl
@@ -17,6 +18,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import threading
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +28,8 @@ from meshsolve.device.cuda import scalar_option
 
 HEADERS = ("fiber", "races", "block", "hooks", "cuda")
 HERE = pathlib.Path(__file__).resolve().parent
+MOST_KEPT = 12                                              # libraries that keep the stacks of their threads
+_lock = threading.Lock()
 FLAGS = ["-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
          "-Wall", "-Wno-unknown-pragmas", "-Wno-unused"]
 SANITIZE = {
@@ -290,9 +294,10 @@ def _static_shared(path, scalar):
 
 
 class Library:
-    """The kernels of one compiled file."""
+    """The kernels of one compiled file. Those launched last keep the stacks of their threads for the next launch."""
 
     loaded = []
+    recent: collections.OrderedDict = collections.OrderedDict()
 
     def __init__(self, file, names, most_threads, shared):
         self.loaded.append(self)
@@ -313,6 +318,7 @@ class Library:
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         sizes = [(ctypes.c_uint * 3)(*(*size, 1, 1)[:3]) for size in (grid, block)]
         error = ctypes.create_string_buffer(512)
+        self._keep_stacks()
         if self.functions[name](*sizes, ctypes.c_size_t(shared), pointers, ctypes.c_uint(resident), ctypes.c_uint64(seed),
                                 ctypes.c_double(timeout), error, ctypes.c_size_t(len(error))):
             raise KernelError(f"{name}: {self._with_lines(error.value.decode())}")
@@ -327,6 +333,14 @@ class Library:
         offsets = self.library.harness_strong_code(ctypes.byref(size))[:size.value]
         strong = [place.rpartition(":") for place in self._places([offset for offset in offsets if offset])]
         return needed | {(file, int(line)) for file, _, line in strong if line.isdigit()}
+
+    def _keep_stacks(self):
+        """Note that this library is launched; of more than MOST_KEPT, the stacks of the one launched longest ago are freed."""
+        with _lock:
+            self.recent[self] = None
+            self.recent.move_to_end(self)
+            if len(self.recent) > MOST_KEPT:
+                self.recent.popitem(last=False)[0].library.harness_release()
 
     def _with_lines(self, text):
         """Replace each {offset of code} by file and line."""
