@@ -29,6 +29,7 @@ from meshsolve.device.cuda import scalar_option
 HEADERS = ("fiber", "races", "block", "hooks", "cuda")
 HERE = pathlib.Path(__file__).resolve().parent
 MOST_KEPT = 12                                              # libraries that keep the stacks of their threads
+MOST_KEPT_AS_THREADS = 2                                    # the same with ThreadSanitizer, which allows 8,128 threads
 _lock = threading.Lock()
 FLAGS = ["-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
          "-Wall", "-Wno-unknown-pragmas", "-Wno-unused"]
@@ -234,7 +235,8 @@ def _library(path, sanitize, scalar):
     with _missing(file) as made:
         if made:
             _compile([*command, "-I", _precompiled(sanitize), "-I", HERE, "-x", "c++", "-", "-o", made, *LIBRARIES.get(sanitize, [])], code)
-    return Library(file, names, most_threads, _static_shared(path, scalar))
+    most_kept = MOST_KEPT_AS_THREADS if sanitize == "thread" else MOST_KEPT
+    return Library(file, names, most_threads, _static_shared(path, scalar), most_kept)
 
 
 def _precompiled(sanitize):
@@ -299,9 +301,9 @@ class Library:
     loaded = []
     recent: collections.OrderedDict = collections.OrderedDict()
 
-    def __init__(self, file, names, most_threads, shared):
+    def __init__(self, file, names, most_threads, shared, most_kept):
         self.loaded.append(self)
-        self.file, self.most_threads, self.shared = file, most_threads, shared
+        self.file, self.most_threads, self.shared, self.most_kept = file, most_threads, shared, most_kept
         self.library = library = ctypes.CDLL(str(file))
         self.types, self.functions = {}, {}
         for name in names:
@@ -335,11 +337,11 @@ class Library:
         return needed | {(file, int(line)) for file, _, line in strong if line.isdigit()}
 
     def _keep_stacks(self):
-        """Note that this library is launched; of more than MOST_KEPT, the stacks of the one launched longest ago are freed."""
+        """Note that this library is launched; if too many keep their stacks, those of the one launched longest ago are freed."""
         with _lock:
             self.recent[self] = None
             self.recent.move_to_end(self)
-            if len(self.recent) > MOST_KEPT:
+            if len(self.recent) > self.most_kept:
                 self.recent.popitem(last=False)[0].library.harness_release()
 
     def _with_lines(self, text):
