@@ -45,7 +45,7 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
     Returns
     -------
     (n, h) float64
-        In [0, 1]; rows sum to 1 unless ``partition`` is None; exactly 1 and 0 at handles.
+        In [0, 1]; rows sum to 1 unless ``partition=None``; exactly 1 and 0 at handles.
 
     Raises
     ------

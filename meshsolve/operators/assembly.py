@@ -18,9 +18,8 @@ from meshsolve.options import INT32_MAX, as_integer, counted, thread_count
 from meshsolve.sparse.columns import as_array, read_only
 from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.sparse.places import HOST, PLACES, where
+from meshsolve.sparse.product import assembled
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
-
-K = gpu.kernels("operators/assembly.cu")
 
 
 class Assembly:
@@ -167,7 +166,7 @@ class Assembly:
         if self._place is HOST:
             _core.assemble(self._ptr, self._source, width, values, data, self._threads)
         else:
-            gpu.launch_1d(K.k_assemble, len(data), np.int64(self.nnz), np.int32(width), self._ptr, self._source, values, data)
+            assembled(self._ptr, self._source, values, width, data)
 
 
 class NormalEquations:

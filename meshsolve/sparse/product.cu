@@ -111,12 +111,15 @@ k_sampled(long long count, const int* rows, const int* columns, long long k, con
   }
 }
 
-// out[e] = the sum of values[source[p]] for p in [ptr[e], ptr[e + 1]), in that order. One thread per entry.
+// out[e] = the sum of values[source[p]] for p in [ptr[e], ptr[e + 1]), in the order of `assemble` in operators/assembly.cpp. A number has
+// `width` doubles: 1, or 2 if it is complex. One thread per double.
 extern "C" __global__ void __launch_bounds__(256)
-k_assemble(long long count, const long long* ptr, const int* source, const double* values, double* out) {
-  for (long long e = grid_begin(); e < count; e += grid_step()) {
-    double sum = 0;
-    for (long long p = ptr[e]; p < ptr[e + 1]; ++p) sum += values[source[p]];
-    out[e] = sum;
+k_assemble(long long count, int width, const long long* ptr, const int* source, const double* values, double* out) {
+  for (long long k = grid_begin(); k < count * width; k += grid_step()) {
+    const long long e = k / width, begin = ptr[e], end = ptr[e + 1];
+    const double* const from = values + k % width;
+    double sum = begin < end ? from[source[begin] * static_cast<long long>(width)] : 0;
+    for (long long p = begin + 1; p < end; ++p) sum += from[source[p] * static_cast<long long>(width)];
+    out[k] = sum;
   }
 }

@@ -68,10 +68,14 @@ def sampled_product(rows, columns, Y, X, threads=1):
     return out
 
 
-def assembled(ptr, source, values):
-    """Return the sums of ``values[source[p]]`` for p from ptr[e] to ptr[e + 1] - 1, (len(ptr) - 1,) float64 on the GPU, in that order."""
-    out = device.xp().empty(len(ptr) - 1, np.float64)
-    device.launch_1d(K.k_assemble, len(out), np.int64(len(out)), ptr, source, values, out)
+def assembled(ptr, source, values, width=1, out=None):
+    """Return the sums of ``values[source[p]]`` for p from ptr[e] to ptr[e + 1] - 1, in that order, on the GPU.
+
+    ``values`` and ``out``, by default a new array, are float64; a number has ``width`` of them, 2 if it is complex.
+    """
+    count = len(ptr) - 1
+    out = device.xp().empty(count * width, np.float64) if out is None else out
+    device.launch_1d(K.k_assemble, len(out), np.int64(count), np.int32(width), ptr, source, values, out)
     return out
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
+from meshsolve.factor.cholesky.cuda import BIAS
 from meshsolve.factor.cholesky.numeric import DOUBTFUL, Definite
 from meshsolve.factor.cholesky.singular import LEAST_EXPONENT
 from meshsolve.factor.fronts.plan import NONE, STALL
@@ -29,7 +30,6 @@ from meshsolve.sparse.columns import first_true
 from meshsolve.sparse.places import on_device
 
 K = device.kernels("factor/cholesky/capture.cu")
-BIAS = 1023                                                 # as in cuda.py
 RHS_NOT_FINITE = 1 << 16                                    # none of the bits of check_cuda.py
 WRONG = OTHER_PATTERN | NOT_FINITE | NOT_SYMMETRIC | RHS_NOT_FINITE | STALL
 MEANINGS = ((OTHER_PATTERN, "the pattern of the matrix differs from that at the capture"), (NOT_FINITE, "the matrix is not finite"),
