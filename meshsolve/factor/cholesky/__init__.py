@@ -232,11 +232,6 @@ class CholeskyFactor(Capturing, Factor):
             self._recorder.note_solve(b, out, system == "A" and fixed_values is rows is None)
         return x
 
-    @reads
-    def solve_into(self, columns: Array, out: Array) -> Array:
-        """Write A^-1 B for ``columns`` B to ``out``, both (n, k) float64 in C order, without checks; on the host, no constraint."""
-        return self._counted(self._factor.solve("A", columns, out))
-
     def in_range(self, b: Array) -> Array:
         """Return the part of a real (n,) or (n, k) array b that is solved for, in the place of b.
 
@@ -396,6 +391,11 @@ class CholeskyFactor(Capturing, Factor):
         """
         with self._turn(), self._errors("the solve"), self.report.phase("solve"):
             return self._factor.solve_entries(rows, columns, values, count)
+
+    @reads
+    def _solve_columns(self, columns, out):
+        """Write A^-1 B for ``columns`` B to ``out``, both (n, k) in C order, unchecked; for a factor as in :meth:`_solve_entries`."""
+        return self._counted(self._factor.solve("A", columns, out))
 
     def _solver(self, x, position):
         """Return a function ``solve(b)`` for many b (n, k) with the values of x (n, k) in the fixed rows, both float64 on the host.
