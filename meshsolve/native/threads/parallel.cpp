@@ -11,6 +11,7 @@
 
 #include <exception>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -64,7 +65,7 @@ class Workers {
       keep_error();
     }
     std::unique_lock<std::mutex> g(mu_);
-    job_ = nullptr;                       // workers that have not begun do not take part
+    job_.reset();                         // workers that have not begun do not take part
     if (active_ > 0) {
       g.unlock();
       for (int spin = 0; spin < 2000 && active_.load(std::memory_order_acquire) > 0; ++spin) std::this_thread::yield();
@@ -86,7 +87,7 @@ class Workers {
           start_thread([this, id = size_ + 1, seen = generation_.load()] { loop(id, seen); });
       } catch (const std::system_error&) {
       }
-      job_ = &f;
+      job_ = f;
       call_ = interrupt::current;
       want_ = std::min(threads - 1, size_);
       if (want_ > 0) shared_.fetch_add(1, std::memory_order_relaxed);
@@ -112,7 +113,7 @@ class Workers {
     for (bool worked = false;;) {
       for (int spin = 0; worked && spin < spins_before_sleep && generation_.load(std::memory_order_relaxed) == seen; ++spin)
         std::this_thread::yield();
-      const FunctionRef<void(int)>* job;
+      std::optional<FunctionRef<void(int)>> job;
       interrupt::Call* call;
       {
         std::unique_lock<std::mutex> g(mu_);
@@ -146,7 +147,7 @@ class Workers {
   std::mutex mu_;                            // guards all members below
   std::condition_variable wake_, done_;
   std::atomic<uint64_t> generation_{0};      // jobs so far
-  const FunctionRef<void(int)>* job_ = nullptr;
+  std::optional<FunctionRef<void(int)>> job_;
   interrupt::Call* call_ = nullptr;          // Python call of the job
   std::exception_ptr error_;
   int size_ = 0, want_ = 0;                  // existing workers; workers that take part in the job
