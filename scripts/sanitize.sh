@@ -39,7 +39,8 @@ for kind in "${kinds[@]}"; do
   echo "== $kind"
   # Python itself is not instrumented: what it leaks, and what threads do through its lock, is not looked at.
   env LD_PRELOAD="$preload" PYTHONPATH="$PWD/build/sanitize-$kind/stage" PYTHONMALLOC=malloc MESHSOLVE_NUM_THREADS=2 \
-    ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+    ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:allocator_may_return_null=1 \
+    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     TSAN_OPTIONS=ignore_noninstrumented_modules=1:report_signal_unsafe=0:exitcode=66:halt_on_error=1 \
     "$PYTHON" -P -m pytest -m native -p no:cacheprovider "$@"
 done
