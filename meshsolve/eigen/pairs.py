@@ -22,7 +22,9 @@ from meshsolve.memory import ensure_memory
 from meshsolve.options import as_flag, as_integer, as_number, as_seed, counted, is_auto, one_of, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.constraints import checked
+from meshsolve.sparse.matrix import as_csr
 from meshsolve.sparse.places import place_of_factor
+from meshsolve.sparse.rows import components
 from meshsolve.types import ArrayLike, Auto, Device, Matrix
 
 SMALL = 300             # rows up to which a dense method takes no longer
@@ -30,6 +32,7 @@ SHARE = 3               # from n / SHARE pairs on, too
 BLOCKS = 300            # blocks that the iteration may take, and for each eight pairs another BLOCKS_A_BLOCK
 BLOCKS_A_BLOCK = 20
 ZERO = 1e-10            # largest eigenvalue of a constant, relative to the order of magnitude of all
+ROW_SUM = 1e-13         # sum of a row relative to that of its absolute values, up to which LOBPCG takes it for 0
 METHODS = ("auto", "lanczos", "lobpcg", "dense")
 
 @dataclass
@@ -227,16 +230,34 @@ def _all_pairs(pencil):
 
 
 def _lobpcg(search, k):
-    """The k smallest pairs by scipy's LOBPCG with an approximate Cholesky factor; nothing is counted."""
+    """The k smallest pairs by scipy's LOBPCG with an approximate Cholesky factor; nothing is counted.
+
+    The search is orthogonal to the null space of a Laplacian, which is known: with it in its basis LOBPCG stagnates above tol.
+    """
     pencil = search.pencil
-    with search.report.phase("lobpcg"):
-        P = parac(pencil.shifted(-NEAR_ZERO * pencil.scale()), seed=search.seed, threads=pencil.threads)
-        start = np.random.default_rng(search.seed).standard_normal((pencil.n, k + 2))
-        with np.errstate(all="ignore"):
-            w, X, history = spla.lobpcg(pencil.A, start, B=pencil.M, M=P, tol=search.tol * pencil.scale(), maxiter=search.maxiter,
-                                        largest=False, retResidualNormsHistory=True)
-    search.iterations += len(history)
-    return w[:k], pencil.place.bring(X[:, :k]), None, True
+    known = _null_space(pencil, k)
+    left = k - known.shape[1]
+    if pencil.n - known.shape[1] < 5 * (left + 2):          # scipy takes a dense method, and there no constraints
+        known, left = known[:, :0], k
+    w, X = np.zeros(known.shape[1]), known
+    if left:
+        with search.report.phase("lobpcg"), np.errstate(all="ignore"):
+            P = parac(pencil.shifted(-NEAR_ZERO * pencil.scale()), seed=search.seed, threads=pencil.threads)
+            start = np.random.default_rng(search.seed).standard_normal((pencil.n, left + 2))
+            v, Y, history = spla.lobpcg(pencil.A, start, B=pencil.M, M=P, Y=known if len(w) else None, largest=False,
+                                        tol=search.tol * pencil.scale(), maxiter=search.maxiter, retResidualNormsHistory=True)
+        search.iterations += len(history)
+        w, X = np.r_[w, v], np.hstack([X, Y])
+    return w[:k], pencil.place.bring(np.ascontiguousarray(X[:, :k])), None, True
+
+
+def _null_space(pencil, most):
+    """(n, c <= most): ones in connected components whose rows sum to 0 and have mass, else zeros."""
+    count, component = components(as_csr(pencil.A))
+    is_off = abs(pencil.A.sum(axis=1)) > ROW_SUM * abs(pencil.A).sum(axis=1)
+    weights = np.bincount(component, pencil.M.sum(axis=1), count)            # 1^T M 1 in each
+    numbers = np.flatnonzero((np.bincount(component, is_off, count) == 0) & (weights > 0))[:most]
+    return np.equal.outer(component, numbers).astype(np.float64)
 
 
 def _delivered(search, method, w, X, number, done):

@@ -192,6 +192,20 @@ def test_without_memory_for_a_factor(monkeypatch):
         ms.eigsh(A, 4, method="lanczos")
 
 
+@pytest.mark.parametrize("pin", [False, True])
+def test_lobpcg_knows_the_null_space(pin):
+    """Constants of components that are singular: two, and with pin all three. LOBPCG stagnates with them in its basis."""
+    parts = [ms.datasets.grid2d(20, 15), ms.datasets.grid2d(25, 20), ms.datasets.grid2d(30, 15)]
+    for part in parts[:3 if pin else 2]:
+        part.setdiag(part.diagonal() - part.sum(axis=1))
+    A, M = sp.csr_array(sp.block_diag(parts)), sp.diags_array(np.linspace(1, 2, 1250), format="csr")
+    reference = scipy.linalg.eigh(A.toarray(), M.toarray(), eigvals_only=True)[3 if pin else 0:]
+    for k in (1, 2, 6):
+        w, X, info = ms.eigsh(A, k, M, method="lobpcg", pin=pin, maxiter=400)
+        assert info.converged and np.allclose(w, reference[:k], rtol=1e-8, atol=1e-9)
+        assert np.allclose(X.T @ (M @ X), np.eye(k), atol=1e-10)
+
+
 def test_too_few_blocks_are_reported():
     A = ms.datasets.grid2d(60, 50)
     with pytest.warns(ms.ConvergenceWarning, match="raise maxiter"):
