@@ -12,7 +12,7 @@ from kernel_harness import Harness
 from kernel_harness.strict import Strict
 
 from meshsolve import device
-from meshsolve.factor.cholesky.cuda import OnDevice
+from meshsolve.factor.symbolic import location
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))     # for `benchmarks`; last: meshsolve as installed
 
@@ -31,7 +31,7 @@ def find_data():
     return folder if (folder / "INDEX.csv").is_file() else None
 
 
-OnDevice.analyzed_on_host_below = 0                         # small matrices test the analysis on the GPU
+location.ON_HOST_BELOW = 0                                  # small matrices test the analysis on the GPU
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:       # shells ignore SIGINT in background jobs, but tests send it
     signal.signal(signal.SIGINT, signal.default_int_handler)

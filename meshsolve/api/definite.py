@@ -271,7 +271,7 @@ def analyzed(system, ordering, seed, threads, effort="default", most=np.inf, rel
                                effort=effort, most=most)
         sym = Symbolic.build(pattern, chosen.perm, ordering=chosen, threads=threads, place=place.name, known=chosen.elimination,
                              relax=relax)
-        sym.report.facts["analysis_device"] = place.name
+        sym.report.facts.update(system.location.facts)
         with sym.report.phase("symbolic"):
             system.prepare(sym)
         sym.ordering = system.named(sym.ordering)

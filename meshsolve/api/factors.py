@@ -84,8 +84,9 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
         ``"mixed"`` factors in float32 and refines to a normwise backward error of float64. An entry of b below 1e-38 of the
         largest may be lost. Real matrices only.
     device : {"auto", "cpu", "cuda"}
-        Where the factor lies; the analysis runs on the host, as does the factorization of complex matrices. ``"auto"`` uses an
-        available GPU if A lies on it or has at least 100,000 rows.
+        Where the factor lies. The matching runs on the host, as does the factorization of complex matrices. The order and the analysis
+        of a mesh run on the GPU from 60,000 rows on: ``report.facts["analysis_device"]``. ``"auto"`` uses an available GPU if A lies
+        on it or has at least 100,000 rows.
     threads : int, optional
 
     Returns
@@ -146,8 +147,9 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     dtype : {float64, float32}
         Of the stored factor; results are float64.
     device : {"auto", "cpu", "cuda"}
-        Where the factor is computed and applied; the analysis runs on the host. ``"auto"`` uses an available GPU for incomplete
-        factors if A lies on it or has at least 100,000 rows.
+        Where the factor is computed and applied. The matching runs on the host; the order and the analysis of a complete factor on the
+        GPU run there from 60,000 rows on. ``"auto"`` uses an available GPU for incomplete factors if A lies on it or has at least
+        100,000 rows.
     threads, lower
         As in :func:`meshsolve.analyze`.
 

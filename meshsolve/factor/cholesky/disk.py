@@ -35,7 +35,7 @@ class DiskEngine:
         On Windows, which has no positioned reads.
     """
 
-    place, takes_vectors, analyzed_on_host_below = HostFactor.place, False, 0
+    place, takes_vectors = HostFactor.place, False
     prepare, suits = staticmethod(HostFactor.prepare), staticmethod(HostFactor.suits)
     graph_of, keep_indices = staticmethod(HostFactor.graph_of), staticmethod(HostFactor.keep_indices)
 

@@ -28,7 +28,6 @@ class HostFactor:
 
     place = HOST
     takes_vectors = True            # an (n,) float64 array is passed to the core without conversion
-    analyzed_on_host_below = 0      # rows, see DeviceFactor
     corrections_ahead = 0           # a correction takes longer than the test that it is needed
     inversion = inverse             # module that computes entries of the inverse
     traffic: dict[str, int] = {}    # of a file, for the report

@@ -7,6 +7,7 @@ from dataclasses import replace
 from meshsolve import device
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.host import HostFactor
+from meshsolve.factor.symbolic.location import location_of_analysis
 from meshsolve.options import counted
 from meshsolve.order.auto import is_scale_free
 from meshsolve.sparse.check_cuda import LaterMatrix
@@ -146,6 +147,11 @@ class System:
         if self.constraint is not None:
             self.block = self.constraint.reduce(self.block, self.threads)
 
+    @property
+    def location(self):
+        """The :class:`~meshsolve.factor.symbolic.location.Location` of the analysis."""
+        return location_of_analysis(self.block.n, self.engine.place)
+
     def to_analyze(self):
         """Return (the place of the analysis, the pattern, the pattern for the ordering), both patterns in that place.
 
@@ -185,7 +191,7 @@ class System:
     @property
     def _analyst(self):
         """The engine in whose place the pattern is ordered and analyzed."""
-        return HostFactor if self.block.n < self.engine.analyzed_on_host_below else self.engine
+        return self.engine if self.location.place is self.engine.place else HostFactor
 
 
 def check_size(given, n):

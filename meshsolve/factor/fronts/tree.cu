@@ -2,33 +2,9 @@
 //
 // CUDA counterpart of tree.cpp, with the same integers; tree_cuda.py has the sorts and prefix sums between the kernels.
 // Cost: O((nnz(A) + rows of the supernodes) log(rows of a front)).
-#include "device/common.cuh"
+#include "factor/fronts/supernodes.cuh"
 
 namespace ms::fronts {
-
-struct Supernodes {
-  const int* first;                     // (count + 1)
-  const long long* row_ptr;             // (count + 1)
-  const int* rows;
-  // Local row in front s of row i, a pivot of s or on its row list.
-  __device__ int local(int s, int i) const {
-    const int begin = first[s], end = first[s + 1];
-    const long long list = row_ptr[s];
-    return i < end ? i - begin : end - begin + lower_bound(rows + list, static_cast<int>(row_ptr[s + 1] - list), i);
-  }
-};
-
-// The first k of 0, ..., count - 1 for which is_below(k) is false; it must be true before that k and false after it.
-template <class IsBelow> __device__ inline int first_not(int count, IsBelow is_below) {
-  int first = 0;
-  while (count > 0) {
-    const int half = count / 2;
-    const bool below = is_below(first + half);
-    first += below ? half + 1 : 0;
-    count = below ? count - half - 1 : half;
-  }
-  return first;
-}
 
 __device__ inline long long before(const long long* sums, long long k) { return k > 0 ? sums[k - 1] : 0; }
 
@@ -53,9 +29,8 @@ k_shape(int count, const int* parent, const int* first, const long long* row_ptr
 extern "C" __global__ void __launch_bounds__(256)
 k_front_sizes(int count, const int* first, const long long* row_ptr, long long* leading, long long* panel, long long* sizes) {
   for (long long s = grid_begin(); s < count; s += grid_step()) {
-    const long long pivots = first[s + 1] - first[s], rows = row_ptr[s + 1] - row_ptr[s], height = pivots + rows;
-    const long long rounded = (height + 7) / 8 * 8;
-    leading[s] = height < 64 ? height : rounded + (rounded % 64 == 0 ? 8 : 0);
+    const long long pivots = first[s + 1] - first[s], rows = row_ptr[s + 1] - row_ptr[s];
+    leading[s] = leading_dimension(pivots + rows);
     panel[s] = pivots * leading[s];
     sizes[s] = rows * rows;
     sizes[count + s] = rows;
@@ -129,7 +104,7 @@ k_place_entries(int n, int count, const long long* Ap, const int* Ai, const int*
                 const long long* row_ptr, const int* rows, const long long* entry_ptr, unsigned* source, int* local) {
   const Supernodes nodes{first, row_ptr, rows};
   for (long long j = grid_begin(); j < n; j += grid_step()) {
-    const int node = first_not(count, [&](int s) { return first[s + 1] <= j; });
+    const int node = front_of(count, first, static_cast<int>(j));
     long long at = entry_ptr[j];
     for (long long p = Ap[perm[j]]; p < Ap[perm[j] + 1]; ++p) {
       const int i = iperm[Ai[p]];

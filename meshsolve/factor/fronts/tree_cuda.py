@@ -80,17 +80,23 @@ def positions(pattern, a):
 
     The last two have unused entries at their ends if the pattern lacks diagonal entries.
     """
-    xp, n, count, nnz = device.xp(), np.int32(pattern.n), np.int32(len(a.snode_parent)), pattern.nnz
+    xp, n, nnz = device.xp(), np.int32(pattern.n), pattern.nnz
     if nnz > MOST_ENTRIES:
         raise InvalidInputError(f"A has {counted(nnz, 'entry')}; at most {MOST_ENTRIES} are supported on the GPU")
-    relative, size, most = xp.empty(len(a.rows), np.int32), xp.empty(n + 1, np.int32), (nnz + int(n)) // 2
+    size, most = xp.empty(n + 1, np.int32), (nnz + int(n)) // 2
     source, local = xp.empty(most, np.uint32), xp.empty(most, np.int32)
-    device.launch(K.k_relative, device.grid_for(32 * count, 128), 128, 0, (count, a.snode_parent, a.first, a.row_ptr, a.rows, relative))
     matrix = pattern.indptr, pattern.indices, a.perm, a.iperm
     launch_1d(K.k_count_entries, n, n, *matrix, size)
     ptr = xp.cumsum(size, dtype=np.int64)
-    launch_1d(K.k_place_entries, n, n, count, *matrix, a.first, a.row_ptr, a.rows, ptr, source, local)
-    return relative, ptr, source, local
+    launch_1d(K.k_place_entries, n, n, np.int32(len(a.snode_parent)), *matrix, a.first, a.row_ptr, a.rows, ptr, source, local)
+    return relative_rows(a), ptr, source, local
+
+
+def relative_rows(a):
+    """Return the local row in the parent of each row below the pivots, (rows,) int32 on the GPU, for an analysis on the GPU."""
+    relative, count = device.xp().empty(len(a.rows), np.int32), np.int32(len(a.snode_parent))
+    device.launch(K.k_relative, device.grid_for(32 * count, 128), 128, 0, (count, a.snode_parent, a.first, a.row_ptr, a.rows, relative))
+    return relative
 
 
 def launch_order(table, panel, forest, bounds, least):

@@ -26,6 +26,7 @@ from meshsolve.factor.ldlt.planning import Findings, complete_plan, matching_and
 from meshsolve.factor.ldlt.residual import ENOUGH, OUTSIDE, ROUNDING, STEPS, TARGET, Residual
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
+from meshsolve.factor.symbolic.location import location_of_analysis
 from meshsolve.memory import PER_ROW
 from meshsolve.options import as_integer, as_number, is_auto, one_of, storage_type, thread_count
 from meshsolve.order.auto import dense_end
@@ -384,6 +385,8 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
     place = "cpu" if fill_level is None and is_auto(device_name) else place_for(device_name, A, size=M.n)
     cores = CORES[place]
+    complete = CORES["cpu"].complete if is_auto(device_name) else cores.complete      # on the GPU only on request
+    where = location_of_analysis(M.n, PLACES[complete.place])
     choices = replace(choices, blocking=choices.blocking or cores.blocking)
     _require_nonzero(M.data)
     M = Csr(M.n, M.indptr, M.indices.copy(), M.data)            # the caller may change the index array later
@@ -391,7 +394,9 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory(M.nnz, threads)
     is_counted = fill_level is None or (is_auto(fill_level) and not _is_far_too_large(M, report))          # the complete factor is
-    matched, found = matching_and_findings(M, pairs, ordering if is_counted and symbolic is None else None, report, threads)
+    with where.place.errors("the analysis"):
+        early = ordering if is_counted and symbolic is None else None
+        matched, found = matching_and_findings(M, pairs, early, report, threads, where.place)
     if symbolic is not None:
         found, symbolic.matrix_pattern = Findings(symbolic.ordering, symbolic), Csr(M.n, M.indptr, M.indices)   # without that factor's tree
         if is_counted:
@@ -400,8 +405,9 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     report.facts["structural_rank"] = matched.rank
     core = rescaled = None
     if is_counted:
-        plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], found)
-        complete = CORES["cpu"].complete if is_auto(device_name) else cores.complete      # on the GPU only on request
+        with where.place.errors("the analysis"):
+            plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], found, where.place)
+        report.facts.update(where.facts)
         core = _complete(M, plan, fill_level is None, report, choices, threads, complete)
         if core is None and too_large is not None:
             plan.symbolic.report.seconds = {}                   # they are in this report

@@ -12,6 +12,7 @@ from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 from meshsolve.sparse.matrix import Csr, narrow_ptr
+from meshsolve.sparse.places import HOST
 
 ZERO = 4                        # largest entry of a zero column of the scaled matrix, in units of rounding; see small_pivots.hpp
 RULE = {char: (0.01, ZERO * float(np.finfo(char).eps)) for char in "df"}    # (threshold, tiny) of LdlRule in native/dense/ldl.hpp
@@ -34,11 +35,11 @@ class CompletePlan:
         Estimated operations, with those of delayed pivots.
     """
 
-    def __init__(self, matrix, pairs, ordering, threads, symbolic=None):
+    def __init__(self, matrix, pairs, ordering, threads, symbolic=None, place=HOST):
         self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
         self.is_strict = bool(pairs.rank < matrix.n)
         self.is_of_rows = pairs.share == 0
-        self.symbolic = _analysis(matrix, pairs, ordering, threads) if symbolic is None else symbolic
+        self.symbolic = _analysis(matrix, pairs, ordering, threads, place) if symbolic is None else symbolic
         self.likely_flops = self.flops
 
     @property
@@ -49,15 +50,19 @@ class CompletePlan:
     def flops(self):
         return self.symbolic.flops
 
+    def pattern_on_device(self):
+        """The pattern of the matrix on the GPU: the analyzed one if there are no pairs."""
+        return self.symbolic.pattern_on_device if self.is_of_rows else self.matrix.uploaded()
+
     def tree(self, threads):
         """The assembly tree with the entries of the matrix itself."""
         return _core.AssemblyTree(self.symbolic.native, self.matrix.indptr, self.matrix.indices, threads)
 
 
-def analysis_of_rows(matrix, ordering, threads):
-    """The analysis of a matrix without pairs."""
+def analysis_of_rows(matrix, ordering, threads, place=HOST):
+    """The analysis of a matrix without pairs, made in this place."""
     pattern = Csr(matrix.n, matrix.indptr, matrix.indices, diagonal=True)
-    return Symbolic.build(pattern, ordering.perm, ordering=ordering, threads=threads, known=ordering.elimination)
+    return Symbolic.build(pattern, ordering.perm, ordering=ordering, threads=threads, place=place.name, known=ordering.elimination)
 
 
 class CompleteCore:
@@ -175,10 +180,10 @@ def block_diagonal(d, e):
     return D
 
 
-def _analysis(matrix, pairs, ordering, threads):
+def _analysis(matrix, pairs, ordering, threads, place):
     if pairs.share == 0:
-        return analysis_of_rows(matrix, ordering, threads)
-    return Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads)
+        return analysis_of_rows(matrix, ordering, threads, place)
+    return Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads, place=place.name)
 
 
 def _pivots(d, e):

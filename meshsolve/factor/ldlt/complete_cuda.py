@@ -31,7 +31,7 @@ class CompleteCoreCuda:
     Parameters
     ----------
     plan : CompletePlan
-        Matching, ordering and analysis from the host.
+        Matching, ordering and analysis.
     dtype : {float64, float32}
         Storage type of the factor.
     """
@@ -111,6 +111,6 @@ class CompleteCoreCuda:
                 "device": "cuda"}
 
     def _prepare(self, is_strict):
-        rule = RULE[self.dtype.char]
         with device.errors("the complete factor"):
-            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, rule, STRICT_THRESHOLD, is_strict)
+            tree = Tree(self.plan.symbolic, self.plan.pattern_on_device())
+            self.native = DeviceComplete(tree, self.dtype, RULE[self.dtype.char], STRICT_THRESHOLD, is_strict)

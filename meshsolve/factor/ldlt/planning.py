@@ -10,6 +10,9 @@ Ordering takes most of the time of an analysis, so there are few orderings: usua
 takes the position of its later row. An ordering of the pairs is computed for comparison, and the factor with fewer operations is chosen.
 If nearly every row needs its partner even in the order of ascending degrees, the single rows are not ordered.
 
+The matching is sequential and runs on the host. Orderings and analyses run in the place that the caller gives: for a large factor on the
+GPU, nested dissection and the symbolic phase of Cholesky. Permutations come back to the host, where the pairs are.
+
 The ordering of the rows does not depend on the matching. On several threads both are computed at the same time; so are the analysis in
 that order and the search for rows without a pivot.
 """
@@ -22,13 +25,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from meshsolve import _core, order
+from meshsolve import _core, device, order
 from meshsolve.factor.ldlt.complete import CompletePlan, analysis_of_rows
 from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.order.ordering import Ordering
 from meshsolve.report import progress_to
+from meshsolve.sparse.cuda import without_diagonal
 from meshsolve.sparse.matrix import Csr
+from meshsolve.sparse.places import HOST
 
 NEARLY_ALL = 0.9                # share of rows in pairs from which only the graph of the pairs is ordered
 FEW = 0.05                      # share of rows in pairs up to which no pairs are planned
@@ -60,7 +65,7 @@ class Findings:
     rescaled: tuple | None = None
 
 
-def matching_and_findings(M, paired, ordering, report, threads):
+def matching_and_findings(M, paired, ordering, report, threads, place=HOST):
     """The pairs of M. On several threads the rows are ordered and analyzed meanwhile, if their ordering is certain to be needed.
 
     Returns
@@ -70,9 +75,9 @@ def matching_and_findings(M, paired, ordering, report, threads):
     """
     if threads > 1 and M.n >= LARGE and isinstance(ordering, str) and not (paired and _may_be_nearly_all(M, threads)):
         with _Background(lambda block: _matched(M, paired, block, threads)) as background:
-            found = Findings(_order_of_rows(M, ordering, report, threads))
+            found = Findings(_order_of_rows(M, ordering, report, threads, place))
             background.send(found.ordering.perm)
-            found.symbolic = analysis_of_rows(M, found.ordering, threads)
+            found.symbolic = analysis_of_rows(M, found.ordering, threads, place)
             report.merge(found.symbolic.report)
         with report.phase("matching"):
             matched, found.rescaled, found.weak = background.result()
@@ -90,7 +95,7 @@ def rescale(pattern, data, scale, complete, threads):
     return _core.ldlt_rescale(pattern.indptr, pattern.indices, data, scale, complete, threads)
 
 
-def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, found=None):
+def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, found=None, place=HOST):
     """Plan the complete factor.
 
     Parameters
@@ -105,26 +110,33 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, foun
     most_flops : float
         Largest number of operations of a factor that will be made.
     found : Findings, optional
+    place : HOST or CUDA
+        Where graphs are ordered and analyzed.
 
     Returns
     -------
     CompletePlan
     """
+    def ordered_pairs(pairs):
+        return _resolved(ordering, pairs.graph, report, threads, place)
+
+    def plan_of(pairs, chosen, symbolic=None):
+        return _analyzed_plan(M, matched, pairs, chosen, report, threads, symbolic, place)
+
     if isinstance(ordering, str) and matched.share >= NEARLY_ALL:
         pairs = matched.where(_weak(M, matched, np.argsort(np.diff(M.indptr), kind="stable").astype(np.int32)))
         if pairs.share >= NEARLY_ALL:
-            return _analyzed_plan(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
-    found = Findings(_order_of_rows(M, ordering, report, threads)) if found is None else found
+            return plan_of(pairs, ordered_pairs(pairs))
+    found = Findings(_order_of_rows(M, ordering, report, threads, place)) if found is None else found
     chosen, weak = found.ordering, _weak(M, matched, found.ordering.perm) if found.weak is None else found.weak
     pairs = matched.where(weak)
     if pairs.share <= max(FEW, MOST * weak.mean()):
-        plan = _analyzed_plan(M, matched, matched.where(False), chosen, report, threads, found.symbolic)
+        plan = plan_of(matched.where(False), chosen, found.symbolic)
         plan.likely_flops *= (1 + weak.mean()) ** 2         # delayed pivots lengthen columns
         return plan
-    plan = _analyzed_plan(M, matched, pairs, Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
+    plan = plan_of(pairs, Ordering(pairs.contract(chosen.perm), chosen.method))
     if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops:
-        other = _analyzed_plan(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
-        plan = min(plan, other, key=lambda p: p.flops)
+        plan = min(plan, plan_of(pairs, ordered_pairs(pairs)), key=lambda p: p.flops)
         report.facts.update(plan.symbolic.report.facts)
     return plan
 
@@ -228,8 +240,9 @@ def _may_be_nearly_all(M, threads):
     return np.count_nonzero(M.diagonal_values(threads) == 0) >= MOSTLY_ZERO * M.n
 
 
-def _order_of_rows(M, ordering, report, threads):
-    return _resolved(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True), report, threads)
+def _order_of_rows(M, ordering, report, threads, place):
+    pattern = place.matrix(Csr(M.n, M.indptr, M.indices, diagonal=True))
+    return _resolved(ordering, pattern if place is HOST else without_diagonal(pattern), report, threads, place)
 
 
 def _weak(M, matched, perm):
@@ -237,19 +250,19 @@ def _weak(M, matched, perm):
     return weak_rows(M, matched.scale, perm) if matched.share > FEW else np.zeros(M.n, bool)
 
 
-def _analyzed_plan(M, matched, pairs, chosen, report, threads, symbolic=None):
+def _analyzed_plan(M, matched, pairs, chosen, report, threads, symbolic, place):
     """The plan for these pairs in an order of their graph; ``symbolic`` is the analysis, if there is one."""
     if matched.rank < M.n:
         left_out = weak_rows(M, matched.scale, pairs.expand(chosen.perm)) & (matched.partner < 0)
         chosen = replace(chosen, perm=pairs.behind_neighbors(chosen.perm, left_out), tree=None, elimination=None)
         symbolic = None
-    plan = CompletePlan(M, pairs, chosen, threads, symbolic)
+    plan = CompletePlan(M, pairs, chosen, threads, symbolic, place)
     if symbolic is None:
         report.merge(plan.symbolic.report)
     return plan
 
 
-def _resolved(ordering, graph, report, threads):
-    chosen = order.resolve(ordering, graph, threads=threads, factor="ildl")
+def _resolved(ordering, graph, report, threads, place):
+    chosen = order.resolve(ordering, graph, threads=threads, place=place.name, factor="ildl")
     report.merge(chosen.report)
-    return chosen
+    return replace(chosen, perm=device.to_host(chosen.perm))

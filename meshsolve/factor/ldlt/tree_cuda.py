@@ -6,6 +6,7 @@ fronts receive delayed columns. Cost: O(nnz(A) + rows of the supernodes) for the
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.factor.fronts.cuda import CLASSES, LIMITS, Batch, tiles_of
-from meshsolve.factor.fronts.tree_cuda import positions, table_of
-from meshsolve.sparse.matrix import Csr
+from meshsolve.factor.fronts.tree_cuda import positions, shape_of, table_of
 
 
 class LargeFronts(NamedTuple):
@@ -56,27 +56,28 @@ class Tree:
     ----------
     symbolic : Symbolic
         Analysis of a pattern that contains that of the matrix.
-    matrix : Csr
-        The pattern of the matrix, both triangles, on the host.
+    pattern : Csr
+        The pattern of the matrix, both triangles, on the GPU.
     """
 
-    def __init__(self, symbolic, matrix):
-        analysis, native = symbolic.analysis_on_device, symbolic.native
-        forest = symbolic.forest_on_device
+    def __init__(self, symbolic, pattern):
+        analysis, forest = symbolic.analysis_on_device, symbolic.forest_on_device
         self.table, (self.panel_scalars, self.update_scalars, self.vector_rows) = table_of(analysis, forest)
-        pattern = Csr(matrix.n, device.to_device(matrix.indptr), device.to_device(matrix.indices))
         relative, *entries = positions(pattern, analysis)
         self.entries = self.table, forest.child, relative, *entries
         self.perm, self.rows, self.n = analysis.perm, analysis.rows, symbolic.n
-        self.first, self.row_ptr = (np.asarray(part).astype(np.int64) for part in (native.first, native.row_ptr))
-        self.parent, self.host_rows = np.asarray(native.snode_parent), np.asarray(native.rows)
-        self.own, self.updates = np.diff(self.first), np.diff(self.row_ptr)
-        self.count = len(self.own)
+        self.parent, self.own, self.updates = shape_of(analysis)
+        self.row_ptr, self.count = np.append(0, np.cumsum(self.updates)), len(self.own)
         depth = device.to_host(forest.depth)
         by_depth = np.argsort(-depth, kind="stable")
         levels = np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1)
         self.plans = [self.plan(level, self.own[level]) for level in levels]
         self.levels = levels
+
+    @functools.cached_property
+    def host_rows(self):
+        """The row lists of all fronts on the host, copied once."""
+        return device.to_host(self.rows)
 
     @property
     def nbytes(self):

@@ -33,6 +33,7 @@ from meshsolve.options import is_auto, one_of, thread_count
 from meshsolve.report import Report, progress_to
 from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.matrix import Csr
+from meshsolve.sparse.places import PLACES
 from meshsolve.types import ArrayLike, Matrix, Sparse
 
 __all__ = ["LUFactor", "levels_by"]
@@ -80,7 +81,8 @@ class LUFactor(MeasuredSolves):
         self._place = place
         self.report = Report(threads=self.threads, nnz_A=M.nnz, repivoted=0, device=place)
         self._singular = min(4 * np.finfo(float).eps * M.n, TINY)       # smallest pivot of partial pivoting in the scaled matrix
-        pivots = front_end.matched_pivots(M, ordering, one_of(engine, "engine", ENGINES), self.report, self.threads)
+        with self._errors("the analysis"):
+            pivots = front_end.matched_pivots(M, ordering, one_of(engine, "engine", ENGINES), self.report, self.threads, PLACES[place])
         ordering = pivots.analysis.symbolic.ordering if callable(ordering) else ordering        # a function is called once
         self._options = ordering, engine
         pattern = Csr(M.n, M.indptr.copy(), M.indices.copy())           # the caller may change the arrays later
@@ -205,7 +207,7 @@ class LUFactor(MeasuredSolves):
         kept = self._numeric
         with self._errors("the LU factorization"):
             self._backend = self._backend_of(*self._backend)
-            plan = front_end.plan_of(self.engine, self._matrix_of(kept), kept.pivots.analysis)
+            plan = front_end.plan_of(self.engine, self._matrix_of(kept), kept.pivots.analysis, PLACES[self._place])
             data = self._backend.copied(kept.data)
             now, _ = self._factored(data, self._backend.empty_like(data), replace(kept.pivots, plan=plan), unit=kept.unit)
             self._numeric = replace(now, observed=kept.observed)
@@ -351,7 +353,7 @@ class LUFactor(MeasuredSolves):
         """A Numeric of the same values with pivots of the next sources, up to one that fits. Other threads may solve with ``now``."""
         M, fits = self._matrix_of(now), False
         while not fits and now.pivots.source < front_end.STRICT:
-            pivots = front_end.next_pivots(M, now.pivots, *self._options, self._singular, self.report, self.threads)
+            pivots = front_end.next_pivots(M, now.pivots, *self._options, self._singular, self.report, self.threads, PLACES[self._place])
             now, fits = self._factored(now.data, now.spare, pivots)
         self.report.facts["repivoted"] += 1
         return now

@@ -14,17 +14,19 @@ class EngineCuda:
 
     Parameters
     ----------
-    plan : _core.FrontPlan or _core.ColumnPlan
+    plan : FrontPlanCuda or _core.ColumnPlan
     analysis : Analysis
     dtype : {float64, float32}
         Storage type of the factor.
+    permutation : dict, optional
+        Result of :func:`permutation_of`.
     """
 
     host_name: str                  # host counterpart in the core, without its scalar type
 
-    def __init__(self, plan, analysis, dtype):
+    def __init__(self, plan, analysis, dtype, permutation=None):
         self.dtype, self._plan = np.dtype(dtype), plan
-        self._permutation = permutation_of(analysis)
+        self._permutation = permutation_of(analysis) if permutation is None else permutation
         self._above, self._scatter_outside = outside_of(plan, analysis)
         self._outside = device.xp().empty(len(self._above[1]), self.dtype)
         self._counts, self._solves = Counts(), {}
@@ -36,9 +38,9 @@ class EngineCuda:
         return sum(array.nbytes for array in (self._outside, *arrays, *self._permutation.values())) + sum(
             owner.nbytes for owner in (self._scatter_outside, *owners))
 
-    def _host(self):
-        """An empty factor of the core, for what this one holds."""
-        return getattr(_core, self.host_name + ("Double" if self.dtype == np.float64 else "Single"))(self._plan)
+    def _host(self, plan):
+        """An empty factor of the core with this plan of the core, for what this one holds."""
+        return getattr(_core, self.host_name + ("Double" if self.dtype == np.float64 else "Single"))(plan)
 
     def _launch(self, kernels, name, grid, block, shared, args):
         device.launch(getattr(kernels.of(self.dtype), name), grid, block, shared, args)

@@ -356,7 +356,7 @@ class Symbolic:
 
     @property
     def perm(self) -> np.ndarray:
-        return self.native.perm
+        return self._analysis.perm
 
     @property
     def parent(self) -> np.ndarray:

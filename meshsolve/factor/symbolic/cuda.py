@@ -16,7 +16,7 @@ import numpy as np
 from meshsolve import _core, device
 from meshsolve.device import launch_1d
 from meshsolve.factor.symbolic.tours import Forest, sums_to_the_end
-from meshsolve.sparse.columns import as_perm
+from meshsolve.sparse.columns import as_perm, read_only
 from meshsolve.sparse.matrix import Csr
 
 K = device.kernels("factor/symbolic/symbolic.cu")
@@ -64,6 +64,11 @@ class CudaAnalysis:
     def matrix_pattern(self):
         """The pattern on the host, copied once."""
         return Csr(self.n, *map(device.to_host, (self.pattern_on_device.indptr, self.pattern_on_device.indices)))
+
+    @cached_property
+    def perm(self):
+        """The permutation on the host, copied once, without the other arrays."""
+        return read_only(device.to_host(self.analysis_on_device.perm))
 
     @cached_property
     def native(self):

@@ -36,6 +36,10 @@ class HostAnalysis:
         native = _core.analyze(pattern.indptr, pattern.indices, perm, threads, known, boundary, relax)
         return cls(Csr(pattern.n, pattern.indptr, pattern.indices), native)
 
+    @property
+    def perm(self):
+        return self.native.perm
+
     @cached_property
     def pattern_on_device(self):
         """The pattern as a Csr on the GPU, uploaded once."""

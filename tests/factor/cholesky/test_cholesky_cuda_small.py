@@ -9,7 +9,7 @@ from zoo import grid, spd
 
 import meshsolve as ms
 from meshsolve import device
-from meshsolve.factor.cholesky.cuda import OnDevice
+from meshsolve.factor.symbolic import location
 
 A = spd(grid(30, 25))
 b = np.random.default_rng(0).standard_normal((A.shape[0], 3))
@@ -17,7 +17,7 @@ b = np.random.default_rng(0).standard_normal((A.shape[0], 3))
 
 @pytest.fixture
 def harness(monkeypatch):
-    monkeypatch.setattr(OnDevice, "analyzed_on_host_below", A.shape[0] + 1)
+    monkeypatch.setattr(location, "ON_HOST_BELOW", A.shape[0] + 1)
     with device.use(Strict()) as harness:
         yield harness
 
@@ -28,6 +28,7 @@ def test_solutions_are_those_of_the_host(harness, given, options):
     F = ms.cholesky(given(A), device="cuda", **options)
     expected = ms.cholesky(A, device="cpu", **options)
     assert F.report.facts["analysis_device"] == "cpu" and F.report.facts["device"] == "cuda"
+    assert F.report.facts["analysis_reason"] == "fewer than 751 rows" and "analysis_reason" not in expected.report.facts
     assert np.allclose(to_numpy(F.solve(to_cuda(b))), expected.solve(b), rtol=1e-9, atol=1e-12)
     F.refactor(given(3 * A))
     assert np.allclose(to_numpy(F.solve(to_cuda(b))), expected.refactor(3 * A).solve(b), rtol=1e-9, atol=1e-12)
@@ -47,6 +48,6 @@ def test_no_kernel_orders_or_analyzes(harness):
 
 
 def test_larger_matrices_are_analyzed_on_the_gpu(harness, monkeypatch):
-    monkeypatch.setattr(OnDevice, "analyzed_on_host_below", A.shape[0])
+    monkeypatch.setattr(location, "ON_HOST_BELOW", A.shape[0])
     assert ms.analyze(Sparse(A), device="cuda").report.facts["analysis_device"] == "cuda"
     assert ms.analyze(A, device="cpu").report.facts["analysis_device"] == "cpu"

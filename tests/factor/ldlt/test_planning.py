@@ -194,9 +194,9 @@ def test_rows_are_analyzed_once_during_the_matching(monkeypatch):
     """Ordering and matching at the same time give the results of one after the other."""
     built = []
 
-    def recorded(matrix, ordering, threads):
+    def recorded(matrix, ordering, *given):
         built.append(ordering)
-        return analysis_of_rows(matrix, ordering, threads)
+        return analysis_of_rows(matrix, ordering, *given)
 
     for module in (planning, complete):
         monkeypatch.setattr(module, "analysis_of_rows", recorded)

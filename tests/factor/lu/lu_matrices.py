@@ -30,9 +30,32 @@ def mesh(nx, ny, seed=0, kind="grid"):
     return A
 
 
+def chain_of_blocks(blocks, size, seed=0):
+    """Diagonal blocks, each coupled to the next two, so that each block has a level of its own."""
+    rng, rows = np.random.default_rng(seed), []
+    for b in range(blocks):
+        row = [None] * blocks
+        row[b] = sp.csr_array(rng.standard_normal((size, size)) + 3 * np.eye(size))
+        for other in range(b + 1, min(b + 3, blocks)):
+            row[other] = sp.random_array((size, size), density=0.4, rng=rng)
+        rows.append(row)
+    A = sp.csr_array(sp.block_array(rows))
+    p, q = rng.permutation(A.shape[0]), rng.permutation(A.shape[0])
+    return sp.csr_array(A[p][:, q])
+
+
+def arrow(n):
+    """Long columns whose steps change a dense tail."""
+    rng = np.random.default_rng(4)
+    A = sp.lil_array(sp.eye_array(n) * 5.0)
+    A[n - 40:, :], A[:, n - 40:] = rng.standard_normal((40, n)), rng.standard_normal((n, 40))
+    A.setdiag(A.diagonal() + 20.0)
+    return sp.csr_array(A)
+
+
 def backward_error(A, x, b):
     x, b = x.reshape(len(x), -1), b.reshape(len(b), -1)
-    return (abs(b - A @ x).max(0) / (abs(A).sum(axis=1).max() * abs(x).max(0) + abs(b).max(0))).max()
+    return (abs(b - A @ x).max(0) / (abs(A).sum(axis=1).max() * abs(x).max(0) + abs(b).max(0))).max(initial=0)
 
 
 def assert_factors(A, F, tolerance=1e-10):
@@ -50,3 +73,16 @@ def assert_solves(A, F, dtype=float, tolerance=1e-12):
             b += 1j * rng.standard_normal(b.shape)
         M = {"N": A, "T": A.T, "H": A.conj().T}[trans]
         assert backward_error(M, F.solve(b, trans=trans), b) < tolerance, (k, trans)
+
+
+ZOO = {
+    "1 x 1": sp.csr_array([[-3.0]]),
+    "diagonal": sp.csr_array(sp.diags_array(np.arange(1.0, 20))),
+    "a chain": sp.csr_array(sp.diags_array([np.ones(69), np.full(70, 3.0), -np.ones(69)], offsets=[-1, 0, 1])),
+    "a mesh": mesh(13, 12),
+    "small blocks": random_matrix(40, 0.02, 3),
+    "one large block": random_matrix(60, 0.05, 1),
+    "blocks that read each other": chain_of_blocks(7, 6),
+    "dense": random_matrix(45, 0.9, 6),
+    "a dense tail": arrow(90),
+}

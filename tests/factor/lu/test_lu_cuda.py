@@ -10,6 +10,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from kernel_harness import Harness
+from lu_matrices import ENGINES, ZOO, backward_error, chain_of_blocks, mesh, random_matrix
 from on_device import Sparse, nothing_copied_to_host, to_cuda, to_numpy
 
 import meshsolve as ms
@@ -17,7 +18,6 @@ from meshsolve import device
 from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.lu.columns import cuda as columns
 
-ENGINES = ("fronts", "columns")
 WAYS = {                                                    # limits of tiny, small and dense fronts: fronts.LIMITS
     "shared memory": fronts.Limits(512, 6016, 384),
     "blocks only": fronts.Limits(0, 6016, 384),
@@ -33,58 +33,6 @@ SHAPES = {                                                  # NARROW, LONG, HEAV
 }
 
 
-def mesh(nx, ny, seed=0):
-    """A convection-diffusion operator: unsymmetric values on a grid."""
-    A, rng = sp.csr_array(ms.datasets.grid2d(nx, ny, boundary="dirichlet")), np.random.default_rng(seed)
-    A.data = A.data * rng.uniform(0.5, 1.5, A.nnz)
-    return A
-
-
-def random_matrix(n, density, seed, diagonal=0.0):
-    """A random unsymmetric matrix with a complete matching that is not its diagonal."""
-    rng = np.random.default_rng(seed)
-    A = sp.random_array((n, n), density=density, rng=rng, format="csr")
-    A.data = rng.standard_normal(A.nnz)
-    A = A + sp.csr_array((rng.uniform(1, 2, n), (np.arange(n), rng.permutation(n))), shape=(n, n))
-    return sp.csr_array(A + diagonal * sp.eye_array(n))
-
-
-def chain_of_blocks(blocks, size, seed=0):
-    """Diagonal blocks, each coupled to the next two, so that each block has a level of its own."""
-    rng, rows = np.random.default_rng(seed), []
-    for b in range(blocks):
-        row = [None] * blocks
-        row[b] = sp.csr_array(rng.standard_normal((size, size)) + 3 * np.eye(size))
-        for other in range(b + 1, min(b + 3, blocks)):
-            row[other] = sp.random_array((size, size), density=0.4, rng=rng)
-        rows.append(row)
-    A = sp.csr_array(sp.block_array(rows))
-    p, q = rng.permutation(A.shape[0]), rng.permutation(A.shape[0])
-    return sp.csr_array(A[p][:, q])
-
-
-def arrow(n):
-    """Long columns whose steps change a dense tail."""
-    rng = np.random.default_rng(4)
-    A = sp.lil_array(sp.eye_array(n) * 5.0)
-    A[n - 40:, :], A[:, n - 40:] = rng.standard_normal((40, n)), rng.standard_normal((n, 40))
-    A.setdiag(A.diagonal() + 20.0)
-    return sp.csr_array(A)
-
-
-ZOO = {
-    "1 x 1": sp.csr_array([[-3.0]]),
-    "diagonal": sp.csr_array(sp.diags_array(np.arange(1.0, 20))),
-    "a chain": sp.csr_array(sp.diags_array([np.ones(69), np.full(70, 3.0), -np.ones(69)], offsets=[-1, 0, 1])),
-    "a mesh": mesh(13, 12),
-    "small blocks": random_matrix(40, 0.02, 3),
-    "one large block": random_matrix(60, 0.05, 1),
-    "blocks that read each other": chain_of_blocks(7, 6),
-    "dense": random_matrix(45, 0.9, 6),
-    "a dense tail": arrow(90),
-}
-
-
 def pair(A, **options):
     """The same factorization on the device and on the host."""
     return ms.lu(A, device="cuda", **options), ms.lu(A, device="cpu", **options)
@@ -95,11 +43,6 @@ def assert_same_factor(F, H, bound=1e-11):
     assert np.array_equal(F.row_perm, H.row_perm) and np.array_equal(F.col_perm, H.col_perm)
     size = max(1, abs(H.U).max())
     assert abs(F.L - H.L).max() <= bound * size and abs(F.U - H.U).max() <= bound * size
-
-
-def backward_error(A, x, b):
-    x, b = x.reshape(len(x), -1), b.reshape(len(b), -1)
-    return (abs(b - A @ x).max(0) / (abs(A).sum(axis=1).max() * abs(x).max(0) + abs(b).max(0))).max(initial=0)
 
 
 def assert_solves(A, F, tolerance=1e-12, widths=(1, 3, 8, 21)):
@@ -432,7 +375,7 @@ def test_results_are_on_the_device_of_the_input(gpu, monkeypatch, engine):
 
 
 def test_condition_operator_and_sizes(gpu):
-    A = random_matrix(40, 0.2, 1, 1.0)
+    A = random_matrix(40, 0.2, 1, diagonal=1.0)
     for engine in ENGINES:
         F, H = pair(A, engine=engine)
         assert F.rcond() == pytest.approx(H.rcond(), rel=1e-8)
@@ -454,7 +397,7 @@ def test_every_kernel_on_something_small(monkeypatch):
     """A small matrix, because ThreadSanitizer is slow for each thread of each block."""
     monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
     tie = sp.csr_array(([0.5], ([3], [2])), shape=(38, 12))
-    A, b = sp.csr_array(sp.block_array([[random_matrix(38, 0.15, 3, 4.0), tie], [None, mesh(4, 3)]])), np.ones((50, 2))
+    A, b = sp.csr_array(sp.block_array([[random_matrix(38, 0.15, 3, diagonal=4.0), tie], [None, mesh(4, 3)]])), np.ones((50, 2))
     wanted = {"factor", "assemble", "panel", "rows", "subtract", "largest", "solve", "to_columns", "from_columns", "scatter",
               "update_narrow", "update_wide", "finish", "gather"}
     with device.use(Harness(seed=1)) as harness:

@@ -88,7 +88,7 @@ class ColumnsCuda(EngineCuda):
 
     def triangles(self):
         """The triangles as ``_core.ColumnLuDouble.triangles`` returns them, on the host."""
-        host = self._host()
+        host = self._host(self._plan)
         _core.load_columns(host, device.to_host(self._values), device.to_host(self._outside))
         return host.triangles()
 

@@ -5,15 +5,15 @@ Host counterpart: ``_core.FrontLuDouble``. Fronts have the same layout on the CP
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.factor.fronts import cuda as fronts
-from meshsolve.factor.fronts.tree_cuda import offsets
+from meshsolve.factor.fronts.tree_cuda import launch_order
 from meshsolve.factor.lu.cuda import EngineCuda, PivotRule, sides
-from meshsolve.factor.symbolic.tours import Forest
 
 K, S = device.kernels("factor/lu/fronts/fronts.cu"), device.kernels("factor/lu/fronts/solve.cu")
 WIDTHS = (1, 4, 8)                                          # numbers of right-hand sides for which kernels are compiled
@@ -34,19 +34,13 @@ class FrontsCuda(EngineCuda):
     host_name = "FrontLu"
 
     def __init__(self, plan, analysis, dtype):
-        super().__init__(plan, analysis, dtype)
-        xp, native, parts = device.xp(), analysis.symbolic.native, plan.arrays()
-        self._n, self._vectors = len(native.perm), int(native.row_ptr[-1])
-        forest = Forest.of(device.to_device(np.array(native.snode_parent)))
-        table, updates = _table(parts, native, forest)
-        self._size, self._table = np.diff(parts["base"]), device.to_device(np.ascontiguousarray(table))
-        self._levels = fronts.levels(self._table, device.to_device(self._size), forest, fronts.LIMITS)
-        front = np.repeat(np.arange(len(self._size)), np.diff(parts["entry_ptr"]))
-        by_target = np.lexsort((parts["target"], front))
-        self._tree = tuple(device.to_device(parts[name]) for name in ("child", "relative"))
-        self._entries = tuple(device.to_device(parts[name][by_target]) for name in ("source", "target", "scale"))
-        self._rows = device.to_device(np.array(native.rows))
-        self._panels, self._updates = xp.zeros(int(parts["base"][-1]), self.dtype), xp.empty(updates, self.dtype)
+        super().__init__(plan, analysis, dtype, plan.permutation)
+        xp, forest, parts = device.xp(), analysis.symbolic.forest_on_device, plan.fronts
+        self._table, self._size, self._rows, self._forest = parts.table, parts.size, analysis.symbolic.analysis_on_device.rows, forest
+        self._n, self._vectors = analysis.symbolic.n, len(self._rows)
+        self._levels = fronts.levels(self._table, self._size, forest, fronts.LIMITS)
+        self._tree, self._entries = (forest.child, parts.relative), (parts.source, parts.target, parts.scale)
+        self._panels, self._updates = xp.zeros(parts.scalars, self.dtype), xp.empty(parts.updates, self.dtype)
         self._exchange, self._order, self._position = (xp.zeros(self._n, np.int32) for _ in range(3))
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
@@ -79,7 +73,7 @@ class FrontsCuda(EngineCuda):
 
     def triangles(self):
         """The triangles as ``_core.FrontLuDouble.triangles`` returns them, on the host."""
-        host = self._host()
+        host = self._host(self._plan.host)
         _core.load_fronts(host, *map(device.to_host, (self._panels, self._outside, self._exchange)))
         return host.triangles()
 
@@ -145,9 +139,21 @@ class FrontsCuda(EngineCuda):
 
     def _solve_plan(self, transposed):
         if transposed not in self._solves:
-            launches = _launches(*self._plan.steps(transposed), self._size)
+            launches = self._launches_of_trees if len(self._above[1]) == 0 else _launches(*self._plan.steps(transposed), self._size)
             self._solves[transposed] = SolvePlan(launches, tuple(map(device.to_device, _above(*self._above, transposed))))
         return self._solves[transposed]
+
+    @functools.cached_property
+    def _launches_of_trees(self):
+        """The launches of a solve if no diagonal block reads another: up the trees by height, and down by depth."""
+        never = np.iinfo(np.int64).max
+        bounds, launches = (fronts.LIMITS.tiny, never, never, never), []
+        for is_forward, forest in ((True, self._plan.by_height()), (False, self._forest)):
+            order, cuts, _ = launch_order(self._table, self._size, forest, bounds, 0)
+            for cut in cuts if is_forward else cuts[::-1]:
+                parts = (order[cut[0]:cut[1]], 128, True), (order[cut[1]:cut[-1]], 256, False)
+                launches += [Launch(is_forward, fronts.Batch(part, len(part), 0, *kind)) for part, *kind in parts if len(part)]
+        return launches
 
 
 class SolvePlan(NamedTuple):
@@ -157,20 +163,9 @@ class SolvePlan(NamedTuple):
     above: tuple
 
 
-def _table(parts, native, forest):
-    """The (count, 13) int64 table of fronts, struct Front in fronts.cu, and the total size of the update matrices."""
-    pivots, rows = np.diff(native.first).astype(np.int64), np.diff(native.row_ptr)
-    offset, most = offsets(device.to_device((rows * rows)[None]), forest)
-    update = device.to_host(offset)[0]
-    columns = (parts["base"][:-1], parts["leading_p"], update, native.row_ptr[:-1], native.row_ptr[:-1], native.first[:-1],
-               pivots, pivots + rows, parts["child_ptr"][:-1], parts["child_ptr"][1:], parts["leading_q"], parts["entry_ptr"][:-1],
-               parts["entry_ptr"][1:])
-    return np.stack(columns, axis=1).astype(np.int64), int(device.to_host(most).sum())
-
-
 def _launches(forward, backward, size):
-    """Launches by level: fronts for one warp each, and fronts for one thread block each."""
-    count = len(size)
+    """Launches by level: fronts for one warp each, and fronts for one thread block each. Levels are on the host, sizes on the GPU."""
+    count, size = len(size), device.to_host(size)
     level, is_forward = np.concatenate([forward, backward]), np.arange(2 * count) < count
     front, large = np.tile(np.arange(count, dtype=np.int32), 2), np.tile(size > fronts.LIMITS.tiny, 2)
     order = np.lexsort((front, large, is_forward, level))
