@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from benchmarks.table import Table, bar, print_bars
 from benchmarks.worker import backward_error
 from meshsolve import device
 from meshsolve.apps.mcf import Flow
+from meshsolve.device import cuda
 from meshsolve.errors import MeshsolveError
 from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
@@ -299,6 +301,14 @@ def on_gpu(precision, **options):
     return solver
 
 
+def without_tensor_cores(solver):
+    """A solver of this library with kernels for GPUs without fast tensor cores for float64."""
+    def run(case, repeat):
+        with mock.patch.object(cuda, "TENSOR_CORES", ()):
+            return solver(case, repeat)
+    return run
+
+
 def cudss_alone(case, repeat):
     """cuDSS with its own ordering, called as this library calls it."""
     system = case.system
@@ -367,6 +377,7 @@ SOLVERS = {                                                 # the solvers of the
     "cudss own order": cudss_alone,
     "cudss our order": on_gpu("double", backend="cudss"),
     "meshsolve cuda mixed": on_gpu("mixed"),
+    "meshsolve no tensor": without_tensor_cores(on_gpu("double")),
     "flow cuda": flow("cuda"),
     "meshsolve cpu": on_cpu,
     "flow cpu": flow("cpu"),

@@ -14,9 +14,12 @@ import pathlib
 import re
 import sys
 
+from meshsolve.device.cuda import TENSOR_CORES, macros
+
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LIMITS = pathlib.Path(__file__).with_name("kernel_limits.json")
 ARCHITECTURES = (80, 90)
+WITHOUT_TENSOR_CORES = 89           # a third architecture, for files that use device/ptx.cuh
 # the options of meshsolve/device/cuda.py and of CuPy
 OPTIONS = ["-std=c++17", "-lineinfo", "--device-as-default-execution-space", "-ftz=true", "--ptxas-options=-v", f"-I{PACKAGE}"]
 NUMBERS = {
@@ -33,6 +36,11 @@ def sources():
     return sorted(PACKAGE.rglob("*.cu"))
 
 
+def architectures(file):
+    """Return the architectures for which a .cu file is compiled."""
+    return (*ARCHITECTURES, WITHOUT_TENSOR_CORES) if '"device/ptx.cuh"' in file.read_text() else ARCHITECTURES
+
+
 @functools.cache
 def library():
     """Load libnvrtc of the installed wheel, or return None."""
@@ -40,6 +48,15 @@ def library():
     folders = [pathlib.Path(folder) for folder in spec.submodule_search_locations] if spec else []
     found = [file for folder in folders for file in folder.glob("**/libnvrtc.so.12*") if ".alt." not in file.name]
     return ctypes.CDLL(str(found[0])) if found else None
+
+
+def known_architectures():
+    """Return the architectures that this NVRTC compiles for."""
+    count = ctypes.c_int()
+    library().nvrtcGetNumSupportedArchs(ctypes.byref(count))
+    found = (ctypes.c_int * count.value)()
+    library().nvrtcGetSupportedArchs(found)
+    return frozenset(found)
 
 
 def compile_kernels(file, architecture):
@@ -50,7 +67,12 @@ def compile_kernels(file, architecture):
     if not re.search(r"\bSCALAR\b", file.read_text()):
         return parse(run(file, architecture)[0])
     return {kernel + suffix: numbers for suffix, scalar in (("_f64", "double"), ("_f32", "float"))
-            for kernel, numbers in parse(run(file, architecture, f"-DSCALAR={scalar}")[0]).items()}
+            for kernel, numbers in parse(run(file, architecture, *macros_of(scalar, architecture))[0]).items()}
+
+
+def macros_of(scalar, architecture):
+    """Return the options with which the CuPy backend defines macros on a GPU of this architecture."""
+    return macros(scalar, str(architecture) in TENSOR_CORES)
 
 
 def run(file, architecture, *more):
@@ -94,7 +116,7 @@ def report():
     table = {}
     for file in sources():
         of_file = table.setdefault(file.relative_to(PACKAGE).as_posix(), {})
-        for architecture in ARCHITECTURES:
+        for architecture in architectures(file):
             for kernel, numbers in compile_kernels(file, architecture).items():
                 of_file.setdefault(kernel, {})[f"sm_{architecture}"] = numbers
     return table

@@ -1,4 +1,4 @@
-"""Every .cu file compiles for sm_80 and sm_90. Registers, stack and spills of each kernel are within kernel_limits.json.
+"""Every .cu file compiles for the architectures of nvrtc.py. Registers, stack and spills of each kernel are within kernel_limits.json.
 
 A new .cu file is found by itself; ``python tests/nvrtc.py --write`` records its limits.
 """
@@ -20,8 +20,8 @@ def limits():
 
 @pytest.mark.slow
 @needs_nvrtc
-@pytest.mark.parametrize("architecture", nvrtc.ARCHITECTURES)
-@pytest.mark.parametrize("file", nvrtc.sources(), ids=lambda file: file.name)
+@pytest.mark.parametrize("file, architecture", [(file, number) for file in nvrtc.sources() for number in nvrtc.architectures(file)],
+                         ids=lambda value: getattr(value, "name", None))
 def test_kernels_compile_within_their_limits(file, architecture):
     found = nvrtc.compile_kernels(file, architecture)
     recorded = limits().get(file.relative_to(nvrtc.PACKAGE).as_posix(), {})
@@ -66,6 +66,18 @@ def test_bitwise_equal_factors_do_not_contract_products(name):
     """A fused multiply-add in sums or samples would change bits, and then samples or pivots, compared with the CPU."""
     ptx = nvrtc.run(nvrtc.PACKAGE / f"factor/{name}.cu", 90, "-DMESHSOLVE_UNFUSED")[1]
     assert "div.rn.f64" in ptx and "fma.rn.f64" not in ptx
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("architecture, scalar, expected", [(80, "double", True), (90, "double", True), (100, "double", True),
+                                                            (80, "float", False), (86, "double", False), (89, "double", False),
+                                                            (103, "double", False), (120, "double", False)])
+def test_tensor_cores_multiply_where_they_are_fast(architecture, scalar, expected):
+    """All versions copy asynchronously."""
+    if architecture not in nvrtc.known_architectures():
+        pytest.skip(f"this NVRTC does not know sm_{architecture}")
+    ptx = nvrtc.run(nvrtc.PACKAGE / "factor/cholesky/queue.cu", architecture, *nvrtc.macros_of(scalar, architecture))[1]
+    assert ("mma.sync.aligned.m8n8k4.row.col.f64" in ptx) == expected and "cp.async.ca.shared.global" in ptx
 
 
 @needs_nvrtc

@@ -1,10 +1,10 @@
 // Device functions that the kernels of all packages share: sums over a warp and a thread block, sorts, searches, waits with a
 // timeout.
 //
-// Only the subset of CUDA that both NVRTC and the kernel harness of the tests compile. No standard header, no CUB, no inline PTX,
-// no __activemask. Masks are constants or come from a ballot. One __shared__ variable per declaration, inside a function. Flags
-// between thread blocks are volatile or atomic; the data that they guard is accessed after __threadfence. Kernels are extern "C"
-// with __launch_bounds__, called k_<verb>. Blocks are one-dimensional and a multiple of 32 threads wide.
+// Only the subset of CUDA that both NVRTC and the kernel harness of the tests compile. No standard header, no CUB, no inline PTX
+// outside ptx.cuh, no __activemask. Masks are constants or come from a ballot. One __shared__ variable per declaration, inside a
+// function. Flags between thread blocks are volatile or atomic; the data that they guard is accessed after __threadfence. Kernels
+// are extern "C" with __launch_bounds__, called k_<verb>. Blocks are one-dimensional and a multiple of 32 threads wide.
 #pragma once
 #include "native/rng.hpp"
 

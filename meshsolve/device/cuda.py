@@ -11,6 +11,7 @@ import re
 from meshsolve.device import PACKAGE
 
 OPTIONS = ("-std=c++17", "-lineinfo")                       # CuPy adds --device-as-default-execution-space, which must not be given twice
+TENSOR_CORES = "80", "90", "100"                            # compute capabilities with fast tensor cores for float64
 DEFAULT_SHARED = 48 << 10                                   # bytes of shared memory of a block, static ones included, without opt-in
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 INSTALL = "pip install '.[cuda12]' (or '.[cuda13]') in a clone of meshsolve brings it"
@@ -72,8 +73,13 @@ class CuPy:
     def stream(self):
         return self.xp.cuda.get_current_stream().ptr
 
+    @property
+    def has_tensor_cores(self):
+        """True if kernels for the current device multiply float64 matrices on its tensor cores."""
+        return self.xp.cuda.Device().compute_capability in TENSOR_CORES
+
     def function(self, path, name, scalar=""):
-        return _function(path, name, scalar)
+        return _function(path, name, macros(scalar, self.has_tensor_cores))
 
     def launch(self, function, grid, block, shared, args):
         if shared and shared + (own := function.shared_size_bytes) > DEFAULT_SHARED:
@@ -137,9 +143,13 @@ class CuPy:
         return self._attributes_of[current.id]
 
 
-def scalar_option(scalar):
-    """The compiler options that define ``SCALAR`` ("double", "float"; "": none), as a tuple."""
-    return (f"-DSCALAR={scalar}",) if scalar else ()
+def macros(scalar, has_tensor_cores=False):
+    """Return the compiler options that define ``SCALAR`` ("double", "float"; "": none) and the macro of device/ptx.cuh, as a tuple.
+
+    The compiler's own macro of the architecture is not enough: an older compiler replaces a new architecture by its latest one.
+    """
+    tensor_cores = ("-DMESHSOLVE_TENSOR_CORES",) if has_tensor_cores and scalar == "double" else ()
+    return (f"-DSCALAR={scalar}", *tensor_cores) if scalar else ()
 
 
 def source(path, package=PACKAGE):
@@ -167,13 +177,13 @@ def _library_errors():
 
 
 @functools.cache
-def _function(path, name, scalar):
-    return _module(path, scalar).get_function(name)
+def _function(path, name, options):
+    return _module(path, options).get_function(name)
 
 
 @functools.cache
-def _module(path, scalar):
+def _module(path, options):
     import cupy
 
     # code=, because CuPy takes a path for a compiled file
-    return cupy.RawModule(code=source(path), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}", *scalar_option(scalar)))
+    return cupy.RawModule(code=source(path), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}", *options))

@@ -25,7 +25,7 @@ def test_gpu_rows_are_measured_or_give_a_reason(harness, tmp_path, capsys, monke
     rows = {row["solver"]: row for row in run["rows"]}
     assert failed and list(rows) == list(gpu.SOLVERS) and "nowhere" in run["failed"]
     assert rows["meshsolve cpu"]["error"] < 1e-14 and "cusolver metis" in str(run["failed"])
-    on_device = [rows["meshsolve cuda"], rows["meshsolve cuda mixed"]]
+    on_device = [rows[name] for name in ("meshsolve cuda", "meshsolve cuda mixed", "meshsolve no tensor")]
     for row in [*on_device, rows["flow cuda"]]:
         assert row["error"] < 1e-14 and row["step"] > 0 if harness else "needs CuPy" in row["failed"]
     assert rows["flow cpu"]["error"] < 1e-14 and rows["flow cpu"]["first"] > 0

@@ -328,6 +328,18 @@ def test_device_attributes_are_queried_once(pretended):
     assert owner.shared_limit == 166912 and asked.call_count == 2
 
 
+@pytest.mark.parametrize("capability, scalar, expected", [("80", "double", True), ("90", "double", True), ("100", "double", True),
+                                                          ("90", "float", False), ("90", "", False), ("86", "double", False),
+                                                          ("120", "double", False)])
+def test_the_current_device_decides_on_tensor_cores(pretended, capability, scalar, expected):
+    owner, current, _ = pretended
+    current.compute_capability = capability
+    with mock.patch("meshsolve.device.cuda._function") as compiled:
+        owner.function(mock.sentinel.path, "k_dot", scalar)
+    options = compiled.call_args.args[2]
+    assert ("-DMESHSOLVE_TENSOR_CORES" in options) == expected and (f"-DSCALAR={scalar}" in options) == bool(scalar)
+
+
 def test_a_sort_of_cupy_without_memory(pretended):
     """Thrust throws std::bad_alloc, which CuPy does not convert to its OutOfMemoryError."""
     with device.use(pretended[0]), pytest.raises(OutOfMemoryError, match="patches: not enough GPU memory"), device.errors("patches"):

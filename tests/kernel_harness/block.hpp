@@ -120,6 +120,8 @@ HARNESS_QUIET inline void start_thread(Block& b, Fiber& f) {
   f.thread = {f.linear % d.x, f.linear / d.x % d.y, f.linear / (d.x * d.y)};
   f.live = true;
   f.waits_for = nullptr;
+  f.copies.clear();
+  f.groups = 0;
 }
 
 HARNESS_QUIET inline void make_fiber(Block& b, unsigned rank) {

@@ -150,6 +150,38 @@ template <class T, class F> HARNESS_QUIET T reduce(unsigned mask, T value, F&& f
   return sum;
 }
 
+// ---- asynchronous copies to shared memory (device/ptx.cuh): the number is read at once and stored when its thread waits for its group;
+// until then the target has garbage
+
+HARNESS_QUIET inline void note_copy(void* to, uint64_t bits, unsigned size) {
+  Fiber& f = here->fiber();
+  Quiet quiet(&f);
+  f.copies.push_back({to, bits, size, f.groups});
+}
+HARNESS_QUIET inline void end_copies() { ++here->fiber().groups; }
+
+// Takes the first unfinished copy out of the list, unless it is of the last `pending` groups or of none yet.
+HARNESS_QUIET inline bool next_copy(unsigned pending, Copy& copy) {
+  Fiber& f = here->fiber();
+  Quiet quiet(&f);
+  if (f.copies.empty() || f.copies.front().group + pending >= f.groups) return false;
+  copy = f.copies.front();
+  f.copies.erase(f.copies.begin());
+  return true;
+}
+
+template <class T> void copy_async(T* to, T value) {
+  T garbage;
+  memset(&garbage, 0xCD, sizeof garbage);
+  *to = garbage;
+  note_copy(to, bits<uint64_t>(value), sizeof(T));
+}
+inline void wait_for_copies(unsigned pending) {
+  for (Copy copy; next_copy(pending, copy);)
+    if (copy.size == 8) memcpy(copy.to, &copy.bits, 8);
+    else memcpy(copy.to, &copy.bits, 4);
+}
+
 }  // namespace harness
 
 // ---- indices, barriers, fences

@@ -85,6 +85,12 @@ struct Context {
 
 // ---- one fiber
 
+struct Copy {                                             // an asynchronous copy of 4 or 8 bytes, see cuda.hpp
+  void* to;
+  uint64_t bits;
+  unsigned size, group;
+};
+
 struct Fiber {
   Context context;
   char* stack = nullptr;
@@ -98,6 +104,8 @@ struct Fiber {
   void *tsan = nullptr, *publisher = nullptr;             // ThreadSanitizer's fibers: of the thread, and of its accesses before fences
   char fenced = 0;                                        // 1 after a fence; its address defines the order
   std::vector<void*> strong_loads;                        // flags read since the last fence
+  std::vector<Copy> copies;                               // unfinished ones, in order
+  unsigned groups = 0;                                    // of copies that have ended
 };
 
 constexpr size_t stack_bytes = size_t{64} << 10;

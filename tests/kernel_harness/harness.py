@@ -24,12 +24,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.device import MOST_ACROSS, PACKAGE
-from meshsolve.device.cuda import scalar_option
+from meshsolve.device.cuda import macros
 
 HEADERS = ("fiber", "races", "block", "hooks", "cuda")
 HERE = pathlib.Path(__file__).resolve().parent
 MOST_KEPT = 12                                              # libraries that keep the stacks of their threads
 MOST_KEPT_AS_THREADS = 2                                    # the same with ThreadSanitizer, which allows 8,128 threads
+PTX = PACKAGE / "device" / "ptx.cuh"                        # may have inline PTX, next to C++ for the harness
 _lock = threading.Lock()
 FLAGS = ["-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
          "-Wall", "-Wno-unknown-pragmas", "-Wno-unused"]
@@ -76,6 +77,8 @@ class Harness:
         The last two need the sanitizer's runtime in the process, see `sanitized.py`.
     shared_limit : int
         Largest dynamic shared memory of a block, bytes.
+    tensor_cores : bool
+        Compile kernels for a GPU with tensor cores for float64.
     """
 
     name = "harness"
@@ -86,8 +89,8 @@ class Harness:
     device_errors = ()
     compile_errors = (SyntaxError,)
 
-    def __init__(self, resident=2, seed=0, block=None, timeout=600.0, sanitize=None, shared_limit=48 << 10):
-        self.shared_limit = shared_limit
+    def __init__(self, resident=2, seed=0, block=None, timeout=600.0, sanitize=None, shared_limit=48 << 10, tensor_cores=False):
+        self.shared_limit, self.tensor_cores = shared_limit, tensor_cores
         self.sanitize = sanitize or os.environ.get("MESHSOLVE_HARNESS_SANITIZE") or None
         self.resident = 1 if self.sanitize == "races" else resident          # one block: flags of other blocks order nothing
         self.seed, self.block, self.timeout = seed, block, timeout
@@ -95,7 +98,7 @@ class Harness:
 
     def function(self, path, name, scalar=""):
         """The kernel `name` of a .cu file with SCALAR defined as `scalar`, compiled unless the cache has it."""
-        return _library(pathlib.Path(path), self.sanitize, scalar), name
+        return _library(pathlib.Path(path), self.sanitize, scalar, macros(scalar, self.tensor_cores)), name
 
     def launch(self, function, grid, block, shared, args):
         library, name = function
@@ -194,7 +197,7 @@ def check(text, path):
         if "," in re.sub(r"<[^<>]*>|\[[^\]]*\]|\([^()]*\)", "", m[0]):
             refuse(m.start(), "one __shared__ variable per declaration")
     for word in ("asm", "__activemask"):
-        if m := re.search(rf"\b{word}\b", code):
+        if (m := re.search(rf"\b{word}\b", code)) and (word, path) != ("asm", PTX):
             refuse(m.start(), f"{word} is not supported")
     for m in _GLOBAL.finditer(code):
         if not _KERNEL.match(code, code.rfind("extern", 0, m.start())):
@@ -223,13 +226,13 @@ def transform(text, file):
 
 
 @functools.cache
-def _library(path, sanitize, scalar):
+def _library(path, sanitize, scalar, options):
     folders = [PACKAGE]
     code = read(path.resolve(), folders, set())
     names = _KERNEL.findall(_COMMENT.sub("", code))
     most_threads = dict.fromkeys(names, 1024) | {name: int(most) for most, name in _BOUNDS.findall(_COMMENT.sub("", code))}
     code = f'#include "cuda.hpp"\n{code}\n' + "".join(f"HARNESS_EXPORT({name})\n" for name in names)
-    command = ["g++", *FLAGS, *SANITIZE[sanitize], *scalar_option(scalar)]
+    command = ["g++", *FLAGS, *SANITIZE[sanitize], *options]
     key = _key(code, *command)
     file = cache_folder() / f"{path.stem}.{key}.so"
     with _missing(file) as made:

@@ -12,6 +12,7 @@
 // A block waits only for tiles that running blocks have claimed: there is no deadlock for any number of resident blocks. A wait that
 // takes too long sets a bit of the status and ends the kernel.
 // Sources: Hogg, Reid and Scott 2010, "Design of a multicore sparse Cholesky factorization using DAGs"; Liu 1992.
+#include "device/ptx.cuh"
 #include "factor/cholesky/pivots.cuh"
 
 namespace ms::cholesky {
@@ -21,8 +22,13 @@ using fronts::Front;
 using fronts::packed_column;
 using fronts::Tree;
 
-constexpr int tile = 64, inner = 8, strip = 16;       // strip: columns of a tile that are solved together
-constexpr int micro_tiles = 256;        // of 4 x 4 entries, rows and columns 16 apart
+constexpr int tile = 64, strip = 16;    // strip: columns of a tile that are solved together
+constexpr int leading = tile + 2;       // of a tile in shared memory: the accesses of Sums::subtract_from have no bank conflicts
+constexpr int shares = 256;             // parts of a product, of 4 x 4 entries; a thread computes one at a time
+
+// A product runs through stages of a few pivots. Two stages are copied while one is multiplied.
+constexpr int stages = 3, inner = 4, inner_leading = tile + 4, stage = 2 * inner * inner_leading;
+static_assert(stages * stage >= strip * tile, "rows of a diagonal tile use the same memory");
 
 struct Queued {                         // a front of the queue
   int front, progress, parent, depth;   // progress: index in Queue::progress; parent: number in the queue or -1
@@ -71,18 +77,18 @@ __device__ __forceinline__ int look(const int* counter) { return *static_cast<co
 // C := the entries of A and the update matrices of the children in this tile; own := the diagonal of A.
 template <class T> __device__ __forceinline__ void assemble(const Tree<T>& t, const Tile<T>& v, T* C, T* own) {
   const Block g;
-  for (int k = g.rank; k < tile * tile; k += g.size) C[k] = T(0);
+  for (int k = g.rank; k < tile * leading; k += g.size) C[k] = T(0);
   g.sync();
   if (v.of_panel()) {
     const long long first = v.f.first + v.column;
     for (int c = g.warp; c < v.columns; c += g.warps)
       for (long long p = t.entry_ptr[first + c] + g.lane; p < t.entry_ptr[first + c + 1]; p += 32) {
         const int r = t.entry_row[p] - v.row;
-        if (r >= 0 && r < v.rows) C[r + c * tile] += static_cast<T>(t.values[t.entry_source[p]]);
+        if (r >= 0 && r < v.rows) C[r + c * leading] += static_cast<T>(t.values[t.entry_source[p]]);
       }
     g.sync();
     if (v.i == v.j) {
-      for (int c = g.rank; c < v.columns; c += g.size) own[c] = C[c * (tile + 1)];
+      for (int c = g.rank; c < v.columns; c += g.size) own[c] = C[c * (leading + 1)];
       g.sync();
     }
   }
@@ -94,52 +100,101 @@ template <class T> __device__ __forceinline__ void assemble(const Tree<T>& t, co
     const int from = lower_bound(relative, count, v.row), to = lower_bound(relative, count, v.row + v.rows);
     for (int j = begin + g.warp; j < end; j += g.warps) {
       const T* const X = packed_column(t.updates + child.update, count, j);
-      T* const target = C + (relative[j] - v.column) * tile - v.row;
+      T* const target = C + (relative[j] - v.column) * leading - v.row;
       for (int i = max(from, j) + g.lane; i < to; i += 32) target[relative[i]] += X[i];
     }
     g.sync();
   }
 }
 
-// sum += A B^T for the pivots [from, to) and one micro tile; A and B point to row 0 of the two blocks of rows in pivot 0.
-template <class T>
-__device__ __forceinline__ void multiply(const Tile<T>& v, const T* L, int from, int to, int micro, T* a, T* b, T (&sum)[4][4]) {
-  const Block g;
-  const int x = micro % 16, y = micro / 16;
-  for (int p = from; p < to; p += inner) {
-    for (int k = g.rank; k < inner * tile; k += g.size) {
-      const int r = k % tile, q = p + k / tile;
-      a[k] = r < v.rows && q < to ? L[v.row + r + q * v.f.leading] : T(0);
-      b[k] = r < v.columns && q < to ? L[v.column + r + q * v.f.leading] : T(0);
-    }
-    g.sync();
-    if (micro < micro_tiles) {
+// A share of the product A B^T of 64 x 64 entries. `add` adds the pivots of a stage: `inner` columns of A, then of B.
+template <class T, bool by_tensor_cores> struct Sums {
+  T sum[4][4] = {};                     // rows and columns 16 apart
+  const int row, column;
+  __device__ explicit Sums(int share) : row(share % 16), column(share / 16) {}
+  __device__ __forceinline__ void add(const T* A) {
+    const T* const B = A + inner * inner_leading;
 #pragma unroll
-      for (int k = 0; k < inner; ++k) {
-        T left[4], right[4];
+    for (int k = 0; k < inner; ++k) {
+      T left[4], right[4];
 #pragma unroll
-        for (int d = 0; d < 4; ++d) {
-          left[d] = a[k * tile + x + 16 * d];
-          right[d] = b[k * tile + y + 16 * d];
-        }
-#pragma unroll
-        for (int d = 0; d < 16; ++d) sum[d / 4][d % 4] += left[d / 4] * right[d % 4];
+      for (int d = 0; d < 4; ++d) {
+        left[d] = A[row + 16 * d + k * inner_leading];
+        right[d] = B[column + 16 * d + k * inner_leading];
       }
+#pragma unroll
+      for (int d = 0; d < 16; ++d) sum[d / 4][d % 4] += left[d / 4] * right[d % 4];
     }
+  }
+  __device__ __forceinline__ void subtract_from(T* C) const {
+#pragma unroll
+    for (int d = 0; d < 16; ++d) C[row + 16 * (d / 4) + (column + 16 * (d % 4)) * leading] -= sum[d / 4][d % 4];
+  }
+};
+
+// The same on tensor cores: 32 shares are those of a warp, 32 rows by 16 columns in 4 x 2 blocks of 8 x 8 entries.
+template <> struct Sums<double, true> {
+  double sum[4][2][2] = {};
+  const int row, column, i, j;          // of the warp; of the lane in a block
+  __device__ explicit Sums(int share) : row(share / 32 % 2 * 32), column(share / 64 * 16), i(share % 32 / 4), j(share % 4) {}
+  __device__ __forceinline__ void add(const double* A) {
+    static_assert(inner == 4, "one instruction multiplies 4 columns");
+    const double* const B = A + inner * inner_leading;
+    double left[4], right[2];
+#pragma unroll
+    for (int d = 0; d < 4; ++d) left[d] = A[row + 8 * d + i + j * inner_leading];
+#pragma unroll
+    for (int d = 0; d < 2; ++d) right[d] = B[column + 8 * d + i + j * inner_leading];
+#pragma unroll
+    for (int d = 0; d < 8; ++d) {
+      double(&c)[2] = sum[d / 2][d % 2];
+      multiply_add_8x8x4(left[d / 2], right[d % 2], c[0], c[1]);
+    }
+  }
+  __device__ __forceinline__ void subtract_from(double* C) const {
+#pragma unroll
+    for (int d = 0; d < 16; ++d) {
+      const int r = row + 8 * (d / 4) + i, c = column + 8 * (d / 2 % 2) + 2 * j + d % 2;
+      C[r + c * leading] -= sum[d / 4][d / 2 % 2][d % 2];
+    }
+  }
+};
+
+// Adds the pivots [from, to) to the sums of each thread that has a share.
+template <class T, class S>
+__device__ __forceinline__ void multiply(const Tile<T>& v, const T* L, int from, int to, T* buffer, bool has_share, S& sums) {
+  const Block g;
+  const int steps = (to - from + inner - 1) / inner;
+  const auto load = [&](int step) {
+    T *const A = buffer + step % stages * stage, *const B = A + inner * inner_leading;
+    for (int k = g.rank; step < steps && k < inner * tile; k += g.size) {
+      const int r = k % tile, p = k / tile, q = from + step * inner + p, at = r + p * inner_leading;
+      const T* const pivot = L + q * v.f.leading + r;
+      copy_async(A + at, pivot + v.row, r < v.rows && q < to);
+      copy_async(B + at, pivot + v.column, r < v.columns && q < to);
+    }
+    end_copies();
+  };
+  for (int step = 0; step < stages - 1; ++step) load(step);
+  for (int step = 0; step < steps; ++step) {
+    wait_for_copies<stages - 2>();
     g.sync();
+    load(step + stages - 1);
+    if (has_share) sums.add(buffer + step % stages * stage);
   }
 }
 
 // C -= the products with the pivots of the columns before this tile, as their tiles are stored. Returns false after a stall.
 template <class T>
-__device__ __forceinline__ bool subtract(const Queue<T>& q, const Tile<T>& v, const int* progress, T* C, T* a, T* b) {
+__device__ __forceinline__ bool subtract(const Queue<T>& q, const Tile<T>& v, const int* progress, T* C, T* buffer) {
   const T* const L = q.tree.panels + v.f.panel;
   const int needed = min(v.j, v.blocks);
   if (needed == 0) return true;
   __shared__ int available;
-  for (int first = 0; first < micro_tiles; first += blockDim.x) {
-    const int micro = first + threadIdx.x;
-    T sum[4][4] = {};
+  for (int first = 0; first < shares; first += blockDim.x) {
+    const int share = first + static_cast<int>(threadIdx.x);
+    Sums<T, has_tensor_cores> sums(share);
+    const bool has_share = share < shares && sums.row < v.rows && sums.column < v.columns;
     for (int done = 0; done < needed;) {
       if (!await(q.status, [&] {
             available = min(needed, min(look(progress + v.i), look(progress + v.j)));
@@ -147,12 +202,10 @@ __device__ __forceinline__ bool subtract(const Queue<T>& q, const Tile<T>& v, co
           }))
         return false;
       const int stored = available;
-      multiply(v, L, done * tile, min(stored * tile, v.width), micro, a, b, sum);
+      multiply(v, L, done * tile, min(stored * tile, v.width), buffer, has_share, sums);
       done = stored;
     }
-    if (micro >= micro_tiles) continue;
-#pragma unroll
-    for (int d = 0; d < 16; ++d) C[micro % 16 + 16 * (d / 4) + (micro / 16 + 16 * (d % 4)) * tile] -= sum[d / 4][d % 4];
+    if (has_share) sums.subtract_from(C);
   }
   __syncthreads();
   return true;
@@ -161,13 +214,13 @@ __device__ __forceinline__ bool subtract(const Queue<T>& q, const Tile<T>& v, co
 // Eliminates a diagonal tile.
 template <class T> __device__ __forceinline__ void eliminate_tile(const Tile<T>& v, T* C, const T* own, int* status) {
   const Block g;
-  const int done = eliminate(g, C, tile, tile, v.columns);
+  const int done = eliminate(g, C, leading, tile, v.columns);
   if (done < v.columns) {
     if (g.rank == 0) record_failure(status, v.f.first + v.column + done);
     return;
   }
   for (int c = g.rank; c < v.columns; c += g.size)
-    record_exponent(status, static_cast<double>(own[c]), static_cast<double>(C[c * (tile + 1)]));
+    record_exponent(status, static_cast<double>(own[c]), static_cast<double>(C[c * (leading + 1)]));
 }
 
 // D := rows [begin, begin + strip) of the diagonal tile of the columns of v, up to its diagonal, by columns of `strip` scalars. Pivots
@@ -190,13 +243,13 @@ template <class T> __device__ __forceinline__ void solve_rows(int rows, T* C, co
     if (r < rows) {
       T value[strip];
 #pragma unroll
-      for (int j = 0; j < strip; ++j) value[j] = C[r + j * tile];
+      for (int j = 0; j < strip; ++j) value[j] = C[r + j * leading];
 #pragma unroll
       for (int j = 0; j < strip; ++j) {
         value[j] *= D[j * (strip + 1)];
 #pragma unroll
         for (int k = j + 1; k < strip; ++k) value[k] -= value[j] * D[k + j * strip];
-        C[r + j * tile] = value[j];
+        C[r + j * leading] = value[j];
       }
     }
     __syncthreads();
@@ -210,24 +263,25 @@ template <class T> __device__ __forceinline__ void solve_tile(const Tile<T>& v, 
     for (int k = threadIdx.x; k < tile * strip; k += blockDim.x) {
       const int r = k % tile, c = k / tile;
       T sum = T(0);
-      for (int p = 0; p < begin; ++p) sum += C[r + p * tile] * D[c + p * strip];
-      C[r + (begin + c) * tile] -= sum;
+#pragma unroll 4
+      for (int p = 0; p < begin; ++p) sum += C[r + p * leading] * D[c + p * strip];
+      C[r + (begin + c) * leading] -= sum;
     }
     __syncthreads();
-    solve_rows(v.rows, C + begin * tile, D + begin * strip);
+    solve_rows(v.rows, C + begin * leading, D + begin * strip);
   }
 }
 
 template <class T> __device__ __forceinline__ void store(const Tile<T>& v, T* panels, T* updates, const T* C) {
   const Block g;
   for (int c = g.warp; c < v.columns; c += g.warps)
-    for (int r = (v.i == v.j ? c : 0) + g.lane; r < v.rows; r += 32) v.stored(panels, updates, c)[r] = C[r + c * tile];
+    for (int r = (v.i == v.j ? c : 0) + g.lane; r < v.rows; r += 32) v.stored(panels, updates, c)[r] = C[r + c * leading];
 }
 
 // Tile (i, j) of a front. Returns false after a stall.
 template <class T>
 __device__ __forceinline__ bool factor_tile(const Queue<T>& q, int number, int i, int j, T* C, T* buffer, T* own) {
-  const Queued at = q.fronts[number];
+  const Queued& at = q.fronts[number];
   const Tile<T> v(q.tree.fronts[at.front], i, j);
   int* const progress = q.progress + at.progress;
   if (!await(q.status, [&] { return look(q.remaining + number) == 0; })) return false;
@@ -236,7 +290,7 @@ __device__ __forceinline__ bool factor_tile(const Queue<T>& q, int number, int i
     __threadfence();                                        // the children are read before their memory is taken
     atomicAdd(q.assembled + at.depth, 1);
   }
-  if (!subtract(q, v, progress, C, buffer, buffer + inner * tile)) return false;
+  if (!subtract(q, v, progress, C, buffer)) return false;
   if (v.of_panel() && i == j) eliminate_tile(v, C, own, q.status);
   if (v.of_panel() && i != j) {
     if (!await(q.status, [&] { return look(progress + j) > j; })) return false;
@@ -265,8 +319,8 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 k_queue(int count, int num_fronts, int num_depths, const int* tiles, const int* queued, const int* tiles_of_depth,
         const long long* table, const int* child, const int* relative, const long long* entry_ptr, const unsigned* entry_source,
         const int* entry_row, const double* values, SCALAR* panels, SCALAR* updates, int* status) {
-  __shared__ SCALAR C[tile * tile];
-  __shared__ SCALAR buffer[2 * inner * tile];               // also rows of a diagonal tile: strip x tile
+  __shared__ SCALAR C[tile * leading];
+  __shared__ SCALAR buffer[stages * stage];
   __shared__ SCALAR own[tile];
   __shared__ int drawn;
   int* const remaining = status + counters;

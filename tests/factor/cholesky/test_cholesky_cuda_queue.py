@@ -3,15 +3,28 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cuda_cases import BOUND, WAYS, close, use_way
+from cuda_cases import BOUND, WAYS, ZOO, close, use_way
 from kernel_harness import Harness
 from on_device import Sparse
 from zoo import grid, random_spd, spd
 
 import meshsolve as ms
 from meshsolve import device
+from meshsolve.device import cuda
 from meshsolve.factor.fronts import plan
 from meshsolve.factor.fronts.cuda import device_tree
+
+VERSIONS = {"fused": False, "tensor cores": True}           # of the products of tiles, and Harness(tensor_cores=...)
+
+
+@pytest.fixture(params=VERSIONS)
+def products(gpu, request, monkeypatch):
+    """The backend with each version of the products of tiles."""
+    if isinstance(gpu, Harness):
+        gpu.tensor_cores = VERSIONS[request.param]
+    elif not VERSIONS[request.param]:
+        monkeypatch.setattr(cuda, "TENSOR_CORES", ())
+    return gpu
 
 
 def arrow(pivots, rows, seed=0):
@@ -32,13 +45,30 @@ def factors(A, harnesses, precision="double", **options):
 
 
 @pytest.mark.parametrize("pivots, rows", [(1, 1), (15, 70), (16, 16), (64, 64), (65, 3), (63, 130), (140, 20)])
-def test_fronts_of_several_tiles(gpu, monkeypatch, pivots, rows):
+def test_fronts_of_several_tiles(products, monkeypatch, pivots, rows):
     """Blocks and strips that are full, nearly full, or have one column; the last pivot lies inside a tile of rows."""
     use_way(monkeypatch, "queue alone")
     A = arrow(pivots, rows)
     for precision in ("double", "single"):
-        (found,), host = factors(A, [gpu], precision, ordering="natural")
+        (found,), host = factors(A, [products], precision, ordering="natural")
         close(found, host, BOUND[precision])
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_shape_by_tiles(products, monkeypatch, name):
+    use_way(monkeypatch, "queue alone")
+    F = ms.cholesky(ZOO[name], device="cuda")
+    host = ms.cholesky(ZOO[name], ordering=F.symbolic.ordering.perm, device="cpu")
+    close(F.L.data, host.L.data, 1e-13)
+
+
+def test_the_two_versions_round_differently(monkeypatch):
+    """Otherwise one of them would be tested twice. In single precision there is one version."""
+    use_way(monkeypatch, "queue alone")
+    A = arrow(70, 40)
+    for precision, equal in (("double", False), ("single", True)):
+        found, _ = factors(A, [Harness(tensor_cores=version) for version in VERSIONS.values()], precision, ordering="natural")
+        assert np.array_equal(*found) == equal
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -51,10 +81,12 @@ def test_solids_and_meshes(gpu, monkeypatch, way):
         close(found, host, 1e-13)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("way", WAYS)
-def test_schedules_and_block_sizes_change_no_bit(monkeypatch, way):
+def test_schedules_and_block_sizes_change_no_bit(monkeypatch, way, version):
     use_way(monkeypatch, way)
-    harnesses = [Harness(), Harness(resident=1), Harness(resident=5, seed=1, block=64), Harness(resident=3, seed=2, block=32)]
+    settings = {}, {"resident": 1}, {"resident": 5, "seed": 1, "block": 64}, {"resident": 3, "seed": 2, "block": 32}
+    harnesses = [Harness(**setting, tensor_cores=VERSIONS[version]) for setting in settings]
     for A, options in ((spd(grid(23, 21)), {"ordering": "nd"}), (arrow(70, 40), {"ordering": "natural"})):
         found, _ = factors(A, harnesses, **options)
         assert all(np.array_equal(found[0], other) for other in found[1:])
@@ -116,13 +148,13 @@ def test_a_stall_is_reported(monkeypatch, given_up):
 
 
 @pytest.mark.sanitize
-@pytest.mark.parametrize("way", ["queue alone", "small subtrees"])
-def test_tiles_wait_for_each_other(monkeypatch, way):
+@pytest.mark.parametrize("way, version", [("queue alone", "fused"), ("queue alone", "tensor cores"), ("small subtrees", "fused")])
+def test_tiles_wait_for_each_other(monkeypatch, way, version):
     """Few threads, because ThreadSanitizer is slow for each thread of each block. With 128, several of them share a row of a tile."""
     use_way(monkeypatch, way)
     tree, wide = spd(grid(9, 8)), arrow(80, 2)
     for A, options, block in ((tree, {"ordering": "nd"}, 32), (wide, {"ordering": "natural"}, 128)):
-        with device.use(Harness(seed=1, block=block, resident=3)):
+        with device.use(Harness(seed=1, block=block, resident=3, tensor_cores=VERSIONS[version])):
             F = ms.cholesky(A, device="cuda", **options)
             close(F.refactor(A).L.data, ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").L.data, 1e-13)
 
