@@ -13,11 +13,11 @@ import numpy as np
 
 from meshsolve import _core, order
 from meshsolve.api.definite import LOST, edges_of, with_phases
-from meshsolve.device import on_cpu
+from meshsolve.device import on_cpu, to_host
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
-from meshsolve.factor.cholesky import Values
+from meshsolve.factor.cholesky import HostFactor, Values
 from meshsolve.factor.cholesky.schur import SchurComplement
-from meshsolve.factor.fronts import assembly_tree
+from meshsolve.factor.cholesky.schur_cuda import SchurFactor
 from meshsolve.factor.lu.schur import GeneralSchurComplement
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import PER_ROW
@@ -28,7 +28,8 @@ from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
 from meshsolve.sparse.columns import as_indices
 from meshsolve.sparse.constraints import Fixed
-from meshsolve.sparse.matrix import Csr, as_csr, as_symmetric, is_complex
+from meshsolve.sparse.matrix import Csr, as_csr, is_complex
+from meshsolve.sparse.places import CUDA, PLACES, place_for
 from meshsolve.types import ArrayLike, Device, Matrix
 
 NEARLY_SINGULAR = "the block of A without rows is singular to working precision: the Schur complement may be meaningless"
@@ -51,13 +52,15 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
         Of the rows I, as in :func:`analyze`; rows K always follow them.
     mesh, seed, threads, lower
         As in :func:`analyze`. ``mesh`` and ``lower`` are for symmetric matrices.
-    device : {"auto", "cpu"}
-        Schur complements are formed on the host.
+    device : {"auto", "cpu", "cuda"}
+        Where the Schur complement is formed; ``"auto"`` uses a GPU if A lies on it. Complex matrices are factored on the host. Rows are
+        ordered and analyzed on the host.
 
     Returns
     -------
     SchurComplement, or GeneralSchurComplement if A is complex or not symmetric
-        ``.matrix``, dense, is A_KK - A_KI A_II^-1 A_IK; ``.reduce(b)``, ``.expand(b, x_K)``, ``.refactor(A2)``.
+        ``.matrix``, dense, is A_KK - A_KI A_II^-1 A_IK; ``.reduce(b)``, ``.expand(b, x_K)``, ``.refactor(A2)``. On the GPU ``.matrix``
+        is a CuPy array.
 
     Raises
     ------
@@ -68,7 +71,7 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
         singular.
     NotSymmetricError (``.row``, ``.column``)
         A is not symmetric, and ``mesh`` is given.
-    OutOfMemoryError, DeviceUnavailableError (``device="cuda"``)
+    OutOfMemoryError, DeviceUnavailableError
 
     Warns
     -----
@@ -86,18 +89,27 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
     >>> S.expand([0, 0, 0, 0], [6, 3]).round(12).tolist()
     [6.0, 5.0, 4.0, 3.0]
     """
-    on_cpu(device, "Schur complements are formed")
+    place = PLACES[_place_of(device, A)]
     lower, threads = as_flag(lower, "lower"), thread_count(threads)
-    M = _symmetric(A, mesh, lower, threads)
-    return _general(A, rows, ordering, threads) if M is None else _definite(M, rows, ordering, seed, threads, lower)
+    with place.errors("the Schur complement"):
+        M = _symmetric(A, mesh, lower, threads, place)
+        return _general(A, rows, ordering, threads, place) if M is None else _definite(M, rows, ordering, seed, threads, lower, place)
 
 
-def _symmetric(A, mesh, lower, threads):
-    """A as a :class:`Csr` with the edges of the mesh; None if A is complex or not symmetric, and no option requires symmetry."""
+def _place_of(device, A):
+    """The name of the place where the Schur complement is formed."""
+    if not is_complex(A):
+        return place_for(device, A, size=0)
+    on_cpu(device, "Schur complements of complex matrices are formed")
+    return "cpu"
+
+
+def _symmetric(A, mesh, lower, threads, place):
+    """A in its place with the edges of the mesh; None if A is complex or not symmetric, and no option requires symmetry."""
     if is_complex(A) and not lower and mesh is None:
         return None
     try:
-        M = as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"])
+        M = place.symmetric(A, threads, lower, PER_ROW["cholesky"])
     except NotSymmetricError:
         if mesh is not None:
             raise
@@ -105,23 +117,26 @@ def _symmetric(A, mesh, lower, threads):
     return M if mesh is None else M.joined(edges_of(mesh, M.n))
 
 
-def _definite(M, rows, ordering, seed, threads, lower):
-    """For a symmetric matrix with a positive definite block of the eliminated rows."""
-    sym, data = _analyzed(M, _kept(M, rows), ordering, seed, threads), M.data
+def _definite(M, rows, ordering, seed, threads, lower, place):
+    """For a symmetric matrix with a positive definite block of the eliminated rows, in its place."""
+    engine = SchurFactor if place is CUDA else HostFactor
+    sym, data = _analyzed(M, _kept(M, rows), ordering, seed, threads, engine), M.data
     sym.lower = lower
+    values = Values(sym.n, sym, threads=threads, place=place, gather=M.gather)
     del M                                                   # its indices are not needed any more
-    S = SchurComplement(sym, Values(sym.n, sym, threads=threads), data, threads=threads)
+    S = SchurComplement(sym, values, data, threads=threads, engine=engine)
     if not S.trial < LOST:
         warn("the block of A without rows is singular to working precision: its pivots are positive by rounding, and the Schur "
              "complement may be meaningless (rigid-body modes are free if rows has too few unknowns, for example)", MeshsolveWarning)
     return S
 
 
-def _general(A, rows, ordering, threads):
+def _general(A, rows, ordering, threads, place):
     """For a matrix that is complex or not symmetric."""
     M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"], threads=threads)
     kept = _kept(M, rows)
-    S = GeneralSchurComplement(M, kept.rows, ordering=ordering if order.is_method(ordering) else kept.restrict(ordering), threads=threads)
+    of_free = ordering if order.is_method(ordering) else kept.restrict(ordering)
+    S = GeneralSchurComplement(M, kept.rows, ordering=of_free, threads=threads, place=place)
     if not S.factor.trial()[0] < LOST:
         warn(NEARLY_SINGULAR, MeshsolveWarning)
     return S
@@ -139,15 +154,19 @@ def _kept(M, rows):
     return Fixed(M, kept, "rows")
 
 
-def _analyzed(M, kept, ordering, seed, threads):
+def _analyzed(M, kept, ordering, seed, threads, engine):
     """The :class:`Symbolic` of M with the rows ``kept.rows`` last; the others are ordered by the pattern of their block."""
-    _core.keep_free_memory(M.nnz, threads)
-    indptr, indices, _ = _core.split(M.indptr, M.indices, np.empty(0), kept.free, kept.position, threads)[0]
+    given = M.pattern
+    whole = Csr(M.n, to_host(given.indptr), to_host(given.indices))
+    _core.keep_free_memory(whole.nnz, threads)
+    indptr, indices, _ = _core.split(whole.indptr, whole.indices, np.empty(0), kept.free, kept.position, threads)[0]
     pattern = Csr(len(kept.free), indptr, indices, diagonal=True)
     chosen = order.resolve(ordering if order.is_method(ordering) else kept.restrict(ordering), pattern, seed=as_seed(seed), threads=threads)
     perm = np.concatenate([kept.free[chosen.perm], kept.rows])
     chosen = replace(chosen, perm=perm, tree=None, elimination=None)
-    sym = Symbolic.build(M, perm, ordering=chosen, threads=threads, boundary=len(kept.rows))
+    sym = Symbolic.build(whole, perm, ordering=chosen, threads=threads, boundary=len(kept.rows))
+    if engine is SchurFactor:
+        sym.keep_on_device(given)
     with sym.report.phase("symbolic"):
-        assembly_tree(sym, threads)
+        engine.prepare(sym, threads)
     return with_phases(sym, chosen)

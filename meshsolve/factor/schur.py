@@ -16,8 +16,9 @@ from meshsolve.factor.base import Factored, solve_complex
 from meshsolve.factor.sharing import reads
 from meshsolve.foreign import is_sparse
 from meshsolve.report import Report
-from meshsolve.sparse.columns import as_array, as_rhs
+from meshsolve.sparse.columns import as_rhs
 from meshsolve.sparse.constraints import parts_of_values
+from meshsolve.sparse.places import PLACES, where
 from meshsolve.sparse.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike
 
@@ -30,8 +31,8 @@ class Condensed(Factored):
     """
 
     report: Report
-    _dense: Callable[[], np.ndarray]
-    _reduced: Callable[[np.ndarray], np.ndarray]
+    _dense: Callable[[], Array]
+    _reduced: Callable[[Array], Array]
 
     @property
     def n(self) -> int:
@@ -39,12 +40,13 @@ class Condensed(Factored):
 
     @property
     @reads
-    def matrix(self) -> np.ndarray:
+    def matrix(self) -> Array:
         """The Schur complement A_KK - A_KI A_II^-1 A_IK as a dense (k, k) array, in the order of :attr:`rows`.
 
-        float64 or complex128; exactly symmetric for a symmetric A. O(k^2), a new array at each call.
+        float64 or complex128; exactly symmetric for a symmetric A. On the GPU it is a CuPy array. O(k^2), a new array at each call.
         """
-        return self._dense()
+        with self._errors("the Schur complement"):
+            return self._dense()
 
     @reads
     def reduce(self, b: ArrayLike) -> Array:
@@ -70,8 +72,7 @@ class Condensed(Factored):
         -----
         Cost: half a solve if A is symmetric, else one solve.
         """
-        with self.report.phase("solve"):
-            return self._solve_parts(b, self._reduced)
+        return self._solve_parts(b, self._reduced)
 
     @reads
     def expand(self, b: ArrayLike, x_K: ArrayLike) -> Array:
@@ -82,11 +83,11 @@ class Condensed(Factored):
         b : (n,) or (n, m), real or complex
             The values in the rows K must be finite, but are not used.
         x_K : (k,) or (k, m), real or complex
-            In the order of :attr:`rows`; as many columns as b.
+            In the order of :attr:`rows`; as many columns as b. On any device.
 
         Returns
         -------
-        (n,) or (n, m) array
+        (n,) or (n, m) array, on the device of b
             x, with ``x[rows] == x_K``. float32 or complex64 if b is and A is not wider, else float64, or complex128 if A, b or x_K is
             complex.
 
@@ -103,24 +104,30 @@ class Condensed(Factored):
         """
         if is_sparse(b):
             return solve_sparse(b, self.n, lambda B: self.expand(B, x_K), at_once=True)
-        kept = as_array(x_K, "x_K")
+        home = where(x_K)
+        kept = home.array(x_K, "x_K")
         if self.dtype.kind == "c":
             real = imaginary = self._expansion(kept, np.complex128)
         else:
             b, part, rest = parts_of_values(b, kept)
-            real, imaginary = (self._expansion(v, np.float64) for v in (part, np.zeros_like(part) if rest is None else rest))
-        with self.report.phase("solve"):
-            return self._solve_parts(b, real, imaginary)
+            real, imaginary = (self._expansion(v, np.float64) for v in (part, home.xp.zeros_like(part) if rest is None else rest))
+        return self._solve_parts(b, real, imaginary)
 
     def _solve_parts(self, b, solve, solve_imaginary=None):
         """Apply ``solve`` to the columns of b: to complex columns if A is complex, else to real and imaginary parts."""
-        if self.dtype.kind == "c":
-            return solve_complex(b, self.n, solve)
-        return self._solve_like(b, None, solve, self.n, solve_imaginary)
+        with self._errors("the solve"), self.report.phase("solve"):
+            if self.dtype.kind == "c":
+                return solve_complex(b, self.n, solve)
+            return self._solve_like(b, None, solve, self.n, solve_imaginary)
 
     def _expansion(self, kept, dtype):
         """The solution of the rows I as a function of the columns of b."""
-        inner, shape = as_rhs(kept, len(self.rows), "x_K", dtype)
+        home = where(kept)
+        if dtype == np.float64:
+            inner, shape = home.rhs(kept, len(self.rows), "x_K")
+            inner = PLACES[self._place].bring(inner)
+        else:
+            inner, shape = as_rhs(kept, len(self.rows), "x_K", dtype)
 
         def solve(columns):
             if inner.shape[1] != columns.shape[1]:

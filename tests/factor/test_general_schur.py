@@ -6,8 +6,10 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from on_device import Sparse, to_cuda, to_numpy
 
 import meshsolve as ms
+from meshsolve import device
 from meshsolve.factor.lu import schur
 
 N = 40
@@ -103,3 +105,38 @@ def test_a_nearly_singular_block_gives_a_warning():
     A[59, 1:] = A[1:59, 1:].sum(axis=0)
     with pytest.warns(ms.MeshsolveWarning, match="singular to working precision"):
         ms.schur_complement(A, [0])
+
+
+# ---- on the GPU -------------------------------------------------------------------------------------------------------------
+
+def test_on_the_gpu(gpu):
+    A, T = sp.csr_array(R), ms.schur_complement(R, ROWS)
+    S = ms.schur_complement(A, ROWS, device="cuda")
+    assert device.holds(S.matrix) and S.factor.report.facts["device"] == "cuda" == S.report.facts["device"]
+    A2 = A.copy()
+    A2.data = A2.data * np.linspace(1, 2, A.nnz)
+    x_K = np.random.default_rng(1).standard_normal((5, 3))
+    for M in (A, A2):
+        for U in (S.refactor(M), pickle.loads(pickle.dumps(S)), copy.copy(S)):
+            T.refactor(M)
+            assert np.allclose(to_numpy(U.matrix), T.matrix, rtol=1e-11, atol=1e-12)
+            for bring in (np.asarray, to_cuda):
+                reduced, whole = U.reduce(bring(B)), U.expand(bring(B), bring(x_K))
+                assert device.holds(whole) == device.holds(reduced) == (bring is to_cuda)
+                assert np.allclose(to_numpy(reduced), T.reduce(B), atol=1e-11) and np.allclose(to_numpy(whole), T.expand(B, x_K), atol=1e-11)
+            z = B + 1j * B[:, ::-1]
+            assert np.allclose(U.reduce(z), T.reduce(z), atol=1e-11) and np.allclose(U.expand(z, x_K), T.expand(z, x_K), atol=1e-11)
+    with pytest.raises(ms.SingularMatrixError):
+        S.refactor(0 * A)
+    assert np.allclose(to_numpy(S.matrix), T.matrix, rtol=1e-11, atol=1e-12) and np.allclose(S.reduce(B), T.reduce(B), atol=1e-11)
+
+
+def test_blocks_on_the_gpu_and_matrices_that_lie_there(gpu, monkeypatch):
+    monkeypatch.setattr(schur, "BLOCK_BYTES", 2 * 8 * (N - 5))
+    S, T = ms.schur_complement(Sparse(R), ROWS), ms.schur_complement(R, ROWS)
+    assert device.holds(S.matrix) and np.allclose(to_numpy(S.matrix), T.matrix, rtol=1e-11, atol=1e-12)
+    S.matrix[:] = 0.0
+    assert np.allclose(to_numpy(S.refactor(Sparse(2 * R)).matrix), 2 * T.matrix, rtol=1e-11, atol=1e-12)
+    assert isinstance(ms.schur_complement(Sparse(R), ROWS, device="cpu").matrix, np.ndarray)
+    with pytest.raises(ms.DeviceUnavailableError, match="Schur complements of complex matrices are formed on the CPU only"):
+        ms.schur_complement(1j * R, ROWS, device="cuda")

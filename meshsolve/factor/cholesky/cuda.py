@@ -87,10 +87,11 @@ class DeviceFactor(OnDevice):
     def __init__(self, symbolic, precision, threads=1):
         xp = device.xp()
         self._symbolic, self._pattern, self._iperm = symbolic, symbolic.pattern_on_device, symbolic.analysis_on_device.iperm
+    sweeps_of = Sweeps                              # sweeps_of(tree, panels): the solves
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
-        self._updates, self.sweeps = xp.empty(tree.update_scalars, self.dtype), Sweeps(tree, self._panels)
+        self._updates, self.sweeps = xp.empty(tree.update_scalars, self.dtype), self.sweeps_of(tree, self._panels)
         self._status = xp.empty_like(tree.plan.initial)     # of plan.py
         self._bits = self._status[BITS:BITS + 1]
         self._norm, self._is_open, self._exponent, self.changes = None, False, 0, 0
@@ -138,7 +139,8 @@ class DeviceFactor(OnDevice):
         """Return the result of :meth:`factor` for the first two words of the status after the pending values were factored."""
         self._exponent = least - BIAS
         if failed == NONE:
-            failed = constant_component(self._pattern, self._iperm, self._pending, self._pattern.n) if self.may_be_singular() else -1
+            eliminated = self._pattern.n - self.tree.boundary
+            failed = constant_component(self._pattern, self._iperm, self._pending, eliminated) if self.may_be_singular() else -1
         return failed
 
     def queue(self, write):

@@ -31,7 +31,9 @@ constexpr int stages = 3, inner = 4, inner_leading = tile + 4, stage = 2 * inner
 static_assert(stages * stage >= strip * tile, "rows of a diagonal tile use the same memory");
 
 struct Queued {                         // a front of the queue
-  int front, progress, parent, depth;   // progress: index in Queue::progress; parent: number in the queue or -1
+  int front;
+  int progress;                         // index in Queue::progress, or -1 for the front of a Schur complement: assembled alone
+  int parent, depth;                    // parent: number in the queue or -1
 };
 
 template <class T> struct Queue {
@@ -278,30 +280,37 @@ template <class T> __device__ __forceinline__ void store(const Tile<T>& v, T* pa
     for (int r = (v.i == v.j ? c : 0) + g.lane; r < v.rows; r += 32) v.stored(panels, updates, c)[r] = C[r + c * leading];
 }
 
+// C := the tile of L, or of the update matrix, for an assembled tile C. Returns false after a stall.
+template <class T>
+__device__ __forceinline__ bool reduce(const Queue<T>& q, const Tile<T>& v, const int* progress, T* C, T* buffer, const T* own) {
+  if (!subtract(q, v, progress, C, buffer)) return false;
+  if (v.of_panel() && v.i == v.j) eliminate_tile(v, C, own, q.status);
+  if (v.of_panel() && v.i != v.j) {
+    if (!await(q.status, [&] { return look(progress + v.j) > v.j; })) return false;
+    solve_tile(v, q.tree.panels + v.f.panel, C, buffer);
+  }
+  return true;
+}
+
 // Tile (i, j) of a front. Returns false after a stall.
 template <class T>
 __device__ __forceinline__ bool factor_tile(const Queue<T>& q, int number, int i, int j, T* C, T* buffer, T* own) {
   const Queued& at = q.fronts[number];
   const Tile<T> v(q.tree.fronts[at.front], i, j);
-  int* const progress = q.progress + at.progress;
+  int* const progress = at.progress < 0 ? nullptr : q.progress + at.progress;
   if (!await(q.status, [&] { return look(q.remaining + number) == 0; })) return false;
   assemble(q.tree, v, C, own);
   if (threadIdx.x == 0) {
     __threadfence();                                        // the children are read before their memory is taken
     atomicAdd(q.assembled + at.depth, 1);
   }
-  if (!subtract(q, v, progress, C, buffer)) return false;
-  if (v.of_panel() && i == j) eliminate_tile(v, C, own, q.status);
-  if (v.of_panel() && i != j) {
-    if (!await(q.status, [&] { return look(progress + j) > j; })) return false;
-    solve_tile(v, q.tree.panels + v.f.panel, C, buffer);
-  }
+  if (progress && !reduce(q, v, progress, C, buffer, own)) return false;
   if (!v.of_panel() && !await(q.status, [&] { return look(q.assembled + at.depth + 1) == q.tiles_of_depth[at.depth + 1]; })) return false;
   store(v, q.tree.panels, q.tree.updates, C);
   __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence();                                        // the tile is stored before it is counted
-    if (v.of_panel())
+    if (progress && v.of_panel())
       atomicExch(progress + i, j + 1);
     else if (at.parent >= 0)
       atomicSub(q.remaining + at.parent, 1);

@@ -25,8 +25,8 @@ class SchurComplement(Condensed, Definite):
     """The Schur complement of a symmetric matrix A on rows K, when the others, I, are eliminated.
 
     Made by :func:`meshsolve.schur_complement`. Solving ``S.matrix @ x_K = S.reduce(b)`` and then ``x = S.expand(b, x_K)`` solves
-    A x = b. Several threads may use it at once, except during :meth:`refactor`, when other calls raise ``FactorInUseError``. It can be
-    pickled and copied; the copy repeats the numeric phase.
+    A x = b. With ``device="cuda"`` it lies on the GPU, and so does :attr:`matrix`. Several threads may use it at once, except during
+    :meth:`refactor`, when other calls raise ``FactorInUseError``. It can be pickled and copied; the copy repeats the numeric phase.
 
     Attributes
     ----------
@@ -47,19 +47,21 @@ class SchurComplement(Condensed, Definite):
     """
 
     precision = "double"
+    _checks_late = True
     _block = "the block of A without rows"
 
-    def __init__(self, symbolic, values, data, *, threads=None):
+    def __init__(self, symbolic, values, data, *, threads=None, engine=HostFactor):
         """``symbolic`` has the kept rows as its boundary. ``data`` are the values of A in its pattern; ``values`` gathers those of later
-        matrices."""
+        matrices. ``engine``: class of the factor, `HostFactor` or `SchurFactor`."""
         super().__init__(values.n, np.float64)
-        self.symbolic, self.threads, self._values = symbolic, thread_count(threads), values
+        self.symbolic, self.threads, self._values, self._place = symbolic, thread_count(threads), values, values.place.name
         self.report = Report(threads=self.threads, nnz_A=values.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops, rows=symbolic.boundary)
         self.report.merge(symbolic.report)
-        self.report.facts["threads"] = self.threads
-        self._begin(HostFactor)
-        self._run(data)
-        self.trial = self._try(data) if self._factor.may_be_singular() else 0.0
+        self.report.facts.update(threads=self.threads, device=self._place)
+        with self._errors("the Schur complement"):
+            self._begin(engine)
+            self._run(data)
+            self.trial = self._try(data) if self._factor.may_be_singular() else 0.0
 
     @changes
     def refactor(self, A: Matrix) -> SchurComplement:
@@ -86,7 +88,9 @@ class SchurComplement(Condensed, Definite):
         OutOfMemoryError
             If there is not even memory to restore the earlier result, it is lost, and all calls raise this until the next refactorization.
         """
-        self._run(self._values.of(A))
+        with self._errors("the Schur complement"):
+            if not self._run_again(A):
+                self._run(self._values.of(A))
         return self
 
     @property
@@ -123,7 +127,7 @@ class SchurComplement(Condensed, Definite):
         return self._factor.expand(columns, x_K)
 
     def _solve_free(self, columns):
-        return self._factor.expand(columns, np.zeros((len(self.rows), columns.shape[1])))
+        return self._factor.expand(columns, self._values.place.xp.zeros((len(self.rows), columns.shape[1])))
 
     def _remedy(self, position, data):
         return "add a row of that component to rows (for an elastic body three unknowns, in space six), or a mass term"

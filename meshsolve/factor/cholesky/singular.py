@@ -46,6 +46,8 @@ class ConstantNullSpace:
 
     def find(self, data):
         """Return the new number of the root of the first such tree, or -1. O(entries of the watched rows) if none of them sums to 0."""
+        if len(self._roots) == 0:                           # each component has rows of the boundary
+            return -1
         sums, magnitudes = self._watched_sums(data)
         if len(sums) == 1 and self._place is HOST:          # the usual case: operations on arrays of one number take microseconds
             sums, magnitudes = sums[0], magnitudes[0]
@@ -79,6 +81,9 @@ class ConstantNullSpace:
     def _find_entries(self):
         """Find the positions of the entries of the watched rows, one row after the other."""
         xp, indptr, rows = self._place.xp, self._pattern.indptr, self._rows
+        if len(rows) == 0:
+            self._begin, self._entries = xp.zeros(1, np.int64), xp.zeros(0, np.int64)
+            return
         size = indptr[rows + 1] - indptr[rows]
         ends = xp.cumsum(size)
         entry = xp.arange(device.scalar(ends[-1:]))

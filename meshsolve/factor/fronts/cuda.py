@@ -9,7 +9,8 @@ more than a panel makes its own table and uses :func:`levels` for the schedule.
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -112,22 +113,30 @@ class DeviceTree:
     entry_source: object
     entry_row: object
     plan: Plan                  # of the numeric phase
+    boundary: int               # columns of the last front if it is not eliminated, as in a Schur complement, else 0
 
     @classmethod
     def build(cls, symbolic):
         """Make the tree of an analysis on the GPU. O(nnz(A) + rows of the supernodes) time and memory."""
         pattern, analysis, forest = symbolic.pattern_on_device, symbolic.analysis_on_device, symbolic.forest_on_device
         parent, pivots, rows = shape_of(analysis)
-        plan, update = plan_of(parent.astype(np.int32), pivots, pivots + rows, workspace_of_device())
+        plan, update = plan_of(parent.astype(np.int32), pivots, pivots + rows, workspace_of_device(), symbolic.boundary)
         table, (panels, _, _) = table_of(analysis, forest, update)
         relative, *entries = positions(pattern, analysis)
         return cls(pattern.n, len(table), panels, plan.update_scalars, table, forest.child, analysis.snode_parent, forest.depth, relative,
-                   analysis.rows, analysis.perm, *entries, plan)
+                   analysis.rows, analysis.perm, *entries, plan, symbolic.boundary)
 
     @property
     def entries(self):
         """The first arguments of the assembly kernels."""
         return self.table, self.child, self.relative, self.entry_ptr, self.entry_source, self.entry_row
+
+    @cached_property
+    def eliminated(self):
+        """The tree without the front of the boundary, whose children become roots, for solves."""
+        last, xp = self.count - 1, device.xp()
+        parent = self.parent[:last]
+        return replace(self, count=last, parent=xp.where(parent == last, np.int32(-1), parent))
 
     @property
     def nbytes(self):

@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     fronts: object              # fronts of thread blocks, in postorder
     panel_at: object            # (count,) begin of each panel in shared memory
     tiles: object               # (3 tiles,) number of the front in the queue, row and column of each tile, in the order of tickets
-    queued: object              # (4 fronts,) front, index of its progress, number of its parent or -1, depth
+    queued: object              # (4 fronts,) front, index of its progress or -1, number of its parent or -1, depth
     tiles_of_depth: object      # tiles of the queue by depth
     initial: object             # status before a numeric phase: five numbers, and the counters of the queue
     numbers: tuple              # of blocks, tiles, queued fronts, depths: on the host
@@ -49,7 +49,7 @@ def workspace_of_device():
     return scalars, scalars // WARPS
 
 
-def plan_of(parent, pivots, height, workspace):
+def plan_of(parent, pivots, height, workspace, boundary=0):
     """Plan the numeric phase of a tree.
 
     Parameters
@@ -60,6 +60,8 @@ def plan_of(parent, pivots, height, workspace):
         Columns and rows of each front.
     workspace : (int, int)
         Scalars of shared memory of a thread block and of a warp.
+    boundary : int
+        Columns of the last front if it is assembled and not eliminated, else 0.
 
     Returns
     -------
@@ -71,11 +73,13 @@ def plan_of(parent, pivots, height, workspace):
     size = rows * (rows + 1) // 2
     panel = height * pivots + pivots                        # with the diagonal of A
     of_block, of_warp = workspace
+    if boundary:
+        panel[-1] = of_block + 1                            # in the queue, whatever its size
     owner, is_root, panel_at, update_at, begin, depth = _core.leaf_subtrees(parent, panel, size, of_warp, of_block)
     fronts = np.flatnonzero(owner == BLOCK)
     roots = np.flatnonzero((owner == WARP) & (is_root == 1))
     tasks = _subtree_tasks(parent, owner, begin, panel, fronts, roots)
-    queue = _Queue(parent, pivots, rows, depth, np.flatnonzero(owner == QUEUE))
+    queue = _Queue(parent, pivots, rows, depth, np.flatnonzero(owner == QUEUE), boundary > 0)
     offset, stored = np.where(update_at >= 0, ~update_at.astype(np.int64), 0), np.flatnonzero(is_root)
     offset[stored] = np.cumsum(size[stored]) - size[stored]
     offset[queue.fronts], halves = _two_halves(size[queue.fronts], queue.depth)
@@ -111,7 +115,7 @@ class _Queue:
     tiles that a running thread block has claimed.
     """
 
-    def __init__(self, parent, pivots, rows, depth, fronts):
+    def __init__(self, parent, pivots, rows, depth, fronts, has_boundary):
         order = np.lexsort((-pivots[fronts], -depth[fronts]))
         self.fronts = fronts = fronts[order]
         self.depth = depth = depth[fronts]
@@ -119,7 +123,10 @@ class _Queue:
         number[fronts] = np.arange(len(fronts))
         of_pivots, of_rows = -(-pivots[fronts] // TILE), -(-rows[fronts] // TILE)
         blocks, above = of_pivots + of_rows, number[parent[fronts]]
-        self.table = np.stack([fronts, np.cumsum(blocks) - blocks, above, depth], axis=1)
+        progress = np.cumsum(blocks) - blocks
+        if has_boundary:
+            progress[fronts == len(parent) - 1] = -1        # assembled alone
+        self.table = np.stack([fronts, progress, above, depth], axis=1)
         front, column = _expand(blocks)
         k, below = _expand(blocks[front] - column)
         front, column = front[k], column[k]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from meshsolve import device
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.lu import LUFactor
 from meshsolve.factor.schur import Condensed
@@ -16,6 +17,7 @@ from meshsolve.memory import ensure_memory
 from meshsolve.options import counted, thread_count
 from meshsolve.report import Report
 from meshsolve.sparse.matrix import Csr, as_csr, is_complex
+from meshsolve.sparse.places import CUDA, HOST, PLACES
 from meshsolve.types import Matrix
 
 BLOCK_BYTES = 2**26             # dense columns of A_IK that are solved for together
@@ -26,7 +28,7 @@ class GeneralSchurComplement(Condensed):
 
     Made by :func:`meshsolve.schur_complement` of a complex or unsymmetric matrix; used like a :class:`SchurComplement`. Solving
     ``S.matrix @ x_K = S.reduce(b)`` and then ``x = S.expand(b, x_K)`` solves A x = b. It can be pickled and copied. A refactorization
-    keeps threads, rows and ordering.
+    keeps threads, rows and ordering. With ``device="cuda"`` the factor and :attr:`matrix` lie on the GPU; A passes through the host.
 
     Attributes
     ----------
@@ -41,22 +43,24 @@ class GeneralSchurComplement(Condensed):
     report : Report
     """
 
-    def __init__(self, M, rows, *, ordering="auto", threads=None):
-        """``M`` is a :class:`Csr`, ``rows`` are (k,) int32, and ``ordering`` orders the other rows."""
+    def __init__(self, M, rows, *, ordering="auto", threads=None, place=HOST):
+        """``M`` is a :class:`Csr` on the host, ``rows`` are (k,) int32, ``ordering`` orders the other rows, ``place`` is that of the
+        factor."""
         super().__init__(M.n, M.data.dtype)
-        self.threads, self.rows = thread_count(threads), rows
+        self.threads, self.rows, self._place = thread_count(threads), rows, place.name
         self._pattern = Csr(M.n, M.indptr.copy(), M.indices.copy())
         self._free = np.setdiff1d(np.arange(M.n, dtype=np.int32), rows)
         self._maps = self._index_maps()
-        self.report = Report(threads=self.threads, nnz_A=M.nnz, rows=len(rows), device="cpu")
+        self.report = Report(threads=self.threads, nnz_A=M.nnz, rows=len(rows), device=self._place)
         blocks = self._blocks_of(M.data)
         try:
-            self.factor = LUFactor(as_csr(blocks["II"], dtype=self.dtype), ordering=ordering, threads=self.threads)
+            self.factor = LUFactor(as_csr(blocks["II"], dtype=self.dtype), ordering=ordering, threads=self.threads,
+                                   place=self._place)
         except SingularMatrixError as e:
             raise self._singular(e) from e
         self.report.merge(self.factor.report)
         self.report.facts.update(threads=self.threads, rows=len(rows), nnz_A=M.nnz)
-        self._blocks = blocks | {"S": self._complement(blocks)}
+        self._blocks, self._placed = blocks, self._condensed(blocks)
         self.report.facts["nnz_L"] = self.nnz
 
     @changes
@@ -94,12 +98,20 @@ class GeneralSchurComplement(Condensed):
         except SingularMatrixError as e:
             raise self._singular(e) from e
         try:
-            blocks["S"] = self._complement(blocks)
+            placed = self._condensed(blocks)
         except BaseException:
             self.factor.refactor(self._blocks["II"])
             raise
-        self._blocks = blocks
+        self._blocks, self._placed = blocks, placed
         return self
+
+    def __getstate__(self):
+        """Keep the blocks of A and the Schur complement on the host."""
+        return super().__getstate__() | {"_placed": device.to_host(self._placed["S"])}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self._placed = self._in_place(self._blocks) | {"S": self._bring(self._placed)}
 
     @property
     def nnz(self) -> int:
@@ -119,15 +131,25 @@ class GeneralSchurComplement(Condensed):
         """The four blocks of A with these values."""
         return {name: sp.csr_array((data[at.data - 1], at.indices, at.indptr), shape=at.shape) for name, at in self._maps.items()}
 
-    def _complement(self, blocks):
+    def _in_place(self, blocks):
+        """The blocks that couple I and K, and the row numbers, in the place of the factor."""
+        coupling = {name: blocks[name] for name in ("IK", "KI")}
+        if PLACES[self._place] is CUDA:
+            coupling = {name: Csr(B.shape[0], B.indptr.astype(np.int64), B.indices.astype(np.int32), B.data).uploaded()
+                        for name, B in coupling.items()}
+        return coupling | {"K": self._bring(self.rows), "I": self._bring(self._free)}
+
+    def _condensed(self, blocks):
+        """:meth:`_in_place` with the Schur complement."""
         k, m = len(self.rows), len(self._free)
         ensure_memory(2 * self.dtype.itemsize * k * k, f"the dense Schur complement of {counted(k, 'row')}")
         with self.report.phase("numeric"):
-            S, right = blocks["KK"].toarray(), blocks["IK"].tocsc()
+            placed, S, right = self._in_place(blocks), self._bring(blocks["KK"].toarray()), blocks["IK"].tocsc()
             width = max(1, BLOCK_BYTES // (self.dtype.itemsize * m))
             for first in range(0, k, width):
-                S[:, first:first + width] -= blocks["KI"] @ self.factor.solve(right[:, first:first + width].toarray())
-        return S
+                some = slice(first, first + width)
+                S[:, some] = _minus(S[:, some], placed["KI"], self.factor.solve(self._bring(right[:, some].toarray())))
+        return placed | {"S": S}
 
     def _singular(self, e):
         index = int(self._free[e.index]) if e.index >= 0 else -1
@@ -135,13 +157,19 @@ class GeneralSchurComplement(Condensed):
         return SingularMatrixError(f"the block of A without rows is singular{where}", index)
 
     def _dense(self):
-        return self._blocks["S"].copy()
+        return self._placed["S"].copy()
 
     def _reduced(self, columns):
-        return columns[self.rows] - self._blocks["KI"] @ self.factor.solve(columns[self._free])
+        placed = self._placed
+        return _minus(columns[placed["K"]], placed["KI"], self.factor.solve(columns[placed["I"]]))
 
     def _expanded(self, columns, x_K):
-        x = np.empty_like(columns)
-        x[self._free] = self.factor.solve(columns[self._free] - self._blocks["IK"] @ x_K)
-        x[self.rows] = x_K
+        placed, x = self._placed, PLACES[self._place].xp.empty_like(columns)
+        x[placed["I"]] = self.factor.solve(_minus(columns[placed["I"]], placed["IK"], x_K))
+        x[placed["K"]] = x_K
         return x
+
+
+def _minus(B, A, X):
+    """Return B - A X in the place of A, a csr_array on the host or a Csr on the GPU."""
+    return A.residual(X, B) if isinstance(A, Csr) else B - A @ X
