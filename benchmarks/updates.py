@@ -1,11 +1,11 @@
 """Updates of a factor whose matrix changes in a few rows, compared with CHOLMOD's, and the diagonal of the inverse.
 
-    python -m benchmarks.updates [--meshes igea ogre-1] [--quick] [--repeat 9] [--threads 1]
+    python -m benchmarks.updates [--meshes igea ogre-1] [--quick] [--repeat 9] [--threads 1] [--device cuda]
 
 ``update`` and ``downdate`` add and remove a weight on 1 or 10 random vertices. CHOLMOD uses its simplicial L D L^T on METIS' order, the
 only factor that its updates accept. ``refactor`` is the alternative to an update. ``inverse`` is the diagonal of A^-1, for which CHOLMOD
-has no function. All calls take turns in one process. Solutions with each changed matrix are checked first. Prints a row for each mesh
-and writes benchmarks/results/updates-<date>-<threads>t.json.
+has no function. All calls take turns in one process. Solutions with each changed matrix are checked first. With ``--device cuda`` our
+factor and its matrix lie on a GPU. Prints a row for each mesh and writes benchmarks/results/updates-<date>-<threads>t.json.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from benchmarks.peers.cholmod import Cholmod
 from benchmarks.problems import find, problem_set
 from benchmarks.table import Table, bar, print_bars
 from benchmarks.worker import backward_error
+from meshsolve import device
+from meshsolve.sparse.matrix import as_csr
 
 COLUMNS = ("mesh", "vertices", "refactor", "update 1", "CHOLMOD", "downdate 1", "CHOLMOD", "update 10", "CHOLMOD", "inverse")
 COUNTS = (1, 10)                                # columns of C
@@ -56,14 +58,16 @@ def parser():
     p.add_argument("--repeat", type=int, default=9)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: one-thread ratios on a machine in use")
+    p.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where our factor lies")
     p.add_argument("--out", help="result file instead of benchmarks/results/...")
     return p
 
 
 def measure(S, options, has_peer):
     """Seconds of all tasks on one system, and the largest backward error of a changed matrix."""
-    ours, peer = ms.cholesky(S.A, threads=options.threads), cholmod(S) if has_peer else None
-    tasks = {"refactor": lambda: ours.refactor(S.A), "inverse": ours.inverse_diagonal}
+    A = S.A if options.device == "cpu" else on_gpu(S.A)
+    ours, peer = ms.cholesky(A, threads=options.threads, device=options.device), cholmod(S) if has_peer else None
+    tasks = {"refactor": lambda: ours.refactor(A), "inverse": lambda: device.to_host(ours.inverse_diagonal())}
     error = 0.0
     for k in COUNTS:
         C = weights(S, k)
@@ -77,6 +81,12 @@ def measure(S, options, has_peer):
     if error > WRONG:
         raise RuntimeError(f"backward error {error:.1e}")
     return {"n": S.n, "error": error, "seconds": {name: {clock: summary(v) for clock, v in found.items()} for name, found in seconds.items()}}
+
+
+def on_gpu(A):
+    """A as a csr_matrix of CuPy."""
+    M = as_csr(A).uploaded()
+    return device.csr(M.data, M.indices, M.indptr, A.shape)
 
 
 def cholmod(S):

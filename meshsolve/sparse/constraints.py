@@ -96,6 +96,10 @@ class Constraint:
         inside, _, _, across = gather.split(self._split)
         return inside, across
 
+    def coupling_pattern(self, gather):
+        """Return indptr and indices of the coupling of a matrix on the GPU; its values are those of the second of :meth:`maps`."""
+        return gather.split(self._split)[1:3]
+
     def _near_of(self, transposed):
         """Return the coupling as ``subtract`` takes it. Threads that solve at once may all compute it."""
         transposed = transposed and not self._symmetric

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from kernel_harness import Harness
+from kernel_harness.strict import Strict
 
 import meshsolve as ms
 from benchmarks import circuits, glu, iterative, ngspice, parac, scaling, scaling_worker, tables
@@ -101,6 +102,9 @@ def test_updates_are_compared_with_cholmod(tmp_path, capsys):
     assert {"refactor", "inverse", "update 1", "downdate 10"} <= row["seconds"].keys() and len(run["bars"]) == 5
     columns, rows = tables.updates_table(run)
     assert len(rows) == 1 and len(columns) == len(rows[0])
+    with device.use(Strict()):
+        assert updates.main(["--meshes", "icosphere-1", "--repeat", "1", "--device", "cuda", "--out", str(out)]) == 0
+    assert json.loads(out.read_text())["rows"][0]["error"] < updates.WRONG
 
 
 def test_gradients_are_compared_with_the_least_work(tmp_path, capsys, monkeypatch):

@@ -129,13 +129,11 @@ class CholeskyFactor(Capturing, Factor):
 
     @changes
     def update(self, C: ArrayLike | Sparse) -> CholeskyFactor:
-        """Make this the factor of A + C C^T, for a C of few columns with few entries.
-
-        Examples are a weight on a free vertex, a stiffer edge, and an additional equation.
+        """Make this the factor of A + C C^T, for a C of few columns with few entries: weights on free vertices, stiffer edges, equations.
 
         Parameters
         ----------
-        C : (n,) or (n, k), dense or sparse, real
+        C : (n,) or (n, k), dense or sparse, real, on the host or on the GPU
             Rows in the caller's numbering. Any two rows with entries in one column must have an entry in the analyzed pattern.
 
         Returns
@@ -150,17 +148,17 @@ class CholeskyFactor(Capturing, Factor):
         NotLaplacianError
             With ``pin=True``: a column of C does not sum to 0 on each component.
         InvalidInputError
-            Wrong shape, NaN, infinity, complex; the factor lies on the GPU or on disk.
+            Wrong shape, NaN, infinity, complex; the factor lies on disk, ``backend="cudss"`` has it, or a capture is being recorded.
         FactorInUseError
             Another call uses this factor at this time.
 
         Notes
         -----
-        For each column of C, O(entries of L in the columns on the paths from its rows to the roots of the elimination tree), on
-        one thread. For a mesh of n vertices these are about n entries, a hundredth of the time of a ``refactor``. Rounding errors of
-        many updates accumulate until the next ``refactor``. A weight may be arbitrarily large: the small entries of A are not lost,
-        as they are in the sum A + C C^T. Copies, and a factor that is restored after an error, are computed from that sum and differ
-        in rounding. Source: Gill, Golub, Murray, Saunders 1974, method C1; Davis and Hager 1999.
+        For each column of C, O(entries of L in the columns on the paths from its rows to the roots of the elimination tree). One thread
+        computes them, or one thread block of a GPU. For a mesh of n vertices these are about n entries, on the host a hundredth of the
+        time of a ``refactor``. Rounding errors of many updates accumulate until the next ``refactor``. A weight may be arbitrarily large:
+        the small entries of A are not lost, as they are in the sum A + C C^T. Copies, and a factor that is restored after an error, are
+        computed from that sum and differ in rounding. Source: Gill, Golub, Murray, Saunders 1974, method C1; Davis and Hager 1999.
         """
         return self._rotate(C, down=False)
 
@@ -340,18 +338,20 @@ class CholeskyFactor(Capturing, Factor):
 
     def _rotate(self, C, down):
         if not hasattr(self._factor, "update"):
-            raise InvalidInputError('factors on the GPU cannot be updated: refactor, or factor with device="cpu"')
+            raise InvalidInputError('a factor of backend="cudss" cannot be updated: refactor, or factor with backend="native"')
+        if self._recorder is not None:
+            raise InvalidInputError("capture() takes refactor(A) and solve(b, out=x): update the factor outside of its with block")
         columns = as_columns(C, self.shape[0])
         constraint, coupling = self._constraint, None
         if constraint is not None and constraint.alone:
-            require_sums(columns, constraint.component)
+            require_sums(columns, constraint)
         elif constraint is not None:
             columns, fixed = free_part(columns, constraint)
             if fixed.nnz:
-                coupling = coupled(constraint.coupling, columns, fixed, down)
+                coupling = coupled(constraint, columns, fixed, down)
         before = self._factor.changes
         try:
-            with self.report.phase("update"):
+            with self._errors("the update"), self.report.phase("update"):
                 self._rotate_free(columns, down)
         finally:                                                # Ctrl-C may come after the update
             if coupling is not None and self._factor.changes > before:

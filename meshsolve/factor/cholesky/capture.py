@@ -116,6 +116,8 @@ class Captured:
         """Queue the graph."""
         if self.matrix is not None:
             self._engine.open(self._pending)
+        else:
+            self._engine.require_factor()
         self._launch()
 
     def settle(self):

@@ -9,17 +9,21 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
+from meshsolve.errors import NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.cholesky import inverse_cuda
 from meshsolve.factor.cholesky.singular import LEAST_EXPONENT, constant_component
 from meshsolve.factor.cholesky.sweeps_cuda import Sweeps
+from meshsolve.factor.cholesky.update_cuda import Update, pair_outside
 from meshsolve.factor.fronts.cuda import device_tree, suits
-from meshsolve.factor.fronts.plan import BITS, BLOCKS_EACH, NONE, STALL, STALLED, WARPS
+from meshsolve.factor.fronts.plan import BITS, BLOCKS_EACH, FAILED, NONE, STALL, STALLED, WARPS
 from meshsolve.sparse.cuda import without_diagonal
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import CUDA
 
 SUBTREE, QUEUE, EXTRACT = (device.kernels(f"factor/cholesky/{name}.cu") for name in ("subtree", "queue", "extract"))
 BIAS = 1023                                                 # of float64 exponents
+LOST = ("the matrix that updates have made is not positive definite in rounding, so its factor could not be brought back after an error "
+        "and is lost: refactor() makes a new one")
 
 
 class OnDevice:
@@ -83,11 +87,11 @@ class DeviceFactor(OnDevice):
 
     suits = staticmethod(suits)
     inversion = inverse_cuda                        # module that computes entries of the inverse
+    sweeps_of = Sweeps                              # sweeps_of(tree, panels): the solves
 
     def __init__(self, symbolic, precision, threads=1):
         xp = device.xp()
         self._symbolic, self._pattern, self._iperm = symbolic, symbolic.pattern_on_device, symbolic.analysis_on_device.iperm
-    sweeps_of = Sweeps                              # sweeps_of(tree, panels): the solves
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
@@ -95,6 +99,7 @@ class DeviceFactor(OnDevice):
         self._status = xp.empty_like(tree.plan.initial)     # of plan.py
         self._bits = self._status[BITS:BITS + 1]
         self._norm, self._is_open, self._exponent, self.changes = None, False, 0, 0
+        self._is_updated = self._is_lost = False            # since the last numeric phase; by a numeric phase after updates
         self._data, self._pending = None, xp.empty(self._pattern.nnz, np.float64)
 
     @property
@@ -160,9 +165,9 @@ class DeviceFactor(OnDevice):
         """The values of :meth:`factor_again`, (nnz,) on the GPU, until they are accepted."""
         return self._pending
 
-    def accept(self):
-        """Keep the factor of the pending values."""
-        self._is_open, self._norm, self.changes = False, None, self.changes + 1
+    def accept(self, is_updated=False):
+        """Keep the factor of the pending values. ``is_updated``: it was computed from the factor of the earlier values."""
+        self._is_open, self._is_updated, self._is_lost, self._norm, self.changes = False, is_updated, False, None, self.changes + 1
         self._data, self._pending = self._pending, device.xp().empty_like(self._pending) if self._data is None else self._data
 
     def open(self, values):
@@ -174,7 +179,7 @@ class DeviceFactor(OnDevice):
 
     def keep(self):
         """As :meth:`accept`, without an exchange of memory: a CUDA graph will write the same memory again."""
-        self._is_open, self._norm, self.changes = False, None, self.changes + 1
+        self._is_open, self._is_updated, self._is_lost, self._norm, self.changes = False, False, False, None, self.changes + 1
         self._data[:] = self._pending
 
     def reset(self):
@@ -190,23 +195,54 @@ class DeviceFactor(OnDevice):
         return self._status[:BITS + 1]
 
     def restore(self):
-        """Compute the earlier factor again, with the same bits, unless the pending values were accepted."""
-        if self._is_open and self._data is not None:
+        """Compute the earlier factor again, unless the pending values were accepted. It has the same bits, after updates up to rounding.
+
+        After updates with large weights that may fail. Then the factor is lost, see :meth:`require_factor`.
+        """
+        if self._is_open and self._data is not None and not self._is_lost:
             self.reset()
             self._eliminate(self._data)
             self._exponent = self._exponent_before
+            if self._is_updated:
+                self._is_lost = bool(device.to_host(self.status)[FAILED] != NONE)
         self._is_open = False
+
+    def require_factor(self):
+        """Raise if the factor was lost."""
+        if self._is_lost:
+            raise NotPositiveDefiniteError(LOST)
+
+    def update(self, C, down):
+        """As ``HostFactor.update``. Reads once."""
+        self.require_factor()
+        change = Update(C, down, self.tree, self._pattern, self._iperm, self.dtype)
+        self._is_open, self._exponent_before = True, self._exponent
+        try:
+            self._pending[:] = self._data
+            change.queue(self._panels, self._pending, self.sweeps)
+            outside, failed = device.to_host(change.words).tolist()
+            self._is_open = not outside                     # otherwise nothing has changed
+            if not outside and not failed:
+                self.accept(is_updated=True)
+        finally:
+            self.restore()
+        if outside:
+            raise PatternMismatchError.at(*pair_outside(C, self._symbolic))
+        self.require_factor()
+        return not failed
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
     def solve(self, system, B):
         """Return A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted one) for (n, k) float64 on the GPU."""
+        self.require_factor()
         X = device.xp().empty_like(B)
         self.sweeps.solve(system, B, X)
         return X
 
     def work_space(self, k):
         """Allocate the arrays that a solve for k right-hand sides overwrites. It notes a wait in vain in the status."""
+        self.require_factor()
         return self.sweeps.allocate(k, self._status[STALLED:STALLED + 1])
 
     def solve_into(self, system, B, X, space):
@@ -221,19 +257,25 @@ class DeviceFactor(OnDevice):
 
     # ---- properties of the factor ---------------------------------------------------------------------------------------
 
+    def matrix(self):
+        """As :meth:`OnDevice.matrix`."""
+        self.require_factor()
+        return super().matrix()
+
     def diagonal(self):
         """Return the diagonal of L, (n,) float64 on the GPU."""
+        self.require_factor()
         out = device.xp().empty(self.tree.n, np.float64)
         self._launch(EXTRACT, "k_diagonal", self.tree.count, 128, 0, (self.tree.table, self._panels, out))
         return out
 
     def inverse_diagonal(self):
         """Return the diagonal of A^-1 in the order of the pattern, (n,) float64 on the GPU."""
-        return inverse_cuda.diagonal_of(self.tree, inverse_cuda.inverse_panels(self._symbolic, self.tree, self._panels))
+        return inverse_cuda.diagonal_of(self.tree, self._inverse_panels())
 
     def inverse_on_matrix(self):
         """Return the entries of A^-1 on the pattern, (nnz,) float64 on the GPU."""
-        return inverse_cuda.entries_of(self._pattern, self.tree, inverse_cuda.inverse_panels(self._symbolic, self.tree, self._panels))
+        return inverse_cuda.entries_of(self._pattern, self.tree, self._inverse_panels())
 
     def may_be_singular(self):
         """As ``HostFactor.may_be_singular``."""
@@ -247,12 +289,17 @@ class DeviceFactor(OnDevice):
 
     def values_on(self, indptr, indices):
         """Return the values of L on its pattern by columns, diagonal first; all three arrays are on the host."""
+        self.require_factor()
         out = device.xp().empty(len(indices), np.float64)
         pattern = device.to_device(indptr), device.to_device(indices)
         self._launch(EXTRACT, "k_values", self.tree.count, 128, 0, (self.tree.table, self.tree.rows, *pattern, self._panels, out))
         return device.to_host(out)
 
     # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    def _inverse_panels(self):
+        self.require_factor()
+        return inverse_cuda.inverse_panels(self._symbolic, self.tree, self._panels)
 
     def _eliminate(self, data):
         """Queue the numeric phase of these values."""

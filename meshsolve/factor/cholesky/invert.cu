@@ -63,10 +63,12 @@ template <class T> __device__ __forceinline__ void invert(T* D, long long leadin
 using namespace ms;
 using namespace ms::cholesky;
 
-// blocks: pairs (front, block), one for each thread block.
+// blocks: pairs (front, block), one for each thread block. If `changed` is given, only blocks of fronts with a 1 there are inverted.
 extern "C" __global__ void __launch_bounds__(128)
-k_invert(const int* blocks, const long long* table, SCALAR* panels) {
-  const Front& f = reinterpret_cast<const Front*>(table)[blocks[2 * blockIdx.x]];
+k_invert(const int* blocks, const long long* table, const int* changed, SCALAR* panels) {
+  const int s = blocks[2 * blockIdx.x];
+  if (changed && !changed[s]) return;
+  const Front& f = reinterpret_cast<const Front*>(table)[s];
   const int from = blocks[2 * blockIdx.x + 1] * block_columns;
   invert(panels + f.panel + from + from * f.leading, f.leading, min(block_columns, static_cast<int>(f.pivots) - from));
 }

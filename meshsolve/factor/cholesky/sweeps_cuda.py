@@ -115,10 +115,10 @@ class Sweeps:
         """Bytes of the workspaces."""
         return sum(workspace.nbytes for workspace, _ in self._kept.values())
 
-    def invert(self):
-        """Queue the inversion of the diagonal blocks, after each numeric phase."""
+    def invert(self, changed=None):
+        """Queue the inversion of the diagonal blocks after a numeric phase, or of those of fronts f with ``changed[f]``, int32, 1."""
         device.launch(INVERT.of(self._panels.dtype).k_invert, self._plan.inverses, INVERT_BLOCK, 0,
-                      (self._plan.blocks, self._tree.table, self._panels))
+                      (self._plan.blocks, self._tree.table, device.null(np.int32) if changed is None else changed, self._panels))
 
     def allocate(self, k, stalled):
         """Return the memory of :meth:`solve` for k right-hand sides, separate from that of other solves. ``stalled``: see Workspace."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from meshsolve import device
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.host import HostFactor
@@ -79,9 +81,10 @@ class Values:
         """
         if self.constraint is None:
             return None
-        indptr, indices, data = self.constraint.coupling
-        if self._spare is None or self._spare is data or len(self._spare) != len(data):     # the second after Ctrl-C
-            self._spare = device.xp().empty_like(data)
+        indptr, indices = self.constraint.coupling_pattern(self._gather)        # updates may have added entries to the coupling
+        is_used = self._spare is None or self._spare is self.constraint.coupling[2]                 # the latter after Ctrl-C
+        if is_used or len(self._spare) != len(indices):
+            self._spare = device.xp().empty(len(indices), np.float64)
         return indptr, indices, self._spare
 
     def keep_coupling(self, coupling):

@@ -408,11 +408,3 @@ def test_updates_after_a_failed_refactorization():
     same(F, sp.csr_array(A + C @ C.T))
     same(F.downdate(C), A)
     same(F.refactor(2 * A).update(C), sp.csr_array(2 * A + C @ C.T))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_factors_on_the_gpu_are_not_updated(cuda):
-    F = ms.cholesky(ZOO["grid"], device="cuda")
-    for call in (F.update, F.downdate):
-        with pytest.raises(ms.InvalidInputError, match="GPU"):
-            call(np.zeros(F.shape[0]))
