@@ -129,26 +129,37 @@ HARNESS_QUIET inline void make_fiber(Block& b, unsigned rank) {
     b.fibers.push_back(std::make_unique<Fiber>());
     allocate_stack(*b.fibers.back());
   }
-  prepare(*b.fibers[rank], rank, fiber_main);
 }
 
 // ThreadSanitizer orders a fiber after its creator, so all fibers are created before the block begins.
 HARNESS_QUIET inline Fiber& start_fiber(Block& b) {
   if (!HARNESS_TSAN) make_fiber(b, b.used);
-  Fiber& f = *b.fibers[b.used++];
+  Fiber& f = *b.fibers[b.used];
+  prepare(f, b.used++, fiber_main);
   start_thread(b, f);
   return f;
 }
 
+#if HARNESS_TSAN
 // Two threads of one rank in two blocks would else be one to ThreadSanitizer, and races between them be hidden. What a failed
 // block abandoned is not used again.
 HARNESS_QUIET inline void exchange_identities(Block& b, unsigned threads) {
-  for (unsigned rank = 0; rank < threads; ++rank) make_fiber(b, rank);
-  for (unsigned rank = 0; rank + 1 < threads; ++rank) std::swap(b.fibers[rank]->tsan, b.fibers[rank + 1]->tsan);
+  for (unsigned rank = 0; rank < threads; ++rank) {
+    make_fiber(b, rank);
+    identify(*b.fibers[rank]);
+  }
+  for (unsigned rank = 0; rank + 1 < threads; ++rank) {
+    std::swap(b.fibers[rank]->tsan, b.fibers[rank + 1]->tsan);
+    std::swap(b.fibers[rank]->stack, b.fibers[rank + 1]->stack);
+  }
 }
 HARNESS_QUIET inline void drop_identities(Block& b) {
   for (auto& f : b.fibers) f->tsan = f->publisher = nullptr;
 }
+#else
+inline void exchange_identities(Block&, unsigned) {}
+inline void drop_identities(Block&) {}
+#endif
 
 HARNESS_QUIET inline std::string where(const Block& b, const Fiber& f) {
   char text[160];
@@ -379,9 +390,12 @@ struct Spare {                                            // blocks kept with th
   std::mutex mutex;
   std::vector<std::unique_ptr<Block>> blocks;
 };
-inline Spare& spare() {
-  static Spare* const kept = new Spare;
-  return *kept;
+inline Spare* spare = nullptr;
+
+// Takes the blocks of a library that was built in the same way, or makes an empty list (null); returns the list. Without sharing, a
+// process would reach the limits of its mappings, two for each stack, and of ThreadSanitizer's threads.
+extern "C" __attribute__((visibility("default"))) HARNESS_QUIET void* harness_share(void* other) {
+  return spare = other ? static_cast<Spare*>(other) : new Spare;
 }
 
 HARNESS_QUIET inline void begin_block(Block& b, unsigned number) {
@@ -412,12 +426,12 @@ HARNESS_QUIET inline void begin_block(Block& b, unsigned number) {
 HARNESS_QUIET inline void run_blocks(Launch& L) {
   std::unique_ptr<Block> own;
   {
-    std::lock_guard<std::mutex> guard(spare().mutex);
-    if (spare().blocks.empty()) {
+    std::lock_guard<std::mutex> guard(spare->mutex);
+    if (spare->blocks.empty()) {
       own = std::make_unique<Block>();
     } else {
-      own = std::move(spare().blocks.back());
-      spare().blocks.pop_back();
+      own = std::move(spare->blocks.back());
+      spare->blocks.pop_back();
     }
   }
   Quiet quiet(nullptr);
@@ -431,7 +445,7 @@ HARNESS_QUIET inline void run_blocks(Launch& L) {
   note_home(b.home);
   for (unsigned number; !b.aborted && !L.failed && (number = L.next.fetch_add(1)) < L.blocks;) {
     begin_block(b, number);
-    if (HARNESS_TSAN) exchange_identities(b, L.threads);
+    exchange_identities(b, L.threads);
     Fiber& first = start_fiber(b);
     enter(b, nullptr, &first);
   }
@@ -440,19 +454,8 @@ HARNESS_QUIET inline void run_blocks(Launch& L) {
 #endif
   if (b.aborted) drop_identities(b);
   here = outer;
-  std::lock_guard<std::mutex> guard(spare().mutex);
-  spare().blocks.push_back(std::move(own));
-}
-
-// Frees the spare blocks. Each of their threads has two mappings, of which a process may have 65,530, and two of the 8,128 threads of
-// ThreadSanitizer.
-extern "C" __attribute__((visibility("default"))) HARNESS_QUIET void harness_release() {
-  std::lock_guard<std::mutex> guard(spare().mutex);
-  for (auto& block : spare().blocks) {
-    for (auto& f : block->fibers) free_fiber(*f);
-    for (Slot& slot : block->slots) free(slot.memory);
-  }
-  spare().blocks.clear();
+  std::lock_guard<std::mutex> guard(spare->mutex);
+  spare->blocks.push_back(std::move(own));
 }
 
 // Runs the kernel on at most `resident` OS threads. Returns 0, or 1 with a message in `error`.

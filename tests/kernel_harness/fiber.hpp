@@ -25,7 +25,6 @@ inline void __tsan_release(void*) {}
 #elif defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
 extern "C" void* __tsan_create_fiber(unsigned);
-extern "C" void __tsan_destroy_fiber(void*);
 extern "C" void __tsan_switch_to_fiber(void*, unsigned);
 extern "C" void* __tsan_get_current_fiber();
 extern "C" void AnnotateIgnoreReadsBegin(const char*, int);
@@ -120,26 +119,24 @@ inline void allocate_stack(Fiber& f) {
   f.stack = p + page;
 }
 
-inline void free_fiber(Fiber& f) {
-  munmap(f.stack - page, f.size + page);
 #if HARNESS_TSAN
-  for (void* identity : {f.tsan, f.publisher})
-    if (identity) __tsan_destroy_fiber(identity);
-#endif
+// Gives the fiber identities that ThreadSanitizer tells apart, which take a millisecond to create. A stack has one identity for as long
+// as it is mapped: accesses of another would be races.
+HARNESS_QUIET inline void identify(Fiber& f) {
+  if (!f.tsan) {
+    mmap(f.stack, f.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    f.tsan = __tsan_create_fiber(0);
+  }
+  if (!f.publisher) f.publisher = __tsan_create_fiber(0);
 }
+#endif
 
-// Resets the stack for another thread; `rank` staggers the stacks over the sets of the cache. ThreadSanitizer's fibers take a
-// millisecond to create, so they are kept. exchange_identities assigns them to other threads in the next block.
+// Resets the stack for another thread; `rank` staggers the stacks over the sets of the cache.
 HARNESS_QUIET inline void prepare(Fiber& f, unsigned rank, void (*entry)()) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_unpoison_memory_region(f.stack, f.size);
 #endif
-#if HARNESS_TSAN
-  mmap(f.stack, f.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   f.fenced = 0;
-  if (!f.tsan) f.tsan = __tsan_create_fiber(0);
-  if (!f.publisher) f.publisher = __tsan_create_fiber(0);
-#endif
   f.quiet = 0;
   f.strong_loads.clear();
   f.context.prepare(f.stack, f.size - (rank * 7 % 61) * 64, entry);

@@ -6,7 +6,6 @@ its exact size. Code that g++ and NVRTC would interpret differently is refused w
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import ctypes
 import fcntl
@@ -18,7 +17,6 @@ import pathlib
 import re
 import subprocess
 import tempfile
-import threading
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,10 +26,7 @@ from meshsolve.device.cuda import macros
 
 HEADERS = ("fiber", "races", "block", "hooks", "cuda")
 HERE = pathlib.Path(__file__).resolve().parent
-MOST_KEPT = 12                                              # libraries that keep the stacks of their threads
-MOST_KEPT_AS_THREADS = 2                                    # the same with ThreadSanitizer, which allows 8,128 threads
 PTX = PACKAGE / "device" / "ptx.cuh"                        # may have inline PTX, next to C++ for the harness
-_lock = threading.Lock()
 FLAGS = ["-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
          "-Wall", "-Wno-unknown-pragmas", "-Wno-unused"]
 SANITIZE = {
@@ -238,8 +233,7 @@ def _library(path, sanitize, scalar, options):
     with _missing(file) as made:
         if made:
             _compile([*command, "-I", _precompiled(sanitize), "-I", HERE, "-x", "c++", "-", "-o", made, *LIBRARIES.get(sanitize, [])], code)
-    most_kept = MOST_KEPT_AS_THREADS if sanitize == "thread" else MOST_KEPT
-    return Library(file, names, most_threads, _static_shared(path, scalar), most_kept)
+    return Library(file, names, most_threads, _static_shared(path, scalar), sanitize)
 
 
 def _precompiled(sanitize):
@@ -299,15 +293,17 @@ def _static_shared(path, scalar):
 
 
 class Library:
-    """The kernels of one compiled file. Those launched last keep the stacks of their threads for the next launch."""
+    """The kernels of one compiled file. Libraries of one build share the stacks of their threads, kept from launch to launch."""
 
     loaded = []
-    recent: collections.OrderedDict = collections.OrderedDict()
+    stacks = {}                 # address of the list, by what the libraries are built for
 
-    def __init__(self, file, names, most_threads, shared, most_kept):
+    def __init__(self, file, names, most_threads, shared, sanitize):
         self.loaded.append(self)
-        self.file, self.most_threads, self.shared, self.most_kept = file, most_threads, shared, most_kept
+        self.file, self.most_threads, self.shared = file, most_threads, shared
         self.library = library = ctypes.CDLL(str(file))
+        library.harness_share.restype = ctypes.c_void_p
+        self.stacks[sanitize] = library.harness_share(ctypes.c_void_p(self.stacks.get(sanitize)))
         self.types, self.functions = {}, {}
         for name in names:
             signature = getattr(library, f"signature_{name}")
@@ -323,7 +319,6 @@ class Library:
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         sizes = [(ctypes.c_uint * 3)(*(*size, 1, 1)[:3]) for size in (grid, block)]
         error = ctypes.create_string_buffer(512)
-        self._keep_stacks()
         if self.functions[name](*sizes, ctypes.c_size_t(shared), pointers, ctypes.c_uint(resident), ctypes.c_uint64(seed),
                                 ctypes.c_double(timeout), error, ctypes.c_size_t(len(error))):
             raise KernelError(f"{name}: {self._with_lines(error.value.decode())}")
@@ -338,14 +333,6 @@ class Library:
         offsets = self.library.harness_strong_code(ctypes.byref(size))[:size.value]
         strong = [place.rpartition(":") for place in self._places([offset for offset in offsets if offset])]
         return needed | {(file, int(line)) for file, _, line in strong if line.isdigit()}
-
-    def _keep_stacks(self):
-        """Note that this library is launched; if too many keep their stacks, those of the one launched longest ago are freed."""
-        with _lock:
-            self.recent[self] = None
-            self.recent.move_to_end(self)
-            if len(self.recent) > self.most_kept:
-                self.recent.popitem(last=False)[0].library.harness_release()
 
     def _with_lines(self, text):
         """Replace each {offset of code} by file and line."""
