@@ -27,7 +27,7 @@ from meshsolve.device.cuda import macros
 HEADERS = ("fiber", "races", "block", "hooks", "cuda")
 HERE = pathlib.Path(__file__).resolve().parent
 PTX = PACKAGE / "device" / "ptx.cuh"                        # may have inline PTX, next to C++ for the harness
-FLAGS = ["-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
+FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
          "-Wall", "-Wno-unknown-pragmas", "-Wno-unused"]
 SANITIZE = {
     None: [],
