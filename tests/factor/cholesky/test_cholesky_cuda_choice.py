@@ -123,7 +123,7 @@ def dissected(rows, columns):
 def test_calls_that_cudss_does_not_support(cudss):
     A = spd(grid(9, 8))
     F = ms.cholesky(A, backend="cudss")
-    for call in (lambda: F.solve(np.ones(72), system="L"), lambda: F.L, F.logdet):
+    for call in (lambda: F.solve(np.ones(72), system="L"), lambda: F.L, F.logdet, lambda: F.update(np.ones(72)), lambda: F.downdate(np.ones(72))):
         with pytest.raises(ms.InvalidInputError, match="native"):
             call()
     x = F.solve(np.ones(72))
