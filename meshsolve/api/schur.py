@@ -18,8 +18,10 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricEr
 from meshsolve.factor.cholesky import HostFactor, Values
 from meshsolve.factor.cholesky.schur import SchurComplement
 from meshsolve.factor.cholesky.schur_cuda import SchurFactor
+from meshsolve.factor.cholesky.values import with_few_levels
 from meshsolve.factor.lu.schur import GeneralSchurComplement
 from meshsolve.factor.symbolic import Symbolic
+from meshsolve.factor.symbolic.location import location_of_analysis
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike
 from meshsolve.options import as_flag, as_seed, thread_count
@@ -53,8 +55,8 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
     mesh, seed, threads, lower
         As in :func:`analyze`. ``mesh`` and ``lower`` are for symmetric matrices.
     device : {"auto", "cpu", "cuda"}
-        Where the Schur complement is formed; ``"auto"`` uses a GPU if A lies on it. Complex matrices are factored on the host. Rows are
-        ordered and analyzed on the host.
+        Where the Schur complement is formed; ``"auto"`` uses a GPU if A lies on it. Complex matrices are factored on the host. The host
+        analyzes the pattern, and orders it below 60,000 rows.
 
     Returns
     -------
@@ -160,9 +162,13 @@ def _analyzed(M, kept, ordering, seed, threads, engine):
     whole = Csr(M.n, to_host(given.indptr), to_host(given.indices))
     _core.keep_free_memory(whole.nnz, threads)
     indptr, indices, _ = _core.split(whole.indptr, whole.indices, np.empty(0), kept.free, kept.position, threads)[0]
-    pattern = Csr(len(kept.free), indptr, indices, diagonal=True)
-    chosen = order.resolve(ordering if order.is_method(ordering) else kept.restrict(ordering), pattern, seed=as_seed(seed), threads=threads)
-    perm = np.concatenate([kept.free[chosen.perm], kept.rows])
+    orderer = engine if location_of_analysis(len(kept.free), engine.place).place is engine.place else HostFactor
+    graph = orderer.graph_of(orderer.place.matrix(Csr(len(kept.free), indptr, indices, diagonal=True)), threads)
+    of_free = ordering if order.is_method(ordering) else kept.restrict(ordering)
+    if orderer is not engine:
+        of_free = with_few_levels(of_free, graph)
+    chosen = order.resolve(of_free, graph, seed=as_seed(seed), threads=threads, place=orderer.place.name)
+    perm = np.concatenate([kept.free[to_host(chosen.perm)], kept.rows])
     chosen = replace(chosen, perm=perm, tree=None, elimination=None)
     sym = Symbolic.build(whole, perm, ordering=chosen, threads=threads, boundary=len(kept.rows))
     if engine is SchurFactor:

@@ -167,9 +167,8 @@ class System:
         return engine.place, pattern, engine.graph_of(pattern, self.threads)
 
     def ordering_for(self, ordering, graph):
-        """Return ``ordering``, or ``"nd"`` for ``"auto"`` if a graph on the host is ordered for the GPU: minimum degree has more levels."""
-        is_open = self._analyst is not self.engine and isinstance(ordering, str) and ordering == "auto"
-        return "nd" if is_open and not is_scale_free(graph) else ordering
+        """Return ``ordering``, or ``"nd"`` for ``"auto"`` if a graph on the host is ordered for the GPU."""
+        return ordering if self._analyst is self.engine else with_few_levels(ordering, graph)
 
     def prepare(self, symbolic):
         """Make the tree, so that ``factor`` is the numeric phase alone."""
@@ -195,6 +194,13 @@ class System:
     def _analyst(self):
         """The engine in whose place the pattern is ordered and analyzed."""
         return self.engine if self.location.place is self.engine.place else HostFactor
+
+
+def with_few_levels(ordering, graph):
+    """Return ``ordering``, or ``"nd"`` for ``"auto"`` of a graph on the host: minimum degree has more levels, each of which takes time on
+    the GPU."""
+    is_open = isinstance(ordering, str) and ordering == "auto"
+    return "nd" if is_open and not is_scale_free(graph) else ordering
 
 
 def check_size(given, n):

@@ -16,6 +16,7 @@ from zoo import grid, random_spd, spd, truss, zoo
 import meshsolve as ms
 from meshsolve import device
 from meshsolve.factor.cholesky.schur_cuda import SchurFactor
+from meshsolve.factor.symbolic import location
 
 ZOO = {name: A for name, A in zoo().items() if A.shape[0] > 1}
 
@@ -67,6 +68,15 @@ def test_random_patterns_and_orderings(gpu, seed):
     rows = np.random.default_rng(seed).permutation(90)[:7 + 9 * seed]
     for ordering in ("nd", "amd", np.random.default_rng(seed).permutation(90)):
         check(A, rows, ordering=ordering)
+
+
+def test_small_patterns_are_ordered_on_the_host(gpu, monkeypatch):
+    A, rows = spd(grid(20, 15)), np.arange(0, 300, 7)
+    found = set()
+    for below in (0, 1000):
+        monkeypatch.setattr(location, "ON_HOST_BELOW", below)
+        found.add(check(A, rows).report.facts["ordering"])
+    assert found == {"nd"}                                      # minimum degree has more levels
 
 
 def test_many_right_hand_sides(gpu):
