@@ -47,7 +47,7 @@ class Sizes(NamedTuple):
 class CudaAnalysis:
     """An analysis on the GPU, with the attributes of `HostAnalysis`. It is copied to the host at the first use of :attr:`native`."""
 
-    boundary = 0                                                # Schur complements are formed on the host
+    boundary = 0                                                # Schur complements are analyzed on the host
 
     def __init__(self, pattern, analysis, sizes):
         self.pattern_on_device, self.analysis_on_device = pattern, analysis
