@@ -288,6 +288,14 @@ def test_operations_of_a_thread_block(seed):
     assert np.array_equal(numbers, expected)
 
 
+@pytest.mark.sanitize
+def test_a_wait_in_vain_ends_the_others():
+    flag, stalled, ended = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(4, np.int32)
+    harness = Harness()
+    harness.launch(harness.function(PRIMITIVES, "k_wait_in_vain"), (4,), (32,), 0, (flag, stalled, ended))
+    assert stalled[0] == 1 and ended.all()
+
+
 def test_a_reduction_of_an_empty_array(cuda):
     assert not is_any(device.to_device(np.zeros(0, bool)))
 

@@ -48,6 +48,7 @@ _GLOBAL = re.compile(r"\b__global__\b")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*$', re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 SUFFIX = {"": "", "double": "_f64", "float": "_f32"}        # of kernels in kernel_limits.json, by SCALAR
+SYNC = re.compile(r"\bvoid sync\(\) (const )?\{ (__syncthreads|__syncwarp)\((?:full_warp)?\); \}")    # barrier of a group of threads
 LIMITS = HERE.parent / "kernel_limits.json"                 # static shared memory of each kernel
 
 
@@ -211,8 +212,13 @@ def _depth(code, position):
 
 
 def transform(text, file):
-    """Replace `__shared__` variables by references into heap blocks, numbered by file and position; the harness uses 0 and 1."""
+    """Replace `__shared__` variables by references into heap blocks, numbered by file and position; the harness uses 0 and 1.
+
+    A method sync() passes on the line of its call, which is that of the barrier.
+    """
     ids = iter(range(2 + 64 * file, 2 + 64 * (file + 1)))
+    text = SYNC.sub(lambda m: "void sync(unsigned line = __builtin_LINE(), const char* file = __builtin_FILE()) "
+                    f"{m[1] or ''}{{ {m[2]}({'~0u, ' if m[2] == '__syncwarp' else ''}line, file); }}", text)
     text = _DYNAMIC.sub(lambda m: f"{m[1]}* {m[2]} = static_cast<{m[1]}*>(harness::dynamic_shared());", text)
     return _STATIC.sub(lambda m: f"auto& {m[2]} = harness::shared_variable<{m[1]}{m[3]}>({next(ids)});", text)
 

@@ -4,17 +4,21 @@
     python tests/kernel_harness/mutate.py order factor/lu      # only those of files that begin so
     python tests/kernel_harness/mutate.py --list               # print them with their results, run nothing
 
-No source is changed: the environment variable MESHSOLVE_HARNESS_WITHOUT=FILE:LINE makes the harness skip the construct of a line. A run
-of the sanitized tests with races.hpp first lists which tests need which lines. Each mutant then runs one of these tests; a mutant without
-such a test runs all sanitized tests that launch a kernel of its file, with races.hpp and with ThreadSanitizer. Each result is appended to
-mutations.csv, so the script can be stopped at any time. A mutant that passes all tests is written as "survives"; replace its empty last
-column by the reason why the construct is kept.
+No source is changed: the environment variable MESHSOLVE_HARNESS_WITHOUT=FILE:LINE makes the harness skip the construct of a line. A call
+of a method sync() is a construct of its own. A run of the sanitized tests with races.hpp first lists which tests need which lines, and
+which kernels each test launches. Each mutant then runs one of the tests that need it. A mutant without such a test runs all sanitized
+tests that launch a kernel from its file, with ThreadSanitizer and with races.hpp. Each result is written to mutations.csv, so the script
+can be stopped at any time. The column `code` is a hash of the function without its comments: if the function has changed, its constructs
+are tried again. A test that fails without the mutation too stops the script. A run beyond the time limit is no result.
+
+A mutant that passes all tests is written as "survives"; replace its empty last column by the reason why the construct is kept.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import csv
+import functools
 import hashlib
 import json
 import os
@@ -23,6 +27,9 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
@@ -30,50 +37,75 @@ sys.path[:0] = [str(HERE.parent)]
 from kernel_harness import harness, sanitized  # noqa: E402
 
 TABLE = HERE / "mutations.csv"
-CONSTRUCT = re.compile(r"\b(__syncthreads|__syncwarp|__threadfence)\s*\(|\b(volatile)\b")
+CONSTRUCT = re.compile(r"\b(__syncthreads|__syncwarp|__threadfence)\s*\(|(?<!\basm )\b(volatile)\b|(?:\.|::)(sync)\(\)")
 DEFINITION = re.compile(r"(?:__device__|__global__)[^;{}=]*?\b(\w+)\s*\(", re.DOTALL)
-COLUMNS = ["file", "function", "construct", "number", "result", "by"]
-TIMEOUT = 1200                                              # seconds that a file of tests may take; a hang is written as "timeout"
+COLUMNS = ["file", "function", "construct", "number", "code", "result", "by"]
+TIMEOUT = 1800                                              # seconds that a file of tests may take
+SELECT = ["-k", "not as-launched", "-p", "no:cacheprovider"]
 
-Site = collections.namedtuple("Site", "file function construct number line")    # number: in its function, from 0
+Site = collections.namedtuple("Site", "file function construct number code line")       # number: in its function, from 0
 
 
 def sites(prefixes=()):
     """All constructs of the kernels of the package, one for each line."""
-    for path in sorted([*harness.PACKAGE.rglob("*.cu"), *harness.PACKAGE.rglob("*.cuh")]):
+    for path in sources():
         file = path.relative_to(harness.PACKAGE).as_posix()
-        if prefixes and not file.startswith(tuple(prefixes)):
+        if not prefixes or file.startswith(tuple(prefixes)):
+            yield from sites_of(file, path.read_text())
+
+
+def sites_of(file, text):
+    code = re.sub(harness._COMMENT, lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    code = re.sub(harness.SYNC, lambda m: re.sub(r"[^\n]", " ", m[0]), code)            # its calls are the constructs
+    definitions = [(m.start(), m[1]) for m in re.finditer(DEFINITION, code.replace("__launch_bounds__(", "__launch_bounds__["))]
+    seen, numbers = set(), collections.Counter()
+    for m in CONSTRUCT.finditer(code):
+        line = code.count("\n", 0, m.start()) + 1
+        if line in seen:
             continue
-        code = harness._COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), path.read_text())
-        definitions = [(m.start(), m[1]) for m in re.finditer(DEFINITION, code.replace("__launch_bounds__(", "__launch_bounds__["))]
-        seen, numbers = set(), collections.Counter()
-        for m in CONSTRUCT.finditer(code):
-            line = code.count("\n", 0, m.start()) + 1
-            if line in seen:
-                continue
-            seen.add(line)
-            function = next((name for start, name in reversed(definitions) if start <= m.start()), "")
-            construct = m[1] or m[2]
-            yield Site(file, function, construct, numbers[function, construct], line)
-            numbers[function, construct] += 1
+        seen.add(line)
+        start, function = next((definition for definition in reversed(definitions) if definition[0] <= m.start()), (0, ""))
+        construct = m[1] or m[2] or m[3]
+        yield Site(file, function, construct, numbers[function, construct], version(code[start:]), line)
+        numbers[function, construct] += 1
+
+
+def version(code):
+    """Hash of the function at the begin of `code`, whose comments are blank."""
+    depth = 0
+    for m in re.finditer("[{}]", code):
+        depth += 1 if m[0] == "{" else -1
+        if depth <= 0:
+            code = code[:m.end()]
+            break
+    return hashlib.sha256("".join(code.split()).encode()).hexdigest()[:8]
+
+
+def sources():
+    return sorted([*harness.PACKAGE.rglob("*.cu"), *harness.PACKAGE.rglob("*.cuh")])
 
 
 # ---- which tests need which lines
 
 
 class Recorder:
-    """A pytest plugin: {test: lines with a barrier or a `volatile` that it needed, files that it ran}, as JSON."""
+    """A pytest plugin: {test: {"needed": lines with a construct that it needed, "launched": kernels}}, as JSON."""
 
     def __init__(self, file):
-        self.file, self.before, self.found = file, {}, {}
+        self.file, self.before, self.found, self.launched = file, set(), {}, set()
+        launch = harness.Library.launch
+
+        def noted(library, name, *rest):
+            self.launched.add((library.file.name.split(".")[0], name))
+            launch(library, name, *rest)
+
+        harness.Library.launch = noted
 
     def pytest_runtest_teardown(self, item):
-        now = {}
-        for library in harness.Library.loaded:
-            for file, line in library.needed_lines():
-                now.setdefault(f"{pathlib.Path(file).as_posix()}:{line}", 0)
-        self.found[item.nodeid] = sorted(set(now) - set(self.before))
+        now = {f"{pathlib.Path(file).as_posix()}:{line}" for library in harness.Library.loaded for file, line in library.needed_lines()}
+        self.found[item.nodeid] = {"needed": sorted(now - self.before), "launched": sorted(self.launched)}
         self.before |= now
+        self.launched.clear()
         pathlib.Path(self.file).write_text(json.dumps(self.found))
 
 
@@ -82,75 +114,146 @@ def marked_files():
             if re.search(r"@pytest\.mark\.(sanitize|races)\b", file.read_text()) and file.parent != HERE]
 
 
-def witnesses():
-    """{FILE:LINE: a test that needs the construct}, recorded once for each state of kernels and tests."""
-    files = [*harness.PACKAGE.rglob("*.cu*"), *marked_files(), *HERE.glob("*.hpp")]
-    key = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()[:20]
-
-    def recorded(file):
-        kept = harness.cache_folder() / f"needed.{file.stem}.{key}.json"
-        if not kept.exists():
-            child = sanitized.python([__file__, "--record", str(kept), str(file)], "races", timeout=3600)
-            if child.returncode:
-                sys.exit(f"{file}: the sanitized tests must pass first\n{child.stdout[-3000:]}{child.stderr[-3000:]}")
-        return json.loads(kept.read_text())
-
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        tests = list(pool.map(recorded, marked_files()))
-    return {line.removeprefix(f"{harness.PACKAGE}/"): test for file in tests for test, lines in file.items() for line in lines}
+@functools.cache
+def recorded(file):
+    """What Recorder has for a file of tests, recorded once for each state of kernels and tests."""
+    files = [*sources(), file, *HERE.glob("*.hpp"), HERE / "harness.py"]
+    state = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:20]
+    kept = harness.cache_folder() / f"needed.{file.stem}.{state}.json"
+    if not kept.exists():
+        made = kept.with_suffix(f".{os.getpid()}.tmp")
+        child = sanitized.python([__file__, "--record", str(made), str(file)], "races", timeout=3600)
+        if child.returncode:
+            sys.exit(f"{file}: the sanitized tests must pass first\n{child.stdout[-3000:]}{child.stderr[-3000:]}")
+        made.replace(kept)
+    return json.loads(kept.read_text())
 
 
 def record(kept, file):
     """Run the sanitized tests of a file and write what they need; in a child process."""
     import pytest
 
-    return pytest.main(["-q", "-x", "-m", "sanitize or races", "-k", "not as-launched", "-p", "no:cacheprovider", file], plugins=[Recorder(kept)])
+    return pytest.main(["-q", "-x", "-m", "sanitize or races", *SELECT, file], plugins=[Recorder(kept)])
+
+
+def tests_of(site):
+    """(a test that needs the construct, or None; by files, the sanitized tests that launch a kernel from its file)."""
+    kernels = {(path.stem, name) for path in users(site.file) for name in harness._KERNEL.findall(path.read_text())}
+    folder, stem = os.path.split(os.path.splitext(site.file)[0])
+
+    def unlike(file):                                       # the likely ones first
+        return f"/{folder}/" not in file.as_posix(), stem not in file.stem
+
+    witness, found = None, {}
+    for file in sorted(marked_files(), key=unlike):
+        for test, facts in recorded(file).items():
+            if not witness and any(needed.endswith(f"/{site.file}:{site.line}") for needed in facts["needed"]):
+                witness = test
+            if kernels & set(map(tuple, facts["launched"])):
+                found.setdefault(file, []).append(test)
+    return witness, found
+
+
+def users(file):
+    """The file and all that include it, those of tests too."""
+    found, size = {harness.PACKAGE / file}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {path for path in [*sources(), *HERE.rglob("*.cu")] for name in harness._INCLUDE.findall(path.read_text())
+                  if {(path.parent / name).resolve(), (harness.PACKAGE / name).resolve()} & found}
+    return found
 
 
 # ---- mutants
 
 
-def found_by(site, witness):
-    """(result, test or reason) of a mutant."""
-    kinds = ("races", "thread") if site.construct.startswith("__sync") else ("thread", "races")      # the likely one first
-    for sanitizer, tests in ([("races", [witness])] if witness else []) + [(kind, tests_of(site)) for kind in kinds]:
-        for test in tests:
-            select = [] if "::" in test else ["-m", "sanitize or races" if sanitizer == "races" else "sanitize", "-k", "not as-launched"]
+def found_by(site):
+    """(result, test or reason, message of the failure) of a mutant."""
+    witness, tests = tests_of(site)
+    for sanitizer, chosen in [("races", [[witness]] if witness else []), ("thread", tests.values()), ("races", tests.values())]:
+        for some in chosen:
+            child = run(some, sanitizer, site)
+            if child.returncode in (0, 5):
+                continue
+            failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", child.stdout, re.MULTILINE)
+            by = failed[1] if failed else some[0] if len(some) == 1 else some[0].partition("::")[0]
+            if some != [witness] and not passes((failed[1],) if failed else tuple(some), sanitizer):
+                raise RuntimeError(f"{by} ({sanitizer}) fails without a mutation")
+            lines = re.findall(r"^(?:E  .*|.*ThreadSanitizer.*)$", child.stdout + child.stderr, re.MULTILINE)
+            return "found", f"{by} ({sanitizer})", " | ".join(lines[:2])
+    return "survives", "", ""
+
+
+def run(tests, sanitizer, site=None):
+    taken = {harness.WITHOUT: f"{site.file}:{site.line}"} if site else {}
+    marks = "sanitize or races" if sanitizer == "races" else "sanitize"
+    arguments = ["-x", "-q", "--tb=short", "-m", marks, *SELECT, *tests]
+    if sanitizer == "races":
+        child = forked(arguments, dict(taken, MESHSOLVE_HARNESS_SANITIZE=sanitizer))
+    else:
+        child = sanitized.python(["-m", "pytest", *arguments], sanitizer, timeout=TIMEOUT, **taken)
+    if child.returncode in (-signal.SIGTERM, -signal.SIGKILL):
+        raise KeyboardInterrupt                             # stopped from outside: no result
+    return child
+
+
+def forked(arguments, variables):
+    """Run pytest in a copy of this process, which saves the imports; it has loaded no kernel. Returns the completed process."""
+    import hypothesis  # noqa: F401
+    import pytest
+
+    with tempfile.TemporaryFile("w+") as out:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            for descriptor in (1, 2):
+                os.dup2(out.fileno(), descriptor)
+            os.environ |= variables
+            code = 1
             try:
-                child = sanitized.python(["-m", "pytest", "-x", "-q", *select, "-p", "no:cacheprovider", test], sanitizer, timeout=TIMEOUT,
-                                         **{harness.WITHOUT: f"{site.file}:{site.line}"})
-            except subprocess.TimeoutExpired:
-                return "timeout", f"{test} ({sanitizer})"
-            if child.returncode in (-signal.SIGTERM, -signal.SIGKILL):
-                raise KeyboardInterrupt                     # stopped from outside: no result
-            if child.returncode not in (0, 5):
-                failed = re.search(r"^FAILED (.+?)(?: - .*)?$", child.stdout, re.MULTILINE)
-                return "found", f"{failed[1] if failed else test} ({sanitizer})"
-    return "survives", ""
+                code = int(pytest.main(arguments))
+                sys.stdout.flush()
+            finally:
+                os._exit(code)
+        end = time.monotonic() + TIMEOUT
+        while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+            if time.monotonic() > end:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                raise subprocess.TimeoutExpired(arguments, TIMEOUT)
+            time.sleep(0.05)
+        out.seek(0)
+        return subprocess.CompletedProcess(arguments, os.waitstatus_to_exitcode(ended[1]), out.read(), "")
 
 
-def tests_of(site):
-    """The files with sanitized tests of the packages whose kernels name the function of a site, those of its own package first."""
-    packages = [pathlib.Path(site.file).parent.parts]
-    for path in [*harness.PACKAGE.rglob("*.cu"), *harness.PACKAGE.rglob("*.cuh")]:
-        if re.search(rf"\b{site.function}\b", path.read_text()):
-            packages.append(path.relative_to(harness.PACKAGE).parent.parts)
-    tests = {}
-    for package in packages:
-        for file in marked_files():
-            folder = file.parent.relative_to(HERE.parent).parts
-            if package[:len(folder)] == folder:
-                tests[file.relative_to(HERE.parents[1]).as_posix()] = True
-    return list(tests)
+@functools.cache
+def passes(tests, sanitizer):
+    return run(tests, sanitizer).returncode == 0
 
 
 def known():
+    """{key of a site: row}."""
     rows = list(csv.DictReader(TABLE.open())) if TABLE.exists() else []
-    return {tuple(row[name] for name in COLUMNS[:4]): row for row in rows}
+    return {tuple(row[name] for name in COLUMNS[:5]): row for row in rows}
 
 
 def key(site):
-    return (site.file, site.function, site.construct, str(site.number))
+    return (site.file, site.function, site.construct, str(site.number), site.code)
+
+
+def write(site, result, by):
+    """Rewrite the table in the order of the sources. Rows of earlier code stay until their function is tried again."""
+    rows = known()
+    rows[key(site)] = dict(zip(COLUMNS, [*key(site), result, by]))
+    every = list(sites())
+    kept = [rows[key(other)] for other in every if key(other) in rows]
+    again = {(row["file"], row["function"]) for row in kept}
+    earlier = {(other.file, other.function) for other in every} - again
+    kept += [row for row in rows.values() if (row["file"], row["function"]) in earlier]
+    with TABLE.open("w", newline="") as table:
+        out = csv.DictWriter(table, COLUMNS, lineterminator="\n")
+        out.writeheader()
+        out.writerows(sorted(kept, key=lambda row: row["file"]))
 
 
 def main():
@@ -169,31 +272,30 @@ def main():
     os.setpriority(os.PRIO_PROCESS, 0, max(15, os.getpriority(os.PRIO_PROCESS, 0)))
     rows = known()
     chosen = [site for site in sites(options.prefixes) if not options.construct or site.construct in options.construct.split(",")]
-    if options.list:
+    if options.list or options.needed:
+        earlier = {name[:4]: {"result": f"earlier code: {row['result']}", "by": row["by"]} for name, row in rows.items()}
         for site in chosen:
-            row = rows.get(key(site), {"result": "not run", "by": ""})
-            print(f"{site.file}:{site.line}\t{site.function}\t{site.construct}\t{row['result']}\t{row['by']}")
+            row = rows.get(key(site)) or earlier.get(key(site)[:4], {"result": "not run", "by": ""})
+            facts = [row["result"], row["by"]] if options.list else [tests_of(site)[0] or ""]
+            print(f"{site.file}:{site.line}", site.function, site.construct, *facts, sep="\t")
         return
-    needed = witnesses()
-    if options.needed:
-        for site in chosen:
-            print(f"{site.file}:{site.line}\t{site.function}\t{site.construct}\t{needed.get(f'{site.file}:{site.line}', '')}")
-        return
-    chosen = [site for site in chosen if key(site) not in rows]
-    chosen.sort(key=lambda site: f"{site.file}:{site.line}" not in needed)           # mutants that take long last
-    if options.quick:
-        chosen = [site for site in chosen if f"{site.file}:{site.line}" in needed]
-    if not TABLE.exists():
-        TABLE.write_text(",".join(COLUMNS) + "\n")
-    with concurrent.futures.ThreadPoolExecutor(options.processes) as pool, TABLE.open("a", newline="") as table:
-        out = csv.writer(table, lineterminator="\n")
-        jobs = {pool.submit(found_by, site, needed.get(f"{site.file}:{site.line}")): site for site in chosen}
-        for job in concurrent.futures.as_completed(jobs):
-            site = jobs[job]
-            result, by = job.result()
-            out.writerow([*key(site), result, by])
-            table.flush()
-            print(f"{site.file}:{site.line} {site.function} {site.construct}: {result} {by}", flush=True)
+    chosen = [site for site in chosen if key(site) not in rows and (not options.quick or tests_of(site)[0])]
+    chosen.sort(key=lambda site: tests_of(site)[0] is None)                              # mutants that take long last
+    lock = threading.Lock()
+
+    def tried(site):
+        try:
+            result, by, message = found_by(site)
+        except subprocess.TimeoutExpired:
+            result, by, message = "no result", f"more than {TIMEOUT} s", ""
+        with lock:
+            if result != "no result":
+                write(site, result, by)
+            print(f"{site.file}:{site.line} {site.function} {site.construct}: {result} {by} {message}", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(options.processes) as pool:
+        for job in [pool.submit(tried, site) for site in chosen]:
+            job.result()
 
 
 if __name__ == "__main__":

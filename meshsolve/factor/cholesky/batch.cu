@@ -26,13 +26,12 @@ enum Fault : int { not_finite = 1, asymmetric = 2 };
 struct Levels {
   const int *order, *begin, *split;
 
-  // body(front, group, number of the group in its thread block) for the fronts of level k.
+  // body(front, group, number of the group in its thread block) for the fronts of level k. It must have a barrier after its last write.
   template <class Body> __device__ __forceinline__ void each_front(int k, Body body) const {
     const int warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
     for (int q = begin[k] + static_cast<int>(blockIdx.x) * warps + warp; q < split[k]; q += gridDim.x * warps) body(order[q], Warp{}, warp);
     __syncthreads();                    // shared memory of the warps becomes one of the thread block
     for (int q = split[k] + blockIdx.x; q < begin[k + 1]; q += gridDim.x) body(order[q], Block{}, 0);
-    __syncthreads();
   }
 };
 

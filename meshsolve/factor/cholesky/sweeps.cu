@@ -139,8 +139,7 @@ template <int K, class T> __device__ __forceinline__ void forward_tiles(const Sw
   const Rows<K, T> v(t, t.fronts[task.front]);
   const int parent = t.parent[task.front];
   if (t.raise(t.finished + task.front, task.count) < v.blocks + ceil_div(v.updates, task.rows) || parent < 0) return;
-  __threadfence();                                          // the tiles of other thread blocks are visible to the parent
-  t.raise(t.arrived + parent, 1);
+  t.raise(t.arrived + parent, 1);                           // its fence makes the tiles of other thread blocks visible to the parent
 }
 
 // The vectors of the children of a small front: pivots in y, other rows in the front's part of the vectors.
@@ -191,8 +190,7 @@ template <int K, class T> __device__ __forceinline__ void forward_few(const Swee
   load_few(v, g, y);
   if (children > 0) {
     if (g.lane == 0) t.wait(t.arrived + s, children);
-    g.sync();
-    gather_few(t, f, v, g, y);
+    gather_few(t, f, v, g, y);                              // which has a barrier before it reads
   }
   solve_few(v, true, g, y);
   for (int i = g.lane; i < v.updates; i += 32) {

@@ -87,17 +87,15 @@ __device__ __forceinline__ bool last_of(int* done, int all) {
   return last;
 }
 
-// Releases the tasks that wait for `stage`.
+// Releases the tasks that wait for `stage`. A barrier must follow the last write of other threads: last_of() and share() have one.
 __device__ __forceinline__ void publish(const Rows& R, unsigned long long stage) {
-  __syncthreads();
   if (threadIdx.x != 0) return;
   __threadfence();
   atomicExch(R.state + progress, stage);
 }
 
-// Marks row i as finished. Other blocks may read it; with budgets, after those of its depth are distributed.
+// Marks row i as finished; make_row() ends with a barrier. Other blocks may read it; with budgets, after those of its depth are distributed.
 __device__ __forceinline__ void end_row(const Rows& R, int i, int depth) {
-  __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence();
     static_cast<volatile int*>(R.done)[i] = depth + 1;

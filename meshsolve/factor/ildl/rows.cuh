@@ -51,7 +51,7 @@ struct Rows {
 
   __device__ unsigned long long now(State what) const { return *static_cast<volatile unsigned long long*>(state + what); }
   __device__ bool budgets() const { return max_fill >= 0; }
-  __device__ bool is_made(int k) const { return static_cast<volatile int*>(done)[k] != 0; }
+  __device__ bool is_made(int k) const { return done[k] != 0; }
   // True if other blocks may read row k.
   __device__ bool is_final(int k) const {
     const int after = static_cast<volatile int*>(done)[k];

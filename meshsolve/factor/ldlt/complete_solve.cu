@@ -70,7 +70,7 @@ __device__ __forceinline__ void solve_diagonal(const View<T>& v, int pivots, con
   }
 }
 
-// Sums the vectors of the children in the rows of a front, then gathers its columns in pivot order.
+// Sums the vectors of the children in the rows of a front, then gathers its columns in pivot order, column j by thread j.
 template <int K, class T, class Group>
 __device__ __forceinline__ void gather(const Tree<T>& t, const Solve<T>& x, const View<T>& v, const Rows<K, T>& r,
                                        const Group& g) {
@@ -93,7 +93,6 @@ __device__ __forceinline__ void gather(const Tree<T>& t, const Solve<T>& x, cons
   for (int j = g.rank; j < v.columns; j += g.size)
 #pragma unroll
     for (int c = 0; c < K; ++c) r.y[j + c * r.n] = x.Y[v.name[j] + c * x.n];
-  g.sync();
 }
 
 template <int K, class T, class Group>
@@ -164,7 +163,6 @@ __device__ __forceinline__ void add_magnitudes(const Tree<T>& t, const Solve<T>&
     }
     r.at(i, 0) = sum;
   }
-  g.sync();
   for (int j = g.rank; j < v.columns; j += g.size) x.Y[v.name[j]] = r.y[j];
 }
 

@@ -124,7 +124,7 @@ __device__ __forceinline__ bool serve_request(const Ordered& F, int* request, do
   const int requested = *request;
   __syncthreads();
   if (requested == quit) return false;
-  if (threadIdx.x == 0) *static_cast<volatile int*>(request) = none;
+  if (threadIdx.x == 0) *request = none;
   eliminate_by_block(F, requested, shared);                 // ends with a barrier, or the kernel halts
   return true;
 }

@@ -58,7 +58,7 @@ struct Ordered {
   __device__ volatile unsigned long long& word(unsigned at) const { return static_cast<volatile unsigned long long*>(table)[at]; }
   __device__ bool holds(unsigned at, int k, int number) const {
     const unsigned long long word = this->word(at);
-    return word != vacant && static_cast<int>(word >> 32) == k && static_cast<volatile Sample*>(table_sample)[at].number == number;
+    return word != vacant && static_cast<int>(word >> 32) == k && table_sample[at].number == number;
   }
   __device__ __noinline__ long long find(int k, int number) const {     // slot of a sample, or -1; inlining would spill registers
     const unsigned begin = slot(k, number);

@@ -123,7 +123,6 @@ template <class Team> __device__ __forceinline__ void eliminate(const Rounds& R,
   number_draws(team, s, d);
   for (int i = team.rank; i < kept; i += team.size) R.column_value[column + i] = s.weight[i] / s.suffix[0];
   if (d > 0) sample(R, team, v, s, d);
-  team.sync();                                              // all threads have read column_start[v]
   if (team.rank == 0) {
     R.D[v] = s.suffix[0];
     R.column_start[v] = column;

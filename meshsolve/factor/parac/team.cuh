@@ -118,8 +118,7 @@ __device__ __forceinline__ void suffix_sums(const Block& block, const Edge* e, i
     block.sync();
     for (int i = end - first; block.rank == 0 && i > 0; --i) part[i - 1] = sum += part[i - 1];
     block.sync();
-    for (int i = first + block.rank; i < end; i += block.size) suffix[i] = part[i - first];
-    block.sync();
+    for (int i = first + block.rank; i < end; i += block.size) suffix[i] = part[i - first];   // part[k] is one thread's, as above
   }
   block.sync();
 }

@@ -181,3 +181,14 @@ def test_every_kernel_on_something_small(monkeypatch, filled):
         x = F.solve(to_cuda(np.ones((4, 48, 2))))
         assert {"k_check_systems", "k_factor_systems", "k_solve_systems"} <= set(harness.launches)
     close(x, sym.factor_batch(values).solve(np.ones((4, 48, 2))))
+
+
+@pytest.mark.races
+def test_roots_that_follow_each_other(monkeypatch):
+    """Fronts of different sizes in the same memory of a warp."""
+    monkeypatch.setattr(batch_cuda, "FILLED", 0)
+    A = sp.csr_array(sp.block_diag([9 * np.eye(m) + 1 for m in (3, 5, 4)]))
+    values, b = batch(A, 2), np.ones((2, 12))
+    with device.use(Harness(seed=1, block=32)):
+        sym = ms.analyze(A)
+        close(sym.factor_batch(to_cuda(values)).solve(to_cuda(b)), sym.factor_batch(values).solve(b))

@@ -148,6 +148,8 @@ def test_every_kernel_on_something_small(monkeypatch):
         F, b = ms.cholesky(A, device="cuda"), np.ones((64, 2))
         assert backward_error(A, F.refactor(A).solve(b), b) < 1e-14
         assert np.isfinite(F.L.data).all() and np.isfinite(F.logdet())
+        with pytest.raises(ms.InvalidInputError):
+            F.refactor(Sparse(A * np.nan))
         use_way(monkeypatch, "large subtrees")
         assert backward_error(A, ms.cholesky(A, device="cuda").solve(b), b) < 1e-14
     assert kernels <= harness.launches.keys(), harness.launches

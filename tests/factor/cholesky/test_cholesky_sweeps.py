@@ -40,6 +40,17 @@ def wide():
     return sp.csr_array(A + A.T + 90 * np.eye(300))
 
 
+@functools.cache
+def branches():
+    """Return a matrix of a front with 70 pivots and its three children, whose rows overlap in it. The first has two children."""
+    A = np.zeros((102, 102))
+    A[32:, 32:] = np.random.default_rng(6).standard_normal((70, 70))
+    for begin, size, above, count in ((0, 4, 8, 8), (4, 4, 8, 8), (8, 8, 32, 40), (16, 8, 42, 40), (24, 8, 52, 40)):
+        own = slice(begin, begin + size)
+        A[own, own], A[own, above:above + count] = 0.5, 0.25
+    return sp.csr_array(A + A.T + 60 * np.eye(102))
+
+
 def tasks_of(tasks):
     return device.to_host(tasks.tasks).reshape(tasks.count, -1), device.to_host(tasks.fronts)
 
@@ -264,3 +275,18 @@ def test_every_task_on_something_small(monkeypatch):
         assert backward_error(A, F.solve(b), b) < 1e-14
         kinds = [tasks_of(tasks)[0][:, 0] for tasks in (F._factor.sweeps._plan.forward, F._factor.sweeps._plan.backward)]
     assert set(kinds[0]) == {FEW, TILES} and set(kinds[1]) == {FEW, TILES, SUMS}
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("sizes", [(0, 0, 20), (600, 600, 20)], ids=["tiles", "few"])
+def test_tasks_of_two_warps(monkeypatch, sizes):
+    """Each tile and column block is a task: it waits for children, for earlier blocks of its front, and for partial sums."""
+    monkeypatch.setattr(sweeps_cuda, "SIZES", sweeps_cuda.Sizes(*sizes))
+    A, b = branches(), np.arange(204.0).reshape(102, 2)
+    with device.use(Harness(seed=1, resident=3)) as harness:
+        F = ms.cholesky(A, ordering="natural", device="cuda")
+        harness.block = 64
+        assert backward_error(A, F.solve(b), b) < 1e-14
+        kinds = [tasks_of(tasks)[0][:, 0] for tasks in (F._factor.sweeps._plan.forward, F._factor.sweeps._plan.backward)]
+    assert [set(kind) for kind in kinds] == ([{FEW, TILES}, {FEW, TILES}] if sizes[0] else [{TILES}, {TILES, SUMS}])
+    assert (kinds[0] == FEW).sum() == (2 if sizes[0] else 0)            # the second waits for the first

@@ -108,6 +108,7 @@ def test_the_order_of_thread_blocks_changes_no_bit(varied, monkeypatch):
         monkeypatch.setattr(inverse_cuda, "BLOCK", 1)
     A = ms.datasets.kkt(24, 9, seed=1)
     check(sp.csr_array(sp.block_diag([A, *(ms.datasets.kkt(8, 3, seed=k) for k in range(10))])), tile_size=8, max_fill=0.8)
+    check(A, tile_size=8, max_fill=None)                    # rows wait for each other by their own flags
     G = check(A, tile_size=8, max_fill=0.8)
     assert G._core._numeric.inverse.schedule.runs > 1 or not varied.block
     b = np.random.default_rng(1).standard_normal(33)

@@ -207,6 +207,15 @@ def test_the_order_of_threads_in_tiles_changes_no_bit(monkeypatch, seed):
         assert abs(A @ G.solve(np.ones(12)) - 1).max() <= 1e-12 and G.report.facts["delayed"] > 0
 
 
+@pytest.mark.races
+@pytest.mark.parametrize("block", [32, 96])
+def test_roots_that_follow_each_other(monkeypatch, block):
+    """Fronts of different sizes in the same memory of a warp, and one with several panels."""
+    with device.use(Harness(seed=1, block=block)):
+        go(monkeypatch, "shared memory")
+        check(sp.csr_array(sp.block_diag([sign * (9 * np.eye(m) + 1) for m, sign in ((3, 1), (5, -1), (4, 1), (40, -1))])))
+
+
 def test_single_precision(gpu, monkeypatch):
     for way in ("shared memory", "all four"):
         go(monkeypatch, way)

@@ -410,6 +410,15 @@ def test_every_kernel_on_something_small(monkeypatch):
     assert {f"k_{name}" for name in wanted} | {"k_positions", "k_enter", "k_leave", "k_residual"} <= harness.launches.keys()
 
 
+@pytest.mark.races
+def test_solves_with_several_steps_and_blocks():
+    """Fronts of 45 pivots in a block triangular matrix."""
+    A, b = three_blocks(), np.ones((135, 2))
+    with device.use(Harness(seed=1, block=96)):
+        F = ms.lu(A, engine="fronts", device="cuda")
+        assert backward_error(A, F.solve(b), b) < 1e-14 and backward_error(A.T, F.solve(b, "T"), b) < 1e-14
+
+
 @pytest.mark.sanitize
 def test_levels_of_one_thread_block_follow_each_other():
     """A hundred small matrices, whose columns are updated by several warps in each level."""

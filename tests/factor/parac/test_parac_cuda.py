@@ -1,5 +1,6 @@
 """ParAC on the GPU compared with the CPU: the same factor bit for bit; on the kernel harness, and on a GPU with -m gpu."""
 
+import pathlib
 import warnings
 
 import numpy as np
@@ -18,6 +19,8 @@ from meshsolve import _core, device
 from meshsolve.factor.parac import cuda
 from meshsolve.factor.parac.cuda import factor as factor_on_device
 from meshsolve.factor.trisolve import cuda as trisolve
+
+TEAM = pathlib.Path(__file__).resolve().parents[2] / "kernel_harness" / "planted" / "team.cu"
 
 
 def check(L, ordering="rounds", **options):
@@ -102,6 +105,15 @@ def test_the_order_of_threads_changes_no_bit(varied, name):
     assert np.array_equal(P @ b, P @ b)
 
 
+@pytest.mark.sanitize
+def test_the_last_thread_block_sees_the_choices_of_the_others(monkeypatch):
+    """Rounds by two thread blocks, few threads because ThreadSanitizer is slow for each."""
+    monkeypatch.setattr(cuda, "NARROW", 0)
+    monkeypatch.setattr(cuda, "MOST_BLOCKS", 2)
+    with device.use(Harness(seed=1, block=32)):
+        check(path(300), samples=1)
+
+
 @settings(max_examples=25)
 @given(n=st.integers(1, 60), per_vertex=st.floats(0, 4), seed=st.integers(0, 999), samples=st.integers(1, 3),
        grounded=st.booleans(), given_order=st.booleans())
@@ -109,6 +121,13 @@ def test_any_graph(n, per_vertex, seed, samples, grounded, given_order):
     order = np.random.default_rng(seed).permutation(n) if given_order else "rounds"
     with device.use(Harness(block=64)):
         check(random_graph(n, int(per_vertex * n), seed, grounded=grounded), order, samples=samples, seed=seed)
+
+
+@pytest.mark.races
+def test_values_of_a_first_thread_follow_each_other():
+    given, found, harness = np.arange(7, 10, dtype=np.uint64), np.zeros(96 * 3, np.uint64), Harness(seed=1)
+    harness.launch(harness.function(TEAM, "k_from_first"), (1,), (96,), 0, (given, found))
+    assert np.array_equal(found, np.repeat(given, 96))
 
 
 def test_negative_weights(cuda):

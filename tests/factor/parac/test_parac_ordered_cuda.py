@@ -53,6 +53,15 @@ def test_the_order_of_threads_changes_no_bit(varied, monkeypatch):
     check(sp.csr_array(sp.block_diag([random_graph(40, 60, 3, grounded=True), *(hub(66, k) for k in range(3))])), "natural")
 
 
+@pytest.mark.races
+def test_warps_go_on_after_a_pivot_of_the_thread_block():
+    """With pivots of many edges, whose scratch lies in the memory of the pivot of the thread block."""
+    i, j = np.triu_indices(60, 1)
+    cliques = [laplacian(60, i, j, np.random.default_rng(k).random(len(i)) + 0.1) for k in range(3)]
+    with device.use(Harness(seed=2, block=96)):
+        check(sp.csr_array(sp.block_diag([*(hub(100, k) for k in range(3)), *cliques])), "natural")
+
+
 @settings(max_examples=25)
 @given(n=st.integers(1, 60), per_vertex=st.floats(0, 4), seed=st.integers(0, 999), samples=st.integers(1, 3),
        grounded=st.booleans(), blocks=st.integers(1, 3))

@@ -21,3 +21,11 @@ extern "C" __global__ void __launch_bounds__(96) k_primitives(const int* in, int
   block_sort(sorted, count);
   numbers[96 * at + threadIdx.x] = sorted[count - 1 - threadIdx.x];
 }
+
+// A wait in vain by all thread blocks. The first that gives up ends the other waits.
+extern "C" __global__ void __launch_bounds__(32) k_wait_in_vain(const int* flag, int* stalled, int* ended) {
+  if (threadIdx.x != 0) return;
+  ms::Timeout timeout(stalled);
+  timeout.left = 2000;
+  ended[blockIdx.x] = !timeout.until([&] { return *static_cast<const volatile int*>(flag) != 0; });
+}

@@ -91,9 +91,8 @@ template <int K, class T, class Group> __device__ __forceinline__ void forward(c
       const bool of_u = t.transposed && i < v.width, of_q = t.transposed && i >= v.width;
       const T* const row = of_q ? Q + (i - v.width) + j * f.leading_q : of_u ? P + j + i * f.leading : P + i + j * f.leading;
       const long long step = of_q ? f.leading_q : of_u ? 1 : f.leading;
-      fronts::take_pivots(v, i, j, width, row, step);
+      fronts::take_pivots(v, i, j, width, row, step);       // row r of the next triangle by thread r, which solves for it
     }
-    g.sync();
   }
 }
 
