@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from meshsolve.options import counted
 from meshsolve.sparse.places import HOST, Host
 
 ON_HOST_BELOW = 60_000          # rows: on an H200 with 16 cores, ordering 17,000 takes 21 ms, on the host 6
@@ -26,8 +27,8 @@ def location_of_analysis(n, place):
     if place is HOST:
         return ON_HOST
     if n < ON_HOST_BELOW:
-        return Location(HOST, f"fewer than {ON_HOST_BELOW:,} rows")
-    return Location(place, f"at least {ON_HOST_BELOW:,} rows")
+        return Location(HOST, "fewer than " + counted(ON_HOST_BELOW, "row"))
+    return Location(place, "at least " + counted(ON_HOST_BELOW, "row"))
 
 
 ON_HOST = Location(HOST, None)

@@ -86,7 +86,7 @@ class FrontPlanCuda:
                   totals)
         scalars, updates, largest = device.to_host(totals).tolist()
         if largest > MOST_SCALARS:
-            raise InvalidInputError(f"a front has {largest:,} entries; at most {MOST_SCALARS:,} are supported")
+            raise InvalidInputError(f"a front has {counted(largest, 'entry')}; at most {MOST_SCALARS:,} are supported")
         del self._placed                                    # frees memory of the size of A
         return Fronts(table, sizes[2], relative_rows(a), source, target, sorted_scale, scalars, updates)
 
