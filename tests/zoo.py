@@ -63,3 +63,13 @@ def backward_error(A, x, b):
     x, b = x.reshape(len(x), -1), b.reshape(len(b), -1)
     scale = abs(A).sum(axis=1).max() * np.abs(x).max(0) + np.abs(b).max(0)
     return float((np.abs(b - A @ x).max(0) / scale).max())
+
+
+def columns_within(A, k, seed, size=1.0):
+    """(n, k) csc_array with C C^T inside the pattern of A: each column on two neighbors, or on one row."""
+    rng = np.random.default_rng(seed)
+    edges = np.argwhere(sp.csr_array(A).toarray() != 0)
+    C = np.zeros((A.shape[0], k))
+    for q in range(k):
+        C[edges[rng.integers(len(edges))], q] = size * rng.uniform(-1, 1, 2)
+    return sp.csc_array(C)

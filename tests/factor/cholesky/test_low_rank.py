@@ -13,20 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meshsolve as ms
-from tests.zoo import random_spd, zoo
+from tests.zoo import columns_within, random_spd, zoo
 
 pytestmark = pytest.mark.native
 ZOO = zoo()
-
-
-def columns_within(A, k, seed, size=1.0):
-    """(n, k) csc_array with C C^T inside the pattern of A: each column on two neighbors, or on one row."""
-    rng = np.random.default_rng(seed)
-    edges = np.argwhere(sp.csr_array(A).toarray() != 0)
-    C = np.zeros((A.shape[0], k))
-    for q in range(k):
-        C[edges[rng.integers(len(edges))], q] = size * rng.uniform(-1, 1, 2)
-    return sp.csc_array(C)
 
 
 def same(F, A, tolerance=1e-11):

@@ -9,22 +9,12 @@ from cuda_cases import BOUND, WAYS, close, use_way
 from kernel_harness import Harness
 from kernel_harness.strict import Strict
 from on_device import Sparse, to_cuda, to_numpy
-from zoo import grid, random_spd, spd, zoo
+from zoo import columns_within, grid, random_spd, spd, zoo
 
 import meshsolve as ms
 from meshsolve import device
 
 ZOO = zoo()
-
-
-def columns_within(A, k, seed, size=1.0):
-    """(n, k) csc_array with C C^T inside the pattern of A: each column on two neighbors, or on one row."""
-    rng = np.random.default_rng(seed)
-    edges = np.argwhere(sp.csr_array(A).toarray() != 0)
-    C = np.zeros((A.shape[0], k))
-    for q in range(k):
-        C[edges[rng.integers(len(edges))], q] = size * rng.uniform(-1, 1, 2)
-    return sp.csc_array(C)
 
 
 def pair(A, precision="double", ordering="auto"):
