@@ -58,6 +58,11 @@ def is_sparse(b: Any) -> bool:
         "torch" in libraries_of(b) and "sparse" in str(getattr(b, "layout", "")))
 
 
+def fetched(A: Any) -> Any:
+    """Return a sparse matrix of CuPy as one of scipy, on the host; anything else as it is."""
+    return A.get() if hasattr(A, "get") and hasattr(A, "nnz") and not sp.issparse(A) else A
+
+
 # ---- arrays that are refused -----------------------------------------------------------------------------------------------------
 
 

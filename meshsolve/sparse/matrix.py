@@ -296,9 +296,7 @@ def _require_lower(M, whole, name):
 
 def _as_scipy_csr(A, name, per_row):
     """Return A as a square scipy matrix in compressed rows. Its arrays are not checked yet."""
-    if hasattr(A, "get") and hasattr(A, "nnz") and not sp.issparse(A):      # cupyx.scipy.sparse
-        A = A.get()
-    A = foreign.as_known(A, name)
+    A = foreign.as_known(foreign.fetched(A), name)
     if not sp.issparse(A):
         if hasattr(A, "matvec"):
             raise InvalidInputError(f"{name} must be a matrix with its entries, got {type(A).__name__}: cg, sqmr and gmres take an "

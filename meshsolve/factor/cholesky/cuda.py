@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import device
+from meshsolve import _core, device
 from meshsolve.errors import NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.cholesky import inverse_cuda
 from meshsolve.factor.cholesky.singular import LEAST_EXPONENT, constant_component
@@ -22,8 +22,6 @@ from meshsolve.sparse.places import CUDA
 
 SUBTREE, QUEUE, EXTRACT = (device.kernels(f"factor/cholesky/{name}.cu") for name in ("subtree", "queue", "extract"))
 BIAS = 1023                                                 # of float64 exponents
-LOST = ("the matrix that updates have made is not positive definite in rounding, so its factor could not be brought back after an error "
-        "and is lost: refactor() makes a new one")
 
 
 class OnDevice:
@@ -167,7 +165,7 @@ class DeviceFactor(OnDevice):
 
     def accept(self, is_updated=False):
         """Keep the factor of the pending values. ``is_updated``: it was computed from the factor of the earlier values."""
-        self._is_open, self._is_updated, self._is_lost, self._norm, self.changes = False, is_updated, False, None, self.changes + 1
+        self._begin_factor(is_updated)
         self._data, self._pending = self._pending, device.xp().empty_like(self._pending) if self._data is None else self._data
 
     def open(self, values):
@@ -179,7 +177,7 @@ class DeviceFactor(OnDevice):
 
     def keep(self):
         """As :meth:`accept`, without an exchange of memory: a CUDA graph will write the same memory again."""
-        self._is_open, self._is_updated, self._is_lost, self._norm, self.changes = False, False, False, None, self.changes + 1
+        self._begin_factor(is_updated=False)
         self._data[:] = self._pending
 
     def reset(self):
@@ -210,7 +208,7 @@ class DeviceFactor(OnDevice):
     def require_factor(self):
         """Raise if the factor was lost."""
         if self._is_lost:
-            raise NotPositiveDefiniteError(LOST)
+            raise NotPositiveDefiniteError(_core.lost_in_rounding)
 
     def update(self, C, down):
         """As ``HostFactor.update``. Reads once."""
@@ -296,6 +294,10 @@ class DeviceFactor(OnDevice):
         return device.to_host(out)
 
     # ---- helpers --------------------------------------------------------------------------------------------------------
+
+    def _begin_factor(self, is_updated):
+        """Note that the panels have a new factor that will be kept."""
+        self._is_open, self._is_updated, self._is_lost, self._norm, self.changes = False, is_updated, False, None, self.changes + 1
 
     def _inverse_panels(self):
         self.require_factor()

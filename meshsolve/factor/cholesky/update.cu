@@ -6,6 +6,7 @@
 // applies them to its rows below. A number is changed by the rotations in the order of update.cpp. Only columns that meet at a front
 // are taken in another order, that of C. Cost: O(entries of L in these columns) for each column of C.
 #include "factor/fronts/fronts.cuh"
+#include "factor/fronts/supernodes.cuh"
 
 namespace ms::cholesky {
 
@@ -43,13 +44,7 @@ template <class T> struct Shared {      // memory of the thread block
 
 // The front of column j.
 template <class T> __device__ __forceinline__ int front_of(const Update<T>& t, int j) {
-  int first = 0, last = t.count - 1;    // the front is between them
-  while (first < last) {
-    const int middle = (first + last + 1) / 2;
-    if (t.fronts[middle].first <= j) first = middle;
-    else last = middle - 1;
-  }
-  return first;
+  return fronts::first_not(t.count - 1, [&](int s) { return t.fronts[s + 1].first <= j; });
 }
 
 // The rotation that makes v zero, and the new pivot; r as in rotate.inl. Avoids squares that could underflow or overflow although the

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.errors import InvalidInputError, NotLaplacianError
+from meshsolve.foreign import fetched
 from meshsolve.sparse.columns import as_rhs
 from meshsolve.sparse.constraints import ROW_SUM
 from meshsolve.sparse.places import HOST
@@ -21,8 +22,7 @@ def as_columns(C, n):
     ------
     InvalidInputError
     """
-    if hasattr(C, "get") and hasattr(C, "nnz") and not sp.issparse(C):      # cupyx.scipy.sparse
-        C = C.get()
+    C = fetched(C)
     if not sp.issparse(C):
         columns = as_rhs(C, n, "C")[0]
         column, row = np.nonzero(columns.T)

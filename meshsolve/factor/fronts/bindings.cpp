@@ -42,6 +42,7 @@ void translate_lost(const std::exception_ptr& p, void*) {
 void bind_fronts(nb::module_& m) {
   using namespace nb::literals;
   nb::register_exception_translator(translate_lost);
+  m.attr("lost_in_rounding") = fronts::FactorLostInRounding().what();
   m.def("leading_dimension", &fronts::leading_dimension, "height"_a, "Leading dimension of a panel of so many rows.");
   m.def("leaf_subtrees", [](In<int32_t> parent, In<int64_t> panel, In<int64_t> update, int64_t of_warp, int64_t of_block) {
     const size_t count = parent.shape(0);
