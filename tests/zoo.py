@@ -3,6 +3,8 @@
 import numpy as np
 import scipy.sparse as sp
 
+import meshsolve as ms
+
 
 def spd(pattern, seed=0, shift=1.0):
     """A diagonally dominant matrix on a symmetric pattern, with random off-diagonal entries."""
@@ -73,3 +75,20 @@ def columns_within(A, k, seed, size=1.0):
     for q in range(k):
         C[edges[rng.integers(len(edges))], q] = size * rng.uniform(-1, 1, 2)
     return sp.csc_array(C)
+
+
+def with_pivot(A, i, value):
+    """A with another number on its diagonal."""
+    B = sp.lil_array(A)
+    B[i, i] = value
+    return B
+
+
+def refused(A, i):
+    """Matrices that no refactorization of A on a grid accepts, with their errors. The first has a negative pivot in row i."""
+    n = A.shape[0]
+    outside, unsymmetric = sp.lil_array(A), sp.lil_array(A)
+    outside[1, 2 * n // 3] = outside[2 * n // 3, 1] = 1.0
+    unsymmetric[1, 2] = 7.0
+    return ((with_pivot(A, i, -1.0), ms.NotPositiveDefiniteError), (outside, ms.PatternMismatchError), (unsymmetric, ms.NotSymmetricError),
+            (A[:9, :9], ms.InvalidInputError), (np.nan * A, ms.InvalidInputError))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
-from zoo import grid, random_spd, spd, truss, zoo
+from zoo import grid, random_spd, refused, spd, truss, with_pivot, zoo
 
 import meshsolve as ms
 from meshsolve import memory
@@ -215,19 +215,13 @@ def test_a_failed_refactor_keeps_the_earlier_factor(threads):
         return S.matrix, S.reduce(b), S.expand(b, x)
 
     before = results()
-    negative, outside, unsymmetric = sp.lil_array(A), sp.lil_array(A), sp.lil_array(A)
-    negative[1234, 1234] = -1.0
-    outside[1, 2000] = outside[2000, 1] = 1.0
-    unsymmetric[1, 2] = 7.0
-    for bad, error in ((negative, ms.NotPositiveDefiniteError), (outside, ms.PatternMismatchError), (unsymmetric, ms.NotSymmetricError),
-                       (A[:9, :9], ms.InvalidInputError), (np.nan * A, ms.InvalidInputError)):
+    for bad, error in refused(A, 1234):
         with pytest.raises(error) as e:
             S.refactor(bad)
         assert all(np.array_equal(then, now) for then, now in zip(before, results()))
         if error is ms.NotPositiveDefiniteError:
             assert e.value.column == 1234 and "the block of A without rows" in str(e.value)
-    negative[1234, 1234], negative[7, 7] = A[1234, 1234], -5.0       # a kept row
-    assert np.linalg.eigvalsh(S.refactor(negative).matrix)[0] < 0
+    assert np.linalg.eigvalsh(S.refactor(with_pivot(A, 7, -5.0)).matrix)[0] < 0                         # a kept row
 
 
 def test_a_component_without_a_row_is_named():

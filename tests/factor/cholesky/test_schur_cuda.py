@@ -11,7 +11,7 @@ from cuda_cases import WAYS, use_way
 from kernel_harness import Harness
 from kernel_harness.strict import Strict
 from on_device import Sparse, to_cuda, to_numpy
-from zoo import grid, random_spd, spd, truss, zoo
+from zoo import grid, random_spd, refused, spd, truss, with_pivot, zoo
 
 import meshsolve as ms
 from meshsolve import device
@@ -150,20 +150,14 @@ def test_a_failed_refactor_keeps_the_earlier_result(gpu):
         return to_numpy(S.matrix), S.reduce(b), S.expand(b, x)
 
     before = results()
-    negative, outside, unsymmetric = sp.lil_array(A), sp.lil_array(A), sp.lil_array(A)
-    negative[123, 123] = -1.0
-    outside[1, 200] = outside[200, 1] = 1.0
-    unsymmetric[1, 2] = 7.0
-    for bad, error in ((negative, ms.NotPositiveDefiniteError), (outside, ms.PatternMismatchError), (unsymmetric, ms.NotSymmetricError),
-                       (A[:9, :9], ms.InvalidInputError), (np.nan * A, ms.InvalidInputError)):
+    for bad, error in refused(A, 123):
         for M in (bad, Sparse(bad)):
             with pytest.raises(error) as e:
                 S.refactor(M)
             assert all(np.array_equal(then, now) for then, now in zip(before, results()))
             if error is ms.NotPositiveDefiniteError:
                 assert e.value.column == 123 and "the block of A without rows" in str(e.value)
-    negative[123, 123], negative[7, 7] = A[123, 123], -5.0      # a kept row
-    assert np.linalg.eigvalsh(to_numpy(S.refactor(negative).matrix))[0] < 0
+    assert np.linalg.eigvalsh(to_numpy(S.refactor(with_pivot(A, 7, -5.0)).matrix))[0] < 0               # a kept row
 
 
 def test_a_component_without_a_row_is_named(gpu):
