@@ -18,19 +18,12 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "fiber.hpp"
 #if defined(HARNESS_RACES)
 #include "races.hpp"
 #endif
-
-struct dim3 {
-  unsigned x, y, z;
-  constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
-};
 
 namespace harness {
 
@@ -61,8 +54,7 @@ struct Launch {
   dim3 grid, block;
   size_t shared = 0;
   unsigned blocks = 0, threads = 0;
-  void (*invoke)(void*, void**) = nullptr;
-  void* kernel = nullptr;
+  void (*kernel)(void**) = nullptr;                       // with pointers to its arguments
   void** args = nullptr;
   uint64_t seed = 0;
   double timeout = 60;
@@ -98,8 +90,6 @@ struct Block {                                            // reused for block af
 };
 
 inline thread_local Block* here = nullptr;
-inline thread_local dim3 block_dim, grid_dim;
-inline thread_local uint3 block_idx, thread_idx;
 
 inline void fiber_main();
 
@@ -233,7 +223,7 @@ HARNESS_QUIET inline void wait_while(Block& b, const unsigned* generation, unsig
   f.waits_for = nullptr;
 }
 
-HARNESS_QUIET inline void yield() {
+HARNESS_QUIET void yield() {
   Block& b = *here;
   Quiet quiet(&b.fiber());
   const unsigned self = b.current;
@@ -344,7 +334,7 @@ HARNESS_QUIET inline void fiber_main() {
   const unsigned self = b.current;
   do {
     __tsan_acquire(&b.launch->begin);
-    b.launch->invoke(b.launch->kernel, b.launch->args);
+    b.launch->kernel(b.launch->args);
     b.current = self;
     __tsan_release(&b.launch->end);
   } while (finish_thread(b, f));
@@ -358,7 +348,7 @@ HARNESS_QUIET inline void fiber_main() {
 
 // ---- shared memory: filled with garbage at the start of every block
 
-HARNESS_QUIET inline void* shared_slot(unsigned id, size_t size) {
+HARNESS_QUIET void* shared_slot(unsigned id, size_t size) {
   Block& b = *here;
   Quiet quiet(&b.fiber());
   if (b.slots.size() <= id) b.slots.resize(id + 1);
@@ -381,8 +371,7 @@ HARNESS_QUIET inline void* shared_slot(unsigned id, size_t size) {
   return slot.memory;
 }
 
-template <class T> T& shared_variable(unsigned id) { return *static_cast<T*>(shared_slot(id, sizeof(T))); }
-inline void* dynamic_shared() { return shared_slot(0, here->launch->shared ? here->launch->shared : 1); }
+void* dynamic_shared() { return shared_slot(0, here->launch->shared ? here->launch->shared : 1); }
 
 // ---- the grid
 
@@ -477,45 +466,6 @@ inline int run(Launch& L, unsigned resident, char* error, size_t error_size) {
   __tsan_acquire(&L.end);
   if (L.failed) snprintf(error, error_size, "%s", L.error.c_str());
   return L.failed;
-}
-
-// ---- a kernel as a function of plain pointers
-
-template <class... A, size_t... I> void call(void (*kernel)(A...), void** args, std::index_sequence<I...>) {
-  kernel(*static_cast<std::remove_const_t<A>*>(args[I])...);
-}
-
-template <class... A>
-int launch(void (*kernel)(A...), const unsigned* grid, const unsigned* block, size_t shared, void** args, unsigned resident,
-           uint64_t seed, double timeout, char* error, size_t error_size) {
-  Launch L;
-  L.grid = dim3(grid[0], grid[1], grid[2]);
-  L.block = dim3(block[0], block[1], block[2]);
-  L.shared = shared;
-  L.args = args;
-  L.seed = seed;
-  L.timeout = timeout;
-  L.kernel = reinterpret_cast<void*>(kernel);
-  L.invoke = [](void* f, void** a) { call(reinterpret_cast<void (*)(A...)>(f), a, std::index_sequence_for<A...>()); };
-  return run(L, resident, error, error_size);
-}
-
-// Type codes of the parameters for the check of launch arguments: "*i4" for int*, "f8" for double.
-template <class T> std::string type_name() {
-  if constexpr (std::is_pointer_v<T>) return "*" + type_name<std::remove_cv_t<std::remove_pointer_t<T>>>();
-  else if constexpr (std::is_same_v<T, bool>) return "b1";
-  else if constexpr (std::is_arithmetic_v<T>)
-    return (std::is_floating_point_v<T> ? "f" : std::is_unsigned_v<T> ? "u" : "i") + std::to_string(sizeof(T));
-  else return "V" + std::to_string(sizeof(T));
-}
-
-template <class... A> const char* signature(void (*)(A...)) {
-  static const std::string text = [] {
-    std::string all;
-    ((all += type_name<std::remove_cv_t<A>>() + ","), ...);
-    return all;
-  }();
-  return text.c_str();
 }
 
 }  // namespace harness

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "engine.hpp"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <pthread.h>
 #include <sanitizer/asan_interface.h>
@@ -19,7 +21,6 @@
 #if defined(HARNESS_RACES)                                // g++'s calls at accesses go to races.hpp
 #define HARNESS_TSAN 0
 #define HARNESS_BARE __attribute__((no_sanitize("thread")))
-#define HARNESS_QUIET __attribute__((no_sanitize("thread"), noinline))
 inline void __tsan_acquire(void*) {}
 inline void __tsan_release(void*) {}
 #elif defined(__SANITIZE_THREAD__)
@@ -32,17 +33,11 @@ extern "C" void AnnotateIgnoreReadsEnd(const char*, int);
 extern "C" void AnnotateIgnoreWritesBegin(const char*, int);
 extern "C" void AnnotateIgnoreWritesEnd(const char*, int);
 #define HARNESS_TSAN 1
-#define HARNESS_QUIET __attribute__((no_sanitize("thread"), noinline))
 #else
 #define HARNESS_TSAN 0
-#define HARNESS_QUIET
 inline void __tsan_acquire(void*) {}
 inline void __tsan_release(void*) {}
 #endif
-
-struct uint3 {
-  unsigned x, y, z;
-};
 
 namespace harness {
 
@@ -83,12 +78,6 @@ struct Context {
 #endif
 
 // ---- one fiber
-
-struct Copy {                                             // an asynchronous copy of 4 or 8 bytes, see cuda.hpp
-  void* to;
-  uint64_t bits;
-  unsigned size, group;
-};
 
 struct Fiber {
   Context context;

@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import functools
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -24,19 +25,23 @@ import scipy.sparse as sp
 from meshsolve.device import MOST_ACROSS, PACKAGE
 from meshsolve.device.cuda import macros
 
-HEADERS = ("fiber", "races", "block", "hooks", "cuda")
+HEADERS = ("engine.hpp", "cuda.hpp")                      # of kernels
+ENGINE = ("engine.hpp", "fiber.hpp", "races.hpp", "block.hpp", "hooks.hpp", "engine.cpp")
 HERE = pathlib.Path(__file__).resolve().parent
 PTX = PACKAGE / "device" / "ptx.cuh"                        # may have inline PTX, next to C++ for the harness
-FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
+FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
          "-Wall", "-Wno-unknown-pragmas", "-Wno-unused"]
+INSTRUMENTED = ["-fsanitize=thread", "--param", "tsan-distinguish-volatile=1", "-fno-omit-frame-pointer", "-Wno-tsan"]
 SANITIZE = {
     None: [],
     # without the checks that take 40 % of the compile time and find only what AddressSanitizer finds as well
     "address": ["-fsanitize=address,undefined", "-fno-sanitize=vptr,null,object-size,pointer-overflow", "-O0", "-fno-omit-frame-pointer"],
-    "thread": ["-fsanitize=thread", "--param", "tsan-distinguish-volatile=1", "-O1", "-fno-omit-frame-pointer", "-Wno-tsan"],
-    "races": ["-fsanitize=thread", "--param", "tsan-distinguish-volatile=1", "-O1", "-DHARNESS_RACES", "-Wno-tsan", "-nodefaultlibs"],
+    "thread": INSTRUMENTED,
+    "races": INSTRUMENTED,
 }
-LIBRARIES = {"races": ["-lstdc++", "-lm", "-lc", "-lgcc_s", "-lgcc"]}     # without libtsan: hooks.hpp replaces it
+DEFINES = {"races": ["-DHARNESS_RACES"]}                    # for the engine alone: kernels are compiled once for both
+LINK = {None: ["-pthread"], "address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"],
+        "races": ["-nodefaultlibs", "-lstdc++", "-lm", "-lc", "-lgcc_s", "-lgcc"]}         # without libtsan: hooks.hpp replaces it
 WITHOUT = "MESHSOLVE_HARNESS_WITHOUT"                       # environment: FILE:LINE of a construct that is taken away, see mutate.py
 
 _ALIGN = r"(?:__align__\s*\(\s*\w+\s*\)\s*)?"
@@ -233,19 +238,28 @@ def _library(path, sanitize, scalar, options):
     names = _KERNEL.findall(_COMMENT.sub("", code))
     most_threads = dict.fromkeys(names, 1024) | {name: int(most) for most, name in _BOUNDS.findall(_COMMENT.sub("", code))}
     code = f'#include "cuda.hpp"\n{code}\n' + "".join(f"HARNESS_EXPORT({name})\n" for name in names)
-    command = ["g++", *FLAGS, *SANITIZE[sanitize], *options]
-    key = _key(code, *command)
-    file = cache_folder() / f"{path.stem}.{key}.so"
+    objects = [_kernels(path.stem, code, sanitize, options), _engine(sanitize)]
+    file = cache_folder() / f"{path.stem}.{_key(*map(str, objects))}.so"
     with _missing(file) as made:
         if made:
-            _compile([*command, "-I", _precompiled(sanitize), "-I", HERE, "-x", "c++", "-", "-o", made, *LIBRARIES.get(sanitize, [])], code)
+            _compile(["g++", "-shared", *objects, "-o", made, *LINK[sanitize]])
     return Library(file, names, most_threads, _static_shared(path, scalar), sanitize)
 
 
+def _kernels(stem, code, sanitize, options):
+    """The compiled kernels. ThreadSanitizer and the detector of races share them."""
+    command = ["g++", *FLAGS, *SANITIZE[sanitize], *options]
+    file = cache_folder() / f"{stem}.{_key(code, *command, *_texts(*HEADERS))}.o"
+    with _missing(file) as made:
+        if made:
+            _compile([*command, "-c", "-I", _precompiled(sanitize), "-I", HERE, "-x", "c++", "-", "-o", made], code)
+    return file
+
+
 def _precompiled(sanitize):
-    """The folder of the precompiled cuda.hpp, which takes half the time of a small kernel."""
+    """The folder of the precompiled cuda.hpp."""
     command = ["g++", *FLAGS, *SANITIZE[sanitize]]
-    file = cache_folder() / f"headers.{_key(*command)}" / "cuda.hpp.gch"
+    file = cache_folder() / f"headers.{_key(*command, *_texts(*HEADERS))}" / "cuda.hpp.gch"
     file.parent.mkdir(exist_ok=True)
     with _missing(file) as made:
         if made:
@@ -253,10 +267,22 @@ def _precompiled(sanitize):
     return file.parent
 
 
+def _engine(sanitize):
+    command = ["g++", *FLAGS, *SANITIZE[sanitize], *DEFINES.get(sanitize, [])]
+    file = cache_folder() / f"engine.{_key(*command, *_texts(*ENGINE))}.o"
+    with _missing(file) as made:
+        if made:
+            _compile([*command, "-c", HERE / "engine.cpp", "-o", made])
+    return file
+
+
+def _texts(*names):
+    return [(HERE / name).read_text() for name in names]
+
+
 def _key(*parts):
     """Hash of what a compiled file depends on."""
-    headers = "".join((HERE / f"{name}.hpp").read_text() for name in HEADERS)
-    return hashlib.sha256("\0".join([headers, *parts]).encode()).hexdigest()[:20]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
 
 @contextlib.contextmanager
@@ -312,10 +338,10 @@ class Library:
         self.stacks[sanitize] = library.harness_share(ctypes.c_void_p(self.stacks.get(sanitize)))
         self.types, self.functions = {}, {}
         for name in names:
-            signature = getattr(library, f"signature_{name}")
-            signature.restype = ctypes.c_char_p
-            self.types[name] = signature().decode().split(",")[:-1]
-            self.functions[name] = getattr(library, f"launch_{name}")
+            codes = getattr(library, f"codes_{name}")
+            codes.restype = ctypes.POINTER(ctypes.c_char * 8)
+            self.types[name] = [code.value.decode() for code in itertools.takewhile(lambda code: code.value, codes())]
+            self.functions[name] = getattr(library, f"call_{name}")
 
     def launch(self, name, grid, block, shared, args, resident, seed, timeout):
         types = self.types[name]
@@ -325,8 +351,8 @@ class Library:
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         sizes = [(ctypes.c_uint * 3)(*(*size, 1, 1)[:3]) for size in (grid, block)]
         error = ctypes.create_string_buffer(512)
-        if self.functions[name](*sizes, ctypes.c_size_t(shared), pointers, ctypes.c_uint(resident), ctypes.c_uint64(seed),
-                                ctypes.c_double(timeout), error, ctypes.c_size_t(len(error))):
+        if self.library.harness_launch(self.functions[name], *sizes, ctypes.c_size_t(shared), pointers, ctypes.c_uint(resident),
+                                       ctypes.c_uint64(seed), ctypes.c_double(timeout), error, ctypes.c_size_t(len(error))):
             raise KernelError(f"{name}: {self._with_lines(error.value.decode())}")
 
     def needed_lines(self):

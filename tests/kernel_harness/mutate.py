@@ -117,7 +117,7 @@ def marked_files():
 @functools.cache
 def recorded(file):
     """What Recorder has for a file of tests, recorded once for each state of kernels and tests."""
-    files = [*sources(), file, *HERE.glob("*.hpp"), HERE / "harness.py"]
+    files = [*sources(), file, *HERE.glob("*.?pp"), HERE / "harness.py"]
     state = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:20]
     kept = harness.cache_folder() / f"needed.{file.stem}.{state}.json"
     if not kept.exists():

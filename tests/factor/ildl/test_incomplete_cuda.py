@@ -238,7 +238,7 @@ def test_long_rows_get_more_threads(cuda_path, n, lengths, threads):
     assert lanes.max() == threads and lanes[:-4].max() == G._core._numeric.inverse.schedule.lanes < max(threads, 2)
 
 
-@pytest.mark.sanitize
+@pytest.mark.races
 def test_sums_of_long_rows_have_one_order():
     A = with_dense_rows(1040, 1030)
     with device.use(Harness(seed=1, block=64, resident=3)):
