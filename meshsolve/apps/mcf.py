@@ -233,7 +233,7 @@ class Flow:
             x = self.system.xp.empty_like(b)
             with factor.capture() as step:
                 factor.refactor(A)
-                factor.solve(b, out=x)
+                factor.solve(b, out=x, **self.system.values_of(self.held))          # held vertices stay where they are
             self.captured = A.data, b, x, step
             return x.copy()
         values, rhs, x, step = self.captured                # the memory of the graph

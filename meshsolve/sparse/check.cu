@@ -2,12 +2,13 @@
 //
 // The result of the checks is a word of bits. After a set bit the host runs the exact check. A bit may be set for an acceptable
 // matrix: an entry may differ from its mirror entry by rounding of a larger entry. It is never missing. Sums have a fixed order.
-// Counterparts: as_csr_cuda and Gather in cuda.py, ConstantNullSpace in factor/cholesky/singular.py.
+// Counterparts: as_csr_cuda and Gather in cuda.py, ConstantNullSpace in factor/cholesky/singular.py, Pinned.reduce in constraints.py.
 #include "device/common.cuh"
 
 namespace ms::check {
 
-enum Bit { other_pattern = 1, not_finite = 2, not_symmetric = 4, vanishes = 8, too_large = 16, sizable = 32 };
+enum Bit { other_pattern = 1, not_finite = 2, not_symmetric = 4, vanishes = 8, too_large = 16, sizable = 32,
+           other_null_space = 64 };
 
 // Sets a bit. Few threads change the word, so most only read it.
 __device__ __forceinline__ void set(int* bits, int bit) {
@@ -64,6 +65,28 @@ __device__ __forceinline__ void check_rows(int rows, const long long* begin, con
   }
 }
 
+// Does each row sum to 0, and is each nonzero inside a component? `lanes` threads per row.
+__device__ __forceinline__ void check_null_space(int n, int lanes, const long long* ptr, const int* indices, const long long* take,
+                                                 const double* data, const int* component, double rounding, int* bits) {
+  const int lane = threadIdx.x & 31, part = lane % lanes;
+  for (long long base = (grid_begin() - lane) / lanes; base < n; base += grid_step() / lanes) {
+    const long long row = base + lane / lanes;
+    double sum = 0.0, size = 0.0;
+    if (row < n)
+      for (long long p = ptr[row] + part; p < ptr[row + 1]; p += lanes) {
+        const double x = entry(data, take, p);
+        sum += x;
+        size += fabs(x);
+        if (x != 0.0 && component[row] != component[indices[p]]) set(bits, other_null_space);
+      }
+    for (int d = lanes / 2; d > 0; d /= 2) {
+      sum += __shfl_xor_sync(full_warp, sum, d);
+      size += __shfl_xor_sync(full_warp, size, d);
+    }
+    if (row < n && part == 0 && !(fabs(sum) <= rounding * size)) set(bits, other_null_space);
+  }
+}
+
 }  // namespace ms::check
 
 using namespace ms;
@@ -83,4 +106,11 @@ k_check_later(int n, long long nnz, const long long* known_ptr, const int* known
   check_rows(rows, begin, entries, data, take, rounding, bits);
   for (long long p = grid_begin(); p < count; p += grid_step()) values[p] = entry(data, take, p);
   for (long long p = grid_begin(); p < coupled; p += grid_step()) coupling[p] = entry(data, across, p);
+}
+
+// As k_check_later, for a matrix that must take the constants on each component to 0. Pattern of both triangles.
+extern "C" __global__ void __launch_bounds__(256)
+k_check_null_space(int n, int lanes, const long long* ptr, const int* indices, const long long* take, const double* data,
+                   const int* component, double rounding, int* bits) {
+  check_null_space(n, lanes, ptr, indices, take, data, component, rounding, bits);
 }

@@ -10,9 +10,11 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.sparse.matrix import SYMMETRY_TOLERANCE
+from meshsolve.sparse.product import lanes_for
 
 K = device.kernels("sparse/check.cu")
-OTHER_PATTERN, NOT_FINITE, NOT_SYMMETRIC, VANISHES, TOO_LARGE, SIZABLE = (1 << bit for bit in range(6))       # enum Bit in check.cu
+# enum Bit in check.cu
+OTHER_PATTERN, NOT_FINITE, NOT_SYMMETRIC, VANISHES, TOO_LARGE, SIZABLE, OTHER_NULL_SPACE = (1 << bit for bit in range(7))
 ANY_SIZE = np.inf, np.inf                                   # range of magnitudes without limits
 
 
@@ -29,10 +31,15 @@ class LaterMatrix:
         The matrix in compressed rows, of any dtypes.
     across : (coupled,) int64, optional
         Index map to the entries between free and fixed rows.
+    component : (n,) int32, optional
+        Components whose constants the matrix must take to 0.
+    row_sum : float
+        Sum of a row, relative to the sum of its absolute values, up to which it is 0 then.
     """
 
-    def __init__(self, gather, inside, arrays, across=None):
+    def __init__(self, gather, inside, arrays, across=None, component=None, row_sum=0.0):
         self._gather, self._inside, self._arrays, self._across = gather, inside, arrays, across
+        self._component, self._row_sum = component, row_sum
 
     @property
     def is_likely(self):
@@ -71,3 +78,11 @@ class LaterMatrix:
             np.int32(rows), begin, entries, np.float64(rounding), np.int64(len(values)), null(np.int64) if take is None else take, values,
             np.int64(0 if across is None else len(across)), null(np.int64) if across is None else across,
             null(np.float64) if across is None else coupling, bits)
+        if self._component is not None:
+            self._check_null_space(data, bits)
+
+    def _check_null_space(self, data, bits):
+        pattern, take = self._gather.pattern, self._gather.take
+        lanes = lanes_for(pattern.nnz, pattern.n)
+        device.launch_1d(K.k_check_null_space, pattern.n * lanes, np.int32(pattern.n), np.int32(lanes), pattern.indptr, pattern.indices,
+                         device.null(np.int64) if take is None else take, data, self._component, np.float64(self._row_sum), bits)

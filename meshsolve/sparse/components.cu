@@ -29,13 +29,16 @@ extern "C" __global__ void __launch_bounds__(256) k_shorten(int n, int* root) {
 }
 
 // sums(g, c) = sum of rows order[ptr[g]] to order[ptr[g + 1] - 1] of a C-ordered (.., k) array, in a fixed order of additions.
-// Without `order`: rows ptr[g] to ptr[g + 1] - 1. Grid: segments x columns; fewer thread blocks loop over the columns.
+// Without `order`: rows ptr[g] to ptr[g + 1] - 1. `squares`: of the squares of the numbers. Grid: segments x columns; fewer thread
+// blocks loop over the columns.
 extern "C" __global__ void __launch_bounds__(256)
-k_sum_segments(const long long* ptr, const int* order, int k, const double* X, double* sums) {
+k_sum_segments(const long long* ptr, const int* order, int k, int squares, const double* X, double* sums) {
   for (int c = blockIdx.y; c < k; c += gridDim.y) {
     double sum = 0, total;
-    for (long long p = ptr[blockIdx.x] + threadIdx.x; p < ptr[blockIdx.x + 1]; p += blockDim.x)
-      sum += X[(order ? order[p] : p) * k + c];
+    for (long long p = ptr[blockIdx.x] + threadIdx.x; p < ptr[blockIdx.x + 1]; p += blockDim.x) {
+      const double x = X[(order ? order[p] : p) * k + c];
+      sum += squares ? x * x : x;
+    }
     block_exclusive_sum(sum, total);
     if (threadIdx.x == 0) sums[static_cast<long long>(blockIdx.x) * k + c] = total;
   }

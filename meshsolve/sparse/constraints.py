@@ -18,10 +18,12 @@ from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array, as_indices, as_rhs, first_true, lengths
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import CUDA, HOST, where
+from meshsolve.sparse.queued_cuda import FixedSolve, PinnedSolve
 
 EPS = np.finfo(np.float64).eps
 OUTSIDE = 1e-10         # part of b outside the range of A, relative to b, above which it is not rounding
 SAMPLE = 64             # rows of b whose largest entry is compared before the length of b is computed
+NOT_IN_RANGE = "b is not in the range of the singular matrix: its means on the components were removed"
 ROW_SUM = 1e-6          # sum of a row relative to the sum of its absolute values, up to which it is 0 in rounding, of float32 values too
 
 
@@ -92,13 +94,17 @@ class Constraint:
         return block
 
     def maps(self, gather):
-        """Return (Gather of the free block, index map of its coupling) for :meth:`reduce` on the GPU, or None if that checks values."""
+        """Return (Gather of the free block, index map of its coupling) for :meth:`reduce` on the GPU."""
         inside, _, _, across = gather.split(self._split)
         return inside, across
 
     def coupling_pattern(self, gather):
         """Return indptr and indices of the coupling of a matrix on the GPU; its values are those of the second of :meth:`maps`."""
         return gather.split(self._split)[1:3]
+
+    @property
+    def component(self):
+        """None: no component is pinned."""
 
     def _near_of(self, transposed):
         """Return the coupling as ``subtract`` takes it. Threads that solve at once may all compute it."""
@@ -147,6 +153,10 @@ class Fixed(Constraint):
         self._split.scattered(x, solve_free(rhs), values)
         check()
         return x
+
+    def queued(self, b, x, values):
+        """Return :meth:`solve` on the GPU for arrays that exist, as a :class:`FixedSolve`."""
+        return FixedSolve(self._split, b, x, values)
 
     def pulled(self, x):
         """Return (rows, values) to subtract from a right-hand side for the fixed rows of x (n, k), on the host."""
@@ -219,7 +229,8 @@ class Pinned(Constraint):
         return one.uploaded() if self.place is CUDA else one
 
     def maps(self, gather):
-        """Return None: :meth:`reduce` reads all rows."""
+        """As :meth:`Constraint.maps`; None if all rows are isolated."""
+        return None if self.alone else super().maps(gather)
 
     def require_singular(self, M, threads=1):
         """Raise NotLaplacianError if a row of the Csr M does not sum to 0.
@@ -243,6 +254,10 @@ class Pinned(Constraint):
         if self.alone:
             return self.place.xp.zeros_like(columns)
         return self.components.centered(block, solve_free(self._split.gathered(block)), self._split)
+
+    def queued(self, b, x, values):
+        """Return :meth:`solve` on the GPU for arrays that exist, as a :class:`PinnedSolve`. There are no values."""
+        return PinnedSolve(self._split, self.components, b, x, OUTSIDE)
 
     def solve_singular(self, columns, fixed_values, solve_all):
         """As :meth:`solve`, on the host, with a ``solve_all`` that solves the singular system of all rows."""
@@ -281,7 +296,7 @@ def warn_of_range(outside, length):
     The text has no numbers, so that it is shown once if a factor is applied many times.
     """
     if (outside > OUTSIDE * length).any():
-        warn("b is not in the range of the singular matrix: its means on the components were removed", MeshsolveWarning)
+        warn(NOT_IN_RANGE, MeshsolveWarning)
 
 
 def not_singular(row, total, line="row"):

@@ -21,10 +21,13 @@ def lanes_for(entries, rows):
     return 1 << int(np.clip(np.log2(max(entries / max(rows, 1), 1) / 8), 0, 5))
 
 
-def residual(indptr, indices, data, X, B, magnitudes=False, threads=1):
-    """Return B - A X, or B - |A| X, for (n, k) float64 arrays in the place of B; A in compressed rows. On the GPU it does not wait."""
+def residual(indptr, indices, data, X, B, magnitudes=False, threads=1, out=None):
+    """Return B - A X, or B - |A| X, for (n, k) float64 arrays in the place of B; A in compressed rows. On the GPU it does not wait.
+
+    ``out``, on the GPU, C contiguous and perhaps B itself, receives the result.
+    """
     if device.holds(B):
-        return _residual_cuda(indptr, indices, data, X, B, magnitudes)
+        return _residual_cuda(indptr, indices, data, X, B, magnitudes, out)
     X, B = np.ascontiguousarray(X), np.ascontiguousarray(B)
     R, squares = np.empty(B.shape), np.empty(B.shape[1])
     data = np.abs(data) if magnitudes else data
@@ -133,9 +136,9 @@ def matrix_diagonal(indptr, indices, data, threads=1):
 # ---- helpers ------------------------------------------------------------------------------------------------------------
 
 
-def _residual_cuda(indptr, indices, data, X, B, magnitudes):
+def _residual_cuda(indptr, indices, data, X, B, magnitudes, out=None):
     xp, (n, k) = device.xp(), B.shape
-    X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64)
+    X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64) if out is None else out
     lanes = lanes_for(len(indices), n)
     device.launch(K.k_residual, device.grid_for(n * k * lanes, BLOCK), BLOCK, 0,
                   (np.int32(n), np.int32(k), np.int32(lanes), np.int32(magnitudes), indptr, indices, data, X, B, R))

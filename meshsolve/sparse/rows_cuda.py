@@ -20,7 +20,7 @@ from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.product import residual
 from meshsolve.sparse.rows import RowSplit, check_shape_of_values
 
-K = device.kernels("sparse/components.cu")
+K, R = device.kernels("sparse/components.cu"), device.kernels("sparse/rows.cu")
 CHUNK = 4096                        # rows that one thread block of k_sum_segments sums
 
 
@@ -39,6 +39,7 @@ class RowSplitCuda:
         is_free = xp.ones(n, bool)
         is_free[self._fixed] = False
         self._free = xp.flatnonzero(is_free).astype(np.int32)
+        self.free_count = len(self._free)
 
     @cached_property
     def free(self):
@@ -58,11 +59,8 @@ class RowSplitCuda:
         perm = getattr(ordering, "perm", None)
         if perm is None or not device.holds(perm) or len(perm) != self.n:
             return self._host.restrict(ordering)
-        xp = device.xp()
-        position = xp.full(self.n, -1, np.int32)
-        position[self._free] = xp.arange(len(self._free), dtype=np.int32)
-        position = position[perm]
-        return replace(ordering, perm=position[xp.flatnonzero(position >= 0)], tree=None, elimination=None)
+        position = self._position[perm]
+        return replace(ordering, perm=position[device.xp().flatnonzero(position >= 0)], tree=None, elimination=None)
 
     def split(self, M, threads=1, both=False):
         """Return (free block, coupling as (indptr, indices, data), None) of a symmetric GatheredMatrix."""
@@ -70,16 +68,13 @@ class RowSplitCuda:
 
     def split_pattern(self, gather):
         """Return (Gather of the free block, indptr and indices of the coupling, positions of its values in the caller's matrix)."""
-        xp = device.xp()
-        position, number = (xp.full(self.n, -1, np.int64) for _ in range(2))
-        position[self._free], number[self._fixed] = xp.arange(len(self._free)), xp.arange(len(self._fixed))
-        keys = gather.keys
-        row, column = position[keys >> 32], keys & MASK
-        inside = xp.flatnonzero((row >= 0) & (position[column] >= 0))
-        pattern = Csr(len(self._free), *compressed(len(self._free), row[inside] << 32 | position[column[inside]]))
-        across = xp.flatnonzero((row >= 0) & (number[column] >= 0))
+        xp, keys, position = device.xp(), gather.keys, self._position.astype(np.int64)
+        row, column = position[keys >> 32], position[keys & MASK]
+        inside = xp.flatnonzero((row >= 0) & (column >= 0))
+        pattern = Csr(len(self._free), *compressed(len(self._free), row[inside] << 32 | column[inside]))
+        across = xp.flatnonzero((row >= 0) & (column < 0))
         indptr, _ = compressed(len(self._free), row[across] << 32)
-        return (Gather(gather.given, pattern, gather.take_of(inside)), indptr, number[column[across]].astype(np.int32),
+        return (Gather(gather.given, pattern, gather.take_of(inside)), indptr, (-1 - column[across]).astype(np.int32),
                 gather.take_of(across))
 
     def values(self, fixed_values, k, dtype=np.float64):
@@ -99,18 +94,39 @@ class RowSplitCuda:
         return coupling
 
     def subtract(self, rhs, values, near):
-        """Return ``rhs - coupling @ values``."""
-        return residual(*near(), values, rhs)
+        """Return ``rhs - coupling @ values`` in the memory of ``rhs``."""
+        return residual(*near(), values, rhs, out=rhs)
 
-    def gathered(self, columns):
+    def gathered(self, columns, out=None):
         """Return the free rows of a block, C contiguous."""
-        return device.xp().ascontiguousarray(columns[self._free])
+        return take_rows(columns, self._free, out=out)
+
+    def gathered_less_means(self, columns, components, sums, out):
+        """Return the free rows of a block less the means over :class:`ComponentsCuda`, whose sums are given."""
+        return components.less_means(columns, sums, self._free, out)
+
+    def values_into(self, given, out):
+        """Write prescribed values, an array of a shape that :meth:`values` takes, to ``out``, (len(fixed), k), and return it."""
+        is_whole = given.ndim > 0 and len(given) == self.n
+        if given.ndim < 2:
+            given = given.reshape(-1, 1)
+        return take_rows(given, self._fixed if is_whole else None, out=out)
 
     def scattered(self, x, free, fixed):
-        """Write the free and the fixed rows of a block x, and return x."""
-        x[self._fixed] = fixed
-        x[self._free] = free
+        """Write the free and the fixed rows of a block x, and return x. ``fixed``: (len(fixed), k), or 0.0."""
+        xp, k = device.xp(), x.shape[1]
+        fixed = device.null(np.float64) if isinstance(fixed, float) else fixed
+        launch_1d(R.k_put_rows, x.size, np.int64(len(x)), np.int32(k), self._position, xp.ascontiguousarray(free), fixed, *_strides(x), x)
         return x
+
+    @cached_property
+    def _position(self):
+        """As :attr:`RowSplit.position`, on the GPU."""
+        xp = device.xp()
+        position = xp.empty(self.n, np.int32)
+        position[self._free] = xp.arange(len(self._free), dtype=np.int32)
+        position[self._fixed] = -1 - xp.arange(len(self._fixed), dtype=np.int32)
+        return position
 
     @cached_property
     def _host(self):
@@ -147,17 +163,38 @@ class ComponentsCuda:
 
     def center(self, columns):
         """As :meth:`Components.center`; the lengths are on the host."""
-        means = self.means(columns)
-        return columns - means[self.component], lengths(means * device.xp().sqrt(self.size)[:, None])
+        sums = self._sums(columns)
+        return self.less_means(columns, sums), lengths(sums / device.xp().sqrt(self.size)[:, None])
 
     def centered(self, block, free, rows):
         """As :meth:`Components.centered`."""
         x = rows.scattered(block, free, 0.0)
-        return x - self.means(x)[self.component]
+        return self.less_means(x, self._sums(x), out=x)
 
     def means(self, columns):
         """Return the (count, k) means of an (n, k) array over the components."""
         return self._sums(columns) / self.size[:, None]
+
+    def less_means(self, columns, sums, rows=None, out=None):
+        """Return the rows ``rows`` of a block, or all, less the means of their components, C contiguous. ``sums``: see :meth:`sums_into`.
+
+        ``out`` may be ``columns`` if that is C contiguous and all rows are taken.
+        """
+        return take_rows(columns, rows, self.component, self.size, sums, out)
+
+    def space(self, k):
+        """Allocate the memory of :meth:`sums_into` for k columns; its last array receives the sums."""
+        return self._sums.space(k)
+
+    def sums_into(self, columns, space, squares=False):
+        """Return the (count, k) sums over the components of C contiguous columns, or of their squares, in :meth:`space`."""
+        return self._sums(columns, space, squares)
+
+    def check_range(self, sums, squares, most, bit, bits):
+        """Set ``bit`` of ``bits``, (1,) int32, if the part of a column outside the range is longer than ``most`` times the column."""
+        k = sums.shape[1]
+        device.launch(R.k_check_range, min(k, device.MOST_ACROSS), 256, 0,
+                      (np.int32(self.count), np.int32(k), self.size, sums, squares, np.float64(most), np.int32(bit), bits))
 
 
 def components(n, keys):
@@ -188,21 +225,49 @@ class SegmentSums:
         begin = ptr[segment] + CHUNK * (chunk - self._first[segment])
         self._begin = xp.append(begin, len(component)).astype(np.int64)
 
-    def __call__(self, columns):
-        """Return the (components, k) sums of an (n, k) array."""
-        sums = device.xp().ascontiguousarray(columns)
-        for ptr, order in ((self._begin, self._order), (self._first, None)):
-            sums = segment_sums(ptr, sums, order)
-        return sums
+    def __call__(self, columns, space=None, squares=False):
+        """Return the (components, k) sums of an (n, k) array, or of the squares of its numbers, in the last array of ``space``."""
+        of_chunks, sums = self.space(columns.shape[1]) if space is None else space
+        segment_sums(self._begin, device.xp().ascontiguousarray(columns), self._order, of_chunks, squares)
+        return segment_sums(self._first, of_chunks, None, sums)
+
+    def space(self, k):
+        """Allocate the results of both passes for k columns."""
+        return tuple(device.xp().empty((len(ptr) - 1, k), np.float64) for ptr in (self._begin, self._first))
 
 
-def segment_sums(ptr, rows, order=None):
+def segment_sums(ptr, rows, order=None, sums=None, squares=False):
     """Return the (segments, k) sums of the rows ``order[ptr[s]]`` to ``order[ptr[s + 1] - 1]`` of a C contiguous (n, k) array.
 
-    Without ``order`` the rows are ``ptr[s]`` to ``ptr[s + 1] - 1``. The order of additions is fixed.
+    Without ``order`` the rows are ``ptr[s]`` to ``ptr[s + 1] - 1``. ``sums`` receives the result; ``squares``: of the squares of the
+    numbers. The order of additions is fixed.
     """
-    xp, k = device.xp(), rows.shape[1]
-    sums = xp.empty((len(ptr) - 1, k), np.float64)
+    k = rows.shape[1]
+    sums = device.xp().empty((len(ptr) - 1, k), np.float64) if sums is None else sums
     device.launch(K.k_sum_segments, (len(sums), min(k, device.MOST_ACROSS)), 256, 0,
-                  (ptr, xp.empty(0, np.int32) if order is None else order, np.int32(k), rows, sums))
+                  (ptr, device.null(np.int32) if order is None else order, np.int32(k), np.int32(squares), rows, sums))
     return sums
+
+
+def take_rows(columns, rows=None, component=None, size=None, sums=None, out=None):
+    """Return the rows ``rows`` of a block, or all, C contiguous; less the means of their components if these are given.
+
+    ``out`` may have more columns or rows than ``columns``, of which the only one is then repeated.
+    """
+    null = device.null
+    if out is None:
+        out = device.xp().empty((len(columns) if rows is None else len(rows), columns.shape[1]), np.float64)
+    across, along = _strides(columns)
+    if rows is None and len(columns) < len(out):
+        across = np.int64(0)
+    if columns.shape[1] < out.shape[1]:
+        along = np.int64(0)
+    means = (null(np.int32), null(np.float64), null(np.float64)) if component is None else (component, size, sums)
+    launch_1d(R.k_take_rows, out.size, np.int64(len(out)), np.int32(out.shape[1]), null(np.int32) if rows is None else rows, across, along,
+              columns, *means, out)
+    return out
+
+
+def _strides(block):
+    """Return the strides of a block in numbers."""
+    return tuple(np.int64(stride // block.itemsize) for stride in block.strides)

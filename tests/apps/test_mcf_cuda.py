@@ -54,12 +54,12 @@ def test_flows_stepped_by_hand(any_backend, method):
         assert not on_gpu.step(1e30) and np.array_equal(on_gpu.mesh().vertices, last)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_captured_steps_have_the_bits_of_plain_calls(monkeypatch, method):
-    """A closed surface has no fixed vertices, so the second step is captured and the later ones launch it."""
+@pytest.mark.parametrize("method, has_border", [*((method, False) for method in METHODS), ("mean curvature", True)])
+def test_captured_steps_have_the_bits_of_plain_calls(monkeypatch, method, has_border):
+    """The second step is captured and the later ones launch it, with the fixed vertices of a border too."""
     def run():
         with device.use(Strict()):
-            flow = Flow(noisy(unused=False), method, device="cuda")
+            flow = Flow(plane(9) if has_border else noisy(unused=False), method, device="cuda")
             dt = flow.automatic_step()
             steps = [flow.step(dt * scale) for scale in (1, 2, 0.5, 1)]
             assert flow.finish().facts["residual"] < 1e-14

@@ -26,7 +26,9 @@ CHOLESKY = {
     "refactor": (4, 1, 1, 0, 0, 0),
     "solve": (5, 3, 1, 2, 0, 0),
     "refactor, fixed rows": (4, 1, 1, 0, 0, 0),
-    "solve, fixed rows": (5, 6, 1, 3, 0, 0),
+    "solve, fixed rows": (7, 3, 1, 4, 0, 0),
+    "refactor, pinned": (5, 1, 1, 0, 0, 0),
+    "solve, pinned": (21, 9, 5, 16, 2, 0),
     "refactor, matrix on the host": (4, 1, 1, 0, 3, 0),
     "mixed: refactor": (4, 1, 1, 0, 0, 0),
     "mixed: solve": (51, 19, 5, 47, 0, 0),
@@ -96,6 +98,15 @@ def test_cholesky_with_fixed_rows(harness):
     F.solve(b)
     phase(harness, "refactor, fixed rows", lambda: F.refactor(A))
     phase(harness, "solve, fixed rows", lambda: F.solve(b))
+
+
+def test_cholesky_with_pinned_rows(harness):
+    L = ms.datasets.grid2d(40, 40)
+    A, b = Sparse(L), to_cuda(L @ np.random.default_rng(0).standard_normal((L.shape[0], 3)))
+    F = ms.cholesky(A, pin=True, device="cuda").refactor(A)
+    F.solve(b)
+    phase(harness, "refactor, pinned", lambda: F.refactor(A))
+    phase(harness, "solve, pinned", lambda: F.solve(b))
 
 
 def test_cholesky_of_a_matrix_on_the_host(harness):

@@ -113,7 +113,7 @@ class CholeskyFactor(Capturing, Factor):
             If there is not enough memory to restore the earlier factor, it is lost. Solves raise an error until the next
             refactorization.
         """
-        coupling, before = getattr(self._constraint, "coupling", None), getattr(self._factor, "changes", 0)
+        before, coupling = getattr(self._factor, "changes", 0), getattr(self._constraint, "coupling", None)      # the first checks a step
         try:
             with self._errors("the Cholesky factorization"):
                 self._scale_is_known = False
@@ -227,7 +227,7 @@ class CholeskyFactor(Capturing, Factor):
         with self._errors("the solve"):
             x = self._solve_any(b, system, out, fixed_values, rows)
         if self._recorder is not None:
-            self._recorder.note_solve(b, out, system == "A" and fixed_values is rows is None)
+            self._recorder.note_solve(b, out, fixed_values, system == "A" and rows is None)
         return x
 
     def in_range(self, b: Array) -> Array:
@@ -465,6 +465,7 @@ class CholeskyFactor(Capturing, Factor):
         """Return the solution, or its ``rows``."""
         if self._constraint is None:
             return self._counted(self._solve_free(columns) if rows is None else self._factor.solve_rows(columns, rows))
+        self.check()                                            # a captured step may have another coupling
         if rows is None:
             return self._counted(self._constraint.solve(columns, fixed_values, self._solve_free))
         at = self._constraint.position[rows]

@@ -13,27 +13,32 @@ capture.cu note the first launch that failed or is in doubt, and fill the soluti
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Self
 
 import numpy as np
 
 from meshsolve import device
-from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
+from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.factor.cholesky.cuda import BIAS
 from meshsolve.factor.cholesky.numeric import DOUBTFUL, Definite
 from meshsolve.factor.cholesky.singular import LEAST_EXPONENT
 from meshsolve.factor.fronts.plan import NONE, STALL
 from meshsolve.factor.sharing import changes
-from meshsolve.sparse.check_cuda import ANY_SIZE, NOT_FINITE, NOT_SYMMETRIC, OTHER_PATTERN, SIZABLE, VANISHES
-from meshsolve.sparse.columns import first_true
+from meshsolve.report import warn
+from meshsolve.sparse.check_cuda import ANY_SIZE, NOT_FINITE, NOT_SYMMETRIC, OTHER_NULL_SPACE, OTHER_PATTERN, SIZABLE, VANISHES
+from meshsolve.sparse.constraints import NOT_IN_RANGE
 from meshsolve.sparse.places import on_device
+from meshsolve.sparse.queued_cuda import OUTSIDE_RANGE, FreeSolve
 
 K = device.kernels("factor/cholesky/capture.cu")
 RHS_NOT_FINITE = 1 << 16                                    # none of the bits of check_cuda.py
-WRONG = OTHER_PATTERN | NOT_FINITE | NOT_SYMMETRIC | RHS_NOT_FINITE | STALL
+OF_SOLVES = RHS_NOT_FINITE | OUTSIDE_RANGE
+WRONG = OTHER_PATTERN | NOT_FINITE | NOT_SYMMETRIC | OTHER_NULL_SPACE | RHS_NOT_FINITE | STALL
 MEANINGS = ((OTHER_PATTERN, "the pattern of the matrix differs from that at the capture"), (NOT_FINITE, "the matrix is not finite"),
-            (NOT_SYMMETRIC, "the matrix may not be symmetric"), (RHS_NOT_FINITE, "a right-hand side is not finite"),
+            (NOT_SYMMETRIC, "the matrix may not be symmetric"), (RHS_NOT_FINITE, "a right-hand side or a prescribed value is not finite"),
+            (OTHER_NULL_SPACE, "a row may not sum to 0, or an entry joins two components"),
             (VANISHES, "the matrix may be singular, as a Laplacian"), (STALL, "the kernel made no progress"))
 FIXED = "the calls inside capture() are repeated on the same memory: "
 
@@ -43,7 +48,7 @@ class Captured:
 
     def __init__(self, factor):
         self._factor, self._thread = factor, threading.get_ident()
-        self.matrix, self._later, self._solves, self._launch = None, None, [], None
+        self.matrix, self._later, self._coupling, self._solves, self._launch = None, None, None, [], None
 
     def __enter__(self) -> Captured:
         if self._launch is not None or self._factor._recorder is not None:
@@ -86,23 +91,33 @@ class Captured:
         later = self._factor._values.later(A) if on_device(A) else None
         if later is None:
             raise InvalidInputError(FIXED + "refactor() takes a matrix on the GPU, in compressed rows of float64 with int32 indices")
-        self.matrix, self._later = A, later
+        self.matrix, self._later, self._coupling = A, later, self._factor._values.new_coupling()
 
-    def note_solve(self, b, out, is_plain):
+    def note_solve(self, b, out, fixed_values, is_plain):
         """Note a solve that has succeeded. ``is_plain``: it has no other arguments."""
         if threading.get_ident() != self._thread:
             return
-        arrays = [device.asarray(array) for array in (b, out) if device.holds(array)]
-        if not is_plain or len(arrays) < 2 or not all(array.dtype == np.float64 and array.flags.c_contiguous for array in arrays):
-            raise InvalidInputError(FIXED + "solve(b, out=x) takes contiguous float64 arrays b and x on the GPU, and no other argument")
-        self._solves.append(tuple(array.reshape(len(array), -1) for array in arrays))
+        arrays = [_fixed_array(array) for array in (b, out)]
+        if not is_plain or any(array is None for array in arrays):
+            raise InvalidInputError(FIXED + "solve(b, out=x) takes contiguous float64 arrays b and x on the GPU, and no other argument "
+                                            "than fixed_values=")
+        if isinstance(fixed_values, (int, float)):
+            fixed_values = device.xp().full((1, 1), float(fixed_values))
+        values = None if fixed_values is None else _fixed_array(fixed_values)
+        if fixed_values is not None and values is None:
+            raise InvalidInputError(FIXED + "fixed_values= takes a contiguous float64 array on the GPU, or one number")
+        constraint, columns = self._factor._constraint, [array.reshape(len(array), -1) for array in arrays]
+        self._solves.append(FreeSolve(*columns) if constraint is None else constraint.queued(*columns, values))
 
     def record(self, engine):
         """Record the noted calls as work of ``engine``, the factor on the GPU."""
         if self.matrix is None and not self._solves:
             raise InvalidInputError("nothing was captured: call F.refactor(A) or F.solve(b, out=x) inside the with block")
         self._engine, self._pending, self._watched = engine, engine.pending, self._factor._null_space.watched
-        self._noted, self._spaces = device.xp().zeros(8, np.int32), [engine.work_space(b.shape[1]) for b, _ in self._solves]
+        self._noted, self._spaces = device.xp().zeros(9, np.int32), [engine.work_space(solve.b.shape[1]) for solve in self._solves]
+        if self.matrix is None and self._factor._constraint is not None:
+            indptr, indices, data = self._factor._constraint.coupling
+            self._coupling = indptr, indices, data.copy()
         try:
             self._queue()                                   # compiles the kernels
             launch = device.record(self._queue)
@@ -118,12 +133,14 @@ class Captured:
             self._engine.open(self._pending)
         else:
             self._engine.require_factor()
+            self._take_coupling()
         self._launch()
 
     def settle(self):
-        """Wait, and raise what went wrong since the last call; the earlier factor is then restored."""
-        engine = self._engine
-        launches, first, *words = device.to_host(self._noted).tolist()
+        """Wait, and raise what went wrong since the last call; the earlier factor is then restored. Warns as a solve."""
+        engine, constraint = self._engine, self._factor._constraint
+        coupling, changes = getattr(constraint, "coupling", None), engine.changes
+        launches, first, *words, all_bits = device.to_host(self._noted).tolist()
         self._noted[:] = 0
         try:
             if 0 < first < launches:
@@ -131,36 +148,49 @@ class Captured:
             failed, least, bits = words[3:]
             engine.refuse_stall(bits)
             if self.matrix is not None:
-                if self._factor._examine(self.matrix, bits & ~RHS_NOT_FINITE, engine.column_of(failed, least)) is not None:
+                if self._factor._examine(self.matrix, bits & ~OF_SOLVES, engine.column_of(failed, least)) is not None:
                     raise InvalidInputError("the pattern of A differs from that at the capture: capture again, or call F.refactor(A)")
+                if constraint is not None:
+                    constraint.coupling = (*self._coupling[:2], self._coupling[2].copy())
                 engine.keep()
             if bits & RHS_NOT_FINITE:
-                raise InvalidInputError(self._row_at_fault())
+                for solve in self._solves:
+                    solve.require_finite()
+                raise InvalidInputError("a right-hand side or a prescribed value was not finite when the step ran")
         except BaseException:                               # Ctrl-C as well
+            if constraint is not None and engine.changes == changes:
+                constraint.coupling = coupling
             engine.restore()
             raise
+        if all_bits & OUTSIDE_RANGE:
+            warn(NOT_IN_RANGE, MeshsolveWarning)
 
     def _queue(self):
         engine, launch_1d = self._engine, device.launch_1d
         if self.matrix is None:
             engine.reset()
         else:
-            engine.queue(lambda values, bits: self._later.check(values, None, self._watched, DOUBTFUL, ANY_SIZE, bits))
-        for (b, x), space in zip(self._solves, self._spaces):
-            launch_1d(K.k_check_rhs, b.size, np.int64(b.size), b, np.int32(RHS_NOT_FINITE), engine.status)
-            engine.solve_into("A", b, x, space)
-        least = np.int32(LEAST_EXPONENT[engine.dtype] + BIAS)
-        device.launch(K.k_note, 1, 32, 0, (np.int32(SIZABLE), least, np.int32(STALL), engine.status, self._noted))
-        for _, x in self._solves:
-            launch_1d(K.k_spoil, x.size, np.int64(x.size), np.int32(WRONG), engine.status, x)
+            engine.queue(lambda values, bits: self._later.check(values, self._coupling and self._coupling[2], self._watched, DOUBTFUL,
+                                                                ANY_SIZE, bits))
+        for solve, space in zip(self._solves, self._spaces):
+            solve.queue(functools.partial(engine.solve_into, "A", space=space), self._coupling, engine.bits, self._check_finite)
+        least, accepted = np.int32(LEAST_EXPONENT[engine.dtype] + BIAS), np.int32(SIZABLE | OUTSIDE_RANGE)
+        device.launch(K.k_note, 1, 32, 0, (accepted, least, np.int32(STALL), engine.status, self._noted))
+        for solve in self._solves:
+            launch_1d(K.k_spoil, solve.x.size, np.int64(solve.x.size), np.int32(WRONG), engine.status, solve.x)
 
-    def _row_at_fault(self):
-        """Return the message about the first right-hand side with a value that is not finite."""
-        for b, _ in self._solves:
-            row = first_true(~device.xp().isfinite(b).all(axis=1))
-            if row >= 0:
-                return f"b: row {row} holds a value that is not finite"
-        return "a right-hand side held a value that is not finite when the step ran"
+    def _check_finite(self, array):
+        """Queue a check of an array on the GPU that a solve reads."""
+        device.launch_1d(K.k_check_rhs, array.size, np.int64(array.size), array, np.int32(RHS_NOT_FINITE), self._engine.status)
+
+    def _take_coupling(self):
+        """Copy the coupling of the matrix, which a later refactorization may have changed, to the memory that the graph reads."""
+        if self._coupling is None:
+            return
+        indptr, _, data = self._factor._constraint.coupling
+        if indptr is not self._coupling[0]:
+            raise InvalidInputError("the pattern of the entries between free and fixed rows has changed since the capture: capture again")
+        self._coupling[2][:] = data
 
 
 class Capturing(Definite):
@@ -190,20 +220,23 @@ class Capturing(Definite):
         Raises
         ------
         InvalidInputError
-            The factor lies on the host, is stored in float32, was made by cuDSS, or has ``fixed=`` or ``pin=``. Inside the block: another
-            order of calls, arrays on the host or of other types.
+            The factor lies on the host, is stored in float32, was made by cuDSS, or ``pin=True`` leaves nothing to solve for. Inside the
+            block: another order of calls, arrays on the host or of other types.
 
         Notes
         -----
-        The graph has the launches of the calls, and keeps its arrays: those of A, b and x, and the work space of the solves.
+        The graph has the launches of the calls, and keeps its arrays: those of A, b, x and ``fixed_values``, and the work space of the
+        solves. One number as ``fixed_values`` is a constant of the graph.
         """
         if not self.can_be_captured:
-            raise InvalidInputError('capture() is for factors with device="cuda" and precision="double" by backend="native", without '
-                                    "fixed= and pin=: call F.refactor(A) and F.solve(b) instead")
+            raise InvalidInputError('capture() is for factors with device="cuda" and precision="double" by backend="native", with '
+                                    "rows that are not isolated: call F.refactor(A) and F.solve(b) instead")
         return Captured(self)
 
     def check(self) -> Self:
         """Wait for the launches of captured steps since the last check, and raise what went wrong. Other calls of the factor check first.
+
+        With ``pin=True`` it warns if a right-hand side was not in the range of the matrix.
 
         Returns
         -------
@@ -228,7 +261,7 @@ class Capturing(Definite):
     @property
     def can_be_captured(self) -> bool:
         """True if :meth:`capture` takes this factor."""
-        return self._constraint is None and self.precision == "double" and hasattr(self._factor, "column_of")
+        return not getattr(self._constraint, "alone", False) and self.precision == "double" and hasattr(self._factor, "column_of")
 
     @changes
     def _record(self, step):
@@ -262,6 +295,12 @@ class Unchecked:
     def __getattr__(self, name):
         self._check()
         return getattr(self.engine, name)
+
+
+def _fixed_array(array):
+    """Return a contiguous float64 array on the GPU as an array of :func:`device.xp`, None for anything else."""
+    array = device.asarray(array) if device.holds(array) else None
+    return array if array is not None and array.dtype == np.float64 and array.flags.c_contiguous else None
 
 
 def _earlier(first, launches, perm, failed, least, bits):

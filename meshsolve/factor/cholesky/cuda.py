@@ -95,7 +95,7 @@ class DeviceFactor(OnDevice):
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
         self._updates, self.sweeps = xp.empty(tree.update_scalars, self.dtype), self.sweeps_of(tree, self._panels)
         self._status = xp.empty_like(tree.plan.initial)     # of plan.py
-        self._bits = self._status[BITS:BITS + 1]
+        self.bits = self._status[BITS:BITS + 1]
         self._norm, self._is_open, self._exponent, self.changes = None, False, 0, 0
         self._is_updated = self._is_lost = False            # since the last numeric phase; by a numeric phase after updates
         self._data, self._pending = None, xp.empty(self._pattern.nnz, np.float64)
@@ -150,7 +150,7 @@ class DeviceFactor(OnDevice):
         """Queue the work of :meth:`factor_again` without reading. No memory is allocated: a CUDA graph can record it."""
         self._is_open, self._exponent_before = True, self._exponent
         self.reset()
-        write(self._pending, self._bits)
+        write(self._pending, self.bits)
         self._eliminate(self._pending)
 
     @property

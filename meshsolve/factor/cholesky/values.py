@@ -13,9 +13,11 @@ from meshsolve.factor.symbolic.location import location_of_analysis
 from meshsolve.options import counted
 from meshsolve.order.auto import is_scale_free
 from meshsolve.sparse.check_cuda import LaterMatrix
-from meshsolve.sparse.constraints import constraint_of
+from meshsolve.sparse.constraints import ROW_SUM, constraint_of
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import HOST, on_device
+
+SURELY_0 = 0.999        # of the row sum that is 0: one near the limit is looked at again, as sums in another order may differ by rounding
 
 
 class Values:
@@ -71,17 +73,28 @@ class Values:
         if arrays is None:
             return None
         inside, across = maps
-        found = LaterMatrix(self._gather, inside.within(self.pattern, self.constraint), arrays, across)
+        component = None if self.constraint is None else self.constraint.component
+        found = LaterMatrix(self._gather, inside.within(self.pattern, self.constraint), arrays, across, component, SURELY_0 * ROW_SUM)
         return found if found.is_likely else None
 
+    def new_coupling(self):
+        """Return a coupling of free and fixed rows for the last matrix, (indptr, indices, data) on the GPU; None without fixed rows.
+
+        Its values are not set.
+        """
+        if self.constraint is None:
+            return None
+        indptr, indices = self.constraint.coupling_pattern(self._gather)        # updates may have added entries to the coupling
+        return indptr, indices, device.xp().empty(len(indices), np.float64)
+
     def next_coupling(self):
-        """Return a coupling of free and fixed rows to be overwritten, (indptr, indices, data) on the GPU; None without fixed rows.
+        """As :meth:`new_coupling`, in memory that is used again.
 
         The coupling of the last matrix stays until :meth:`keep_coupling` is called with the new one.
         """
         if self.constraint is None:
             return None
-        indptr, indices = self.constraint.coupling_pattern(self._gather)        # updates may have added entries to the coupling
+        indptr, indices = self.constraint.coupling_pattern(self._gather)
         is_used = self._spare is None or self._spare is self.constraint.coupling[2]                 # the latter after Ctrl-C
         if is_used or len(self._spare) != len(indices):
             self._spare = device.xp().empty(len(indices), np.float64)
