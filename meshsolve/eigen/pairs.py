@@ -270,7 +270,8 @@ def _delivered(search, method, w, X, number, done):
         X = _normalized(pencil, X)
     residuals = _finished(pencil, w, X)
     converged = bool(done and (residuals <= search.tol).all())
-    reason = "converged" if converged else "residuals above tol" if (residuals > search.tol).any() else "eigenvalues are missing"
+    reason = ("converged" if converged else "residuals above tol" if (residuals > search.tol).any() else
+              "the number of eigenvalues is not decided in double precision" if search.is_undecided else "eigenvalues are missing")
     if not converged:
         warn(f"eigsh: {reason} after {search.iterations} blocks (largest residual {residuals.max(initial=0):.1e}, tol {search.tol:.1e}); "
              "raise maxiter or tol", ConvergenceWarning)

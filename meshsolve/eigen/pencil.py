@@ -25,6 +25,7 @@ from meshsolve.sparse.rows import components
 
 ATTEMPTS = 3            # shifts tried for a count: one that equals an eigenvalue is moved
 MOVED = 1e-8            # by this fraction of the scale of the eigenvalues
+ROUNDING = np.finfo(float).eps          # errors of eigenvalues relative to the largest entry of the factored matrix
 SQUARES = 1e-280, 1e280         # range of sums of squares without overflow and loss of digits
 
 
@@ -86,6 +87,12 @@ class Pencil:
             raise NotPositiveDefiniteError("M must be positive definite, the sum of its diagonal is not positive", column=self.row(0))
         return (abs(self.A.diagonal()).max() or abs(self.A.data).max(initial=0.0) or 1.0) / mean
 
+    def resolution(self):
+        """Eigenvalues that differ less are equal to rounding: a mesh with slivers has entries of A that are far larger than the rest."""
+        masses = self.M.diagonal()
+        heavy = masses > 0
+        return ROUNDING * (abs(self.A.diagonal()[heavy]) / masses[heavy]).max(initial=0.0)
+
     def definite_factor(self, sigma):
         """The Cholesky factor of A - sigma M, for a shift below all eigenvalues; the next call replaces its values."""
         try:
@@ -111,11 +118,11 @@ class Pencil:
                 self._indefinite.refactor(self._standard(sigma))
         return self._indefinite
 
-    def below(self, sigma):
+    def below(self, sigma, step=1):
         """(number of eigenvalues below a shift, the shift, the factor): the inertia of A - sigma M, by Sylvester's law. A shift that
-        equals an eigenvalue to rounding is moved up a little."""
+        equals an eigenvalue to rounding is moved a little, up or, if ``step`` is -1, down."""
         for attempt in range(ATTEMPTS):
-            at = sigma + attempt * MOVED * max(abs(sigma), 1e-3 * self.scale())
+            at = sigma + step * attempt * MOVED * max(abs(sigma), 1e-3 * self.scale())
             F = self.indefinite_factor(at)
             with without_warnings(MeshsolveWarning):
                 _, negative, zero = F.inertia

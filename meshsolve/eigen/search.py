@@ -35,6 +35,7 @@ MIDDLE = 0.55           # share of the wanted eigenvalues below such a shift
 GAP = 1e-2              # smallest gap that it may lie in, relative to the distance from the first shift
 FASTEST, SLOWEST = 2.5, 1.4     # logarithms of residuals that a block is assumed to gain until it is known, and at least
 PATIENCE = 0.85         # share of the blocks until convergence after which it is tested: residuals fall faster at the end
+DEFLATIONS = 3          # that find no other values end a search: the count is then not that of the eigenvalues in double precision
 AFTER = 4               # blocks after a deflation before convergence is tested
 
 
@@ -44,8 +45,9 @@ class Search:
     def __init__(self, pencil, tol, maxiter, seed):
         self.pencil, self.tol, self.maxiter, self.seed = pencil, tol, maxiter, seed
         self._goal = tol / 4            # of residuals in the search: those of the returned vectors differ a little
+        self.resolution = pencil.resolution()
         self.report = Report(threads=pencil.threads)
-        self.iterations, self.shifts, self.is_orthonormal = 0, [], False
+        self.iterations, self.shifts, self.is_orthonormal, self.is_undecided = 0, [], False, False
 
     def lanczos(self, F, pairs, start=None):
         """An iteration with the factor F of A - sigma M and a basis for so many pairs, from a block (n, 8) or a random one."""
@@ -60,10 +62,10 @@ class Search:
         with self.report.phase("factor"):
             return self.pencil.definite_factor(sigma)
 
-    def below(self, sigma):
-        """(number of eigenvalues below the shift, the shift, its factor); the shift may have been moved."""
+    def below(self, sigma, step=1):
+        """(number of eigenvalues below the shift, the shift, its factor); the shift may have been moved, down if ``step`` is -1."""
         with self.report.phase("count"):
-            count, at, F = self.pencil.below(sigma)
+            count, at, F = self.pencil.below(sigma, step)
         self.shifts.append(float(at))
         return count, at, F
 
@@ -83,8 +85,9 @@ class Search:
                     ritz = iteration.ritz()
                     numbers = selected(ritz)
                     worst = ritz.residuals[numbers].max(initial=0) if len(numbers) >= pairs else np.inf
-                    if worst <= self._goal or self.iterations >= self.maxiter:
-                        return ritz, numbers, worst <= self._goal
+                    goal = self.goal(iteration, ritz)
+                    if worst <= goal or self.iterations >= self.maxiter:
+                        return ritz, numbers, worst <= goal
                     now = iteration.blocks, np.log(min(worst, 1) / self._goal)
                     check = iteration.dim + _blocks_to_wait(before, now) * WIDTH
                     before = now
@@ -103,7 +106,12 @@ class Search:
     def deflate(self, iteration, ritz, wanted):
         """Keep the converged pairs, the wanted ones first, and go on with a random block."""
         order = _first(ritz, wanted)
-        iteration.deflate(ritz, order[ritz.residuals[order] <= self._goal][:iteration.dim - 2 * WIDTH])
+        iteration.deflate(ritz, order[ritz.residuals[order] <= self.goal(iteration, ritz)][:iteration.dim - 2 * WIDTH])
+
+    def goal(self, iteration, ritz):
+        """The residual at which a pair counts as converged. After a restart it is at least the rounding error of the operator: copies of a
+        multiple eigenvalue differ by it. Residuals of the returned vectors are measured in any case."""
+        return max(self._goal, self.resolution * abs(ritz.theta[0]) if iteration.restarts else 0.0)
 
 
 def smallest(search, k, sigma, counted):
@@ -117,13 +125,19 @@ def smallest(search, k, sigma, counted):
         values = _values(ritz, sigma)
         return np.argsort(np.where(values > floor, values, np.inf), kind="stable")[:min(k, np.count_nonzero(values > floor))]
 
+    before, in_vain = np.zeros(0), 0
     while True:
         ritz, numbers, done = search.run(iteration, k, lowest)
         values = _values(ritz, sigma)[numbers]
-        number, complete = _counted(search, values, sigma) if counted and done else (None, done)
+        in_vain = in_vain + 1 if len(before) == len(values) and np.allclose(before, values, CLUSTER, search.resolution) else 0
+        before = values
+        try:
+            number, complete = _counted(search, values, sigma) if counted and done else (None, done)
+        except InvalidInputError:                           # rounding errors hide it, and so whether any value is missing
+            number, complete, search.is_undecided = None, False, True
         if sigma > floor and not (complete and search.pencil.has_masses):
             search.pencil.indefinite_factor(sigma)          # the count has replaced its values
-        if complete or not done or search.iterations >= search.maxiter:
+        if complete or not done or search.iterations >= search.maxiter or search.is_undecided or in_vain == DEFLATIONS:
             return *_pairs(search, iteration, ritz, numbers, F, sigma), number, complete
         search.deflate(iteration, ritz, numbers)
 
@@ -178,14 +192,14 @@ def _values(ritz, sigma):
 def _counted(search, values, sigma):
     """(number of eigenvalues below a shift, whether the ascending ``values`` have all of them). The shift lies just above the last
     value or, if that value has more copies than were asked for, just below its cluster."""
-    margin = CLUSTER / 2 * max(abs(values[-1]), abs(sigma))
+    margin = max(CLUSTER / 2 * max(abs(values[-1]), abs(sigma)), search.resolution)
     number = search.below(values[-1] + margin)[0]
     if number == len(values):
         return number, True
     start = np.searchsorted(values, values[-1] - 2 * margin)
     while start and values[start] - values[start - 1] <= 2 * margin:
         start -= 1
-    number = search.below(values[start] - margin)[0]
+    number = search.below(values[start] - margin, step=-1)[0]
     return number, number == start
 
 

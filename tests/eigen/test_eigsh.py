@@ -106,6 +106,27 @@ def test_copies_that_are_missed_are_found_by_the_count(monkeypatch):
     assert info.converged and np.allclose(w[:3], 0, atol=1e-12) and info.iterations > 5 and len(calls) > 2
 
 
+def soup(triangles, height, seed):
+    """Separate triangles, every fiftieth a needle of that relative height: as many zero eigenvalues, hidden by rounding errors of others."""
+    corners = np.random.default_rng(seed).standard_normal((triangles, 3, 3))
+    corners[::50, 2] = (corners[::50, 0] + corners[::50, 1]) / 2 + height * corners[::50, 2]
+    return ms.Mesh(corners.reshape(-1, 3), np.arange(3 * triangles).reshape(-1, 3))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_copies_that_differ_by_rounding_errors_of_needles(seed):
+    mesh = soup(2000, 3e-3, seed)
+    w, _, info = ms.eigsh(ms.operators.cotan_laplacian(mesh), 6, M=ms.operators.mass_matrix(mesh))
+    assert info.converged and abs(w).max() < 1e-8 and info.iterations < 40
+
+
+@pytest.mark.filterwarnings("ignore:eigsh")
+def test_a_number_that_is_not_decided_is_no_error():
+    mesh = soup(500, 1e-3, 0)
+    info = ms.eigsh(ms.operators.cotan_laplacian(mesh), 6, M=ms.operators.mass_matrix(mesh)).info
+    assert not info.converged and info.count is None and "not decided" in info.reason
+
+
 @pytest.mark.parametrize("size", [4, 96])
 def test_an_interval_has_all_pairs(size, monkeypatch):
     """In one slice and in many."""
