@@ -29,7 +29,7 @@ def python(arguments, sanitizer=None, timeout=3600, **variables):
             "LD_PRELOAD": runtime(sanitizer),
             "ASAN_OPTIONS": "detect_leaks=0",
             "UBSAN_OPTIONS": "halt_on_error=1",
-            "TSAN_OPTIONS": "report_signal_unsafe=0 ignore_noninstrumented_modules=1 exitcode=66",
+            "TSAN_OPTIONS": "report_signal_unsafe=0 ignore_noninstrumented_modules=1 exitcode=66 atexit_sleep_ms=0",
         }
     environment |= variables
     return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=timeout)

@@ -1,6 +1,11 @@
 """The harness finds the faults listed in README.md, and reports nothing for correct kernels."""
 
+import functools
+import json
+import os
 import pathlib
+import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -127,27 +132,62 @@ def test_a_construct_is_taken_away(nth, says):
     line = lines_of("k_needed", ["__syncthreads", "volatile"])[nth]
     code = ("import numpy as np; from kernel_harness.test_planted import *; "
             'run("k_needed", 1, 64, [out(), np.zeros(1, np.int32)], file=RACES)')
-    check(sanitized.python(["-c", code], "races", MESHSOLVE_HARNESS_WITHOUT=f"planted/races.cu:{line}"), says)
+    child = sanitized.python(["-c", code], "races", MESHSOLVE_HARNESS_WITHOUT=f"planted/races.cu:{line}")
+    check(child.returncode, child.stderr, says)
 
 
-# ---- faults found by sanitizers, each in its own process
+# ---- faults found by sanitizers: a process for each sanitizer, which runs each fault in a copy of itself
 
-FAULT = """
-import sys, numpy as np
-from kernel_harness.test_planted import run
-kernel, grid, block, shared = sys.argv[1], *map(int, sys.argv[2:5])
-args = {"k_missing_barrier": [np.ones(128, np.int32), np.zeros(1, np.int32)],
-        "k_static_overrun": [np.zeros(32, np.int32), np.int32(33)]}.get(kernel, [np.zeros(32, np.int32)])
-for seed in (0, 1):
-    run(kernel, grid, block, args, shared=shared, seed=seed)
-"""
+FAULTY = [("k_missing_barrier", 1, 128, 0, "thread", "data race"),
+          ("k_lost_update", 2, 32, 0, "thread", "data race"),
+          ("k_shared_overrun", 1, 32, 128, "address", "AddressSanitizer"),
+          ("k_static_overrun", 1, 32, 0, "address", "planted/faults.cu"),
+          ("k_signed_overflow", 1, 32, 0, "address", "signed integer overflow"),
+          ("k_misaligned", 1, 32, 0, "address", "misaligned address"),
+          ("k_null", 1, 32, 0, "address", "SEGV")]
+SOLVES = [("none", "address", ""), ("none", "thread", ""),
+          ("overrun", "address", "heap-buffer-overflow"),
+          ("no barrier", "thread", "data race"),
+          ("no fence", "thread", "data race"),
+          ("no acquire", "thread", "data race"),
+          ("plain flag", "thread", "data race")]
 
-SOLVE = """
-import sys, numpy as np
-from kernel_harness.test_planted import solve
-for seed in (0, 1, 2):
-    solve(sys.argv[1], seed)
-"""
+
+def run_fault(kernel, grid, block, shared):
+    args = {"k_missing_barrier": [np.ones(128, np.int32), np.zeros(1, np.int32)],
+            "k_static_overrun": [np.zeros(32, np.int32), np.int32(33)]}.get(kernel, [np.zeros(32, np.int32)])
+    for seed in (0, 1):
+        run(kernel, grid, block, args, shared=shared, seed=seed)
+
+
+def run_solves(plant):
+    for seed in (0, 1, 2):
+        solve(plant, seed)
+
+
+def run_all(sanitizer):
+    """Run the faults that a sanitizer finds, each in a copy of this process; print {name: [exit code, messages]} as JSON."""
+    cases = {case[0]: (run_fault, case[:4]) for case in FAULTY if case[4] == sanitizer}
+    cases |= {case[0]: (run_solves, case[:1]) for case in SOLVES if case[1] == sanitizer}
+    found = {}
+    for name, (function, arguments) in cases.items():
+        with tempfile.TemporaryFile("w+") as messages:
+            child = os.fork()
+            if child == 0:
+                os.dup2(messages.fileno(), 2)
+                function(*arguments)
+                sys.exit()                                  # ThreadSanitizer has its exit code here
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            messages.seek(0)
+            found[name] = code, messages.read()
+    print(json.dumps(found))
+
+
+@functools.cache
+def sanitized_run(sanitizer):
+    child = sanitized.python(["-c", f"from kernel_harness.test_planted import run_all; run_all({sanitizer!r})"], sanitizer)
+    assert child.stdout, child.stderr[-3000:]
+    return json.loads(child.stdout.splitlines()[-1])
 
 
 PLANTS = ("none", "overrun", "no barrier", "no fence", "no acquire", "plain flag")
@@ -169,9 +209,9 @@ def solve(plant, seed, n=200):
     assert plant != "none" or np.allclose(x, expected, atol=1e-12)
 
 
-def check(child, says):
-    assert (child.returncode != 0) == bool(says), child.stderr[-3000:]
-    assert says in child.stderr, child.stderr[-3000:]
+def check(code, messages, says):
+    assert (code != 0) == bool(says), messages[-3000:]
+    assert says in messages, messages[-3000:]
 
 
 def test_a_clean_persistent_kernel_is_right():
@@ -180,32 +220,12 @@ def test_a_clean_persistent_kernel_is_right():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sanitizer", ["address", "thread"])
-def test_a_clean_kernel_is_clean(sanitizer):
-    check(sanitized.python(["-c", SOLVE, "none"], sanitizer), "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("plant, sanitizer, says", [
-    ("overrun", "address", "heap-buffer-overflow"),
-    ("no barrier", "thread", "data race"),
-    ("no fence", "thread", "data race"),
-    ("no acquire", "thread", "data race"),
-    ("plain flag", "thread", "data race"),
-])
+@pytest.mark.parametrize("plant, sanitizer, says", SOLVES)
 def test_planted_in_a_persistent_kernel(plant, sanitizer, says):
-    check(sanitized.python(["-c", SOLVE, plant], sanitizer), says)
+    check(*sanitized_run(sanitizer)[plant], says)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel, grid, block, shared, sanitizer, says", [
-    ("k_missing_barrier", 1, 128, 0, "thread", "data race"),
-    ("k_lost_update", 2, 32, 0, "thread", "data race"),
-    ("k_shared_overrun", 1, 32, 128, "address", "AddressSanitizer"),
-    ("k_static_overrun", 1, 32, 0, "address", "planted/faults.cu"),
-    ("k_signed_overflow", 1, 32, 0, "address", "signed integer overflow"),
-    ("k_misaligned", 1, 32, 0, "address", "misaligned address"),
-    ("k_null", 1, 32, 0, "address", "SEGV"),
-])
+@pytest.mark.parametrize("kernel, grid, block, shared, sanitizer, says", FAULTY)
 def test_planted_faults(kernel, grid, block, shared, sanitizer, says):
-    check(sanitized.python(["-c", FAULT, kernel, str(grid), str(block), str(shared)], sanitizer), says)
+    check(*sanitized_run(sanitizer)[kernel], says)
