@@ -1,30 +1,32 @@
 """A circuit and its analyses: operating point, sweep, small signals, transient.
 
 Each analysis factors once and refactors for each Newton step, frequency or new length of a time step. A linear circuit keeps its
-factor as long as the time step stays the same. Sources: see :mod:`.mna`, :mod:`.newton`, :mod:`.transient`, :mod:`.devices`.
+factor as long as the time step stays the same. See :mod:`.mna`, :mod:`.nodal`, :mod:`.newton`, :mod:`.transient`, :mod:`.devices`.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
-from meshsolve.apps.circuit import controls, requests, topology
+from meshsolve.apps.circuit import choice, controls, requests, topology
 from meshsolve.apps.circuit.family import Family
 from meshsolve.apps.circuit.mna import Matrix, System
 from meshsolve.apps.circuit.names import lower
 from meshsolve.apps.circuit.newton import Solver, operating_point
+from meshsolve.apps.circuit.nodal import Nodal, NodalSolver
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
 from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Transient, schedule
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.memory import ensure_memory
-from meshsolve.options import as_integer, as_number, one_of, shown
+from meshsolve.options import as_number, one_of, shown
 from meshsolve.report import Report
-from meshsolve.types import Sparse
+from meshsolve.types import Device, Sparse
 
 PIN_CONDUCTANCE = 1e10      # siemens from a node to the source of its .ic voltage
 BIAS_DIFFERENCE = 4.0       # largest accepted difference of device voltages between two operating points, in tolerances
@@ -129,7 +131,8 @@ class Circuit:
         matrix = Matrix(self._system, dynamic=True)
         return matrix.with_devices(2e6 * np.pi, np.full(int(matrix.which.max(initial=-1)) + 1, 1e-3))
 
-    def op(self, threads: int | None = None, nodes: list[str] | None = None) -> OperatingPoint:
+    def op(self, threads: int | None = None, nodes: list[str] | None = None, solver: choice.Solver = "auto",
+           device: Device = "auto") -> OperatingPoint:
         """Compute the operating point: capacitors open, inductors short, sources at their DC values.
 
         Parameters
@@ -137,6 +140,10 @@ class Circuit:
         threads : int, optional
         nodes : sequence of str, optional
             Signals to keep, as in :meth:`transient`.
+        solver : {"auto", "lu", "cholesky", "parac"}
+            The last two solve linear circuits of independent sources and positive R and L. The report has the choice, and why.
+        device : {"auto", "cpu", "cuda"}
+            ``"cuda"`` factors and solves on the GPU, except by LU. ``"auto"`` is the CPU.
 
         Returns
         -------
@@ -148,8 +155,8 @@ class Circuit:
         SingularMatrixError
             A node has no path to ground, or voltage sources and inductors form a loop: the message has FILE:LINE and names. Or
             the equations are singular for another reason.
-        InvalidInputError
-            An unknown node.
+        InvalidInputError, DeviceUnavailableError
+            An unknown node; the circuit needs LU, but another solver is requested, or the GPU; there is no GPU.
         MeshsolveError
             Newton's method found no operating point, also with gmin and source stepping.
 
@@ -160,11 +167,13 @@ class Circuit:
         report = self._report()
         volts, amperes = self._sources()
         keep, values = self._table(nodes, 1)
-        values[0] = self._rest(volts, amperes, report, threads, at=None)[keep]
+        solving = self._solving(report, threads, solver, device, solves=1)
+        values[0] = solving.at_rest(volts.dc, amperes.dc, self._unknowns(self._deck.guesses))[keep]
+        solving.release()
         return OperatingPoint(self._system, None if nodes is None else keep, values[0], report)
 
     def dc(self, source: str, start: float, stop: float, step: float, nodes: list[str] | None = None,
-           threads: int | None = None) -> Waveforms:
+           threads: int | None = None, solver: choice.Solver = "auto", device: Device = "auto") -> Waveforms:
         """Compute operating points over the values of one source.
 
         Parameters
@@ -176,6 +185,8 @@ class Circuit:
         nodes : sequence of str, optional
             Signals to keep, as in :meth:`transient`.
         threads : int, optional
+        solver, device
+            As in :meth:`op`.
 
         Returns
         -------
@@ -196,13 +207,12 @@ class Circuit:
         report = self._report()
         volts, amperes = self._sources()
         keep, values = self._table(nodes, len(points))
-        solver, x = self._solver(report, threads), self._unknowns(self._deck.guesses)
-        self._check()
+        solving, x = self._solving(report, threads, solver, device, len(points)), self._unknowns(self._deck.guesses)
         for row, value in zip(values, points):
             (volts if letter == "v" else amperes).dc[k] = value
-            x = operating_point(solver, self._system.right_hand_side(volts.dc, amperes.dc), x)
+            x = solving.at_rest(volts.dc, amperes.dc, x)
             row[:] = x[keep]
-        solver.release()
+        solving.release()
         return self._waveforms("sweep", points, nodes, keep, values, report)
 
     def ac(self, spacing: Literal["dec", "oct", "lin"], points: int, fstart: float, fstop: float,
@@ -243,7 +253,7 @@ class Circuit:
         -----
         One analysis and one complex refactorization for each frequency.
         """
-        frequency = _frequencies(spacing, points, fstart, fstop)
+        frequency = controls.frequencies(spacing, points, fstart, fstop)
         report, system = self._report(), self._system
         volts, amperes = self._sources()
         conductance, capacitance = np.empty(0), np.empty(0)
@@ -376,6 +386,16 @@ class Circuit:
     def _solver(self, report, threads, **what):
         return Solver(self._system, self._deck.options, report, threads=threads, family=self._family, **what)
 
+    def _solving(self, report, threads, solver, device, solves):
+        """The solver of operating points for a number of right-hand sides. The topology is checked first."""
+        self._check()
+        nodal = functools.cache(lambda: self._family.nodal if self._family else Nodal(self._system))
+        method, why, place = choice.choose(solver, device, self._system, solves, nodal)
+        report.facts |= {"solver": method, "solver_reason": why}
+        if method == "lu":
+            return self._solver(report, threads)
+        return NodalSolver(self._system, method, self._deck.options, report, place, threads, nodal(), self._family)
+
     def _check(self, held=()):
         """Raise if the topology leaves voltages or currents undetermined, apart from the nodes ``held``. Circuits of one family
         share the result."""
@@ -477,18 +497,3 @@ class Circuit:
 
     def _waveforms(self, axis, points, nodes, keep, values, report):
         return Waveforms(axis, points, self._system, None if nodes is None else keep, values, report)
-
-
-def _frequencies(spacing, points, fstart, fstop):
-    one_of(spacing, "spacing", ("dec", "oct", "lin"))
-    points = as_integer(points, "points")
-    fstart, fstop = as_number(fstart, "fstart", above=True), as_number(fstop, "fstop", above=True)
-    if fstart > fstop:
-        raise InvalidInputError(f"fstop must be at least fstart = {fstart:g}, got {fstop:g}")
-    controls.require_points(points, "decrease points")
-    if spacing == "lin":
-        return np.linspace(fstart, fstop, points)
-    base = 10.0 if spacing == "dec" else 2.0
-    steps = np.log(fstop / fstart) / np.log(base) * points
-    controls.require_points(steps, "decrease points")
-    return fstart * base ** (np.arange(int(steps + 1e-9) + 1) / points)

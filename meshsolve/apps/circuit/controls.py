@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from meshsolve import _core
 from meshsolve.apps.circuit import requests
 from meshsolve.apps.circuit.names import similar
 from meshsolve.apps.circuit.requests import Warnings
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.report import warn
 
 MOST_POINTS = 10**8         # largest number of points of a sweep, over frequency or over time
@@ -114,6 +117,22 @@ def require_times(tstep, tstop, place=""):
         raise InvalidInputError(f"{place and f'{place}: '}tstep = {tstep:g} and tstop = {tstop:g} must lie between {TIMES[0]:g} "
                                 f"and {TIMES[1]:g} s, tstep first")
     require_points(tstop / tstep, "increase tstep", place)
+
+
+def frequencies(spacing, points, fstart, fstop):
+    """(points,) frequencies of small signals in hertz, ascending."""
+    one_of(spacing, "spacing", ("dec", "oct", "lin"))
+    points = as_integer(points, "points")
+    fstart, fstop = as_number(fstart, "fstart", above=True), as_number(fstop, "fstop", above=True)
+    if fstart > fstop:
+        raise InvalidInputError(f"fstop must be at least fstart = {fstart:g}, got {fstop:g}")
+    require_points(points, "decrease points")
+    if spacing == "lin":
+        return np.linspace(fstart, fstop, points)
+    base = 10.0 if spacing == "dec" else 2.0
+    steps = np.log(fstop / fstart) / np.log(base) * points
+    require_points(steps, "decrease points")
+    return fstart * base ** (np.arange(int(steps + 1e-9) + 1) / points)
 
 
 def _op(deck, text, words, place):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.apps.circuit.mna import Matrix
+from meshsolve.apps.circuit.nodal import Nodal
 from meshsolve.errors import MeshsolveError
 
 
@@ -29,6 +30,7 @@ class Family:
     def __init__(self, system):
         self.system, self.is_sound = system, False
         self._matrices, self._idle = {}, {}                 # {pattern key: Matrix}, and {key of lease(): idle factors}
+        self._nodal = None
 
     def __getstate__(self):
         """State without factors, which are computed again when needed."""
@@ -40,6 +42,12 @@ class Family:
         if key not in self._matrices:
             self._matrices[key] = Matrix(self.system, dynamic, pinned)
         return self._matrices[key].like(system, dynamic, pinned)
+
+    @property
+    def nodal(self):
+        """The reduced equations of all circuits."""
+        self._nodal = self._nodal or Nodal(self.system)
+        return self._nodal
 
     def lease(self, key, factor):
         """A factor for exclusive use: an idle one, or a new one of the matrix of the circuit that was read, with its devices at 0
@@ -53,10 +61,9 @@ class Family:
         factor : callable
             Factors a matrix.
         """
-        try:
-            return self._idle.setdefault(key, []).pop()     # atomic: other threads may lease at the same time
-        except IndexError:
-            pass
+        found = self.idle(key)
+        if found is not None:
+            return found
         (dynamic, pinned), a, to_ground, _ = key
         matrix, devices = self._matrices[dynamic, pinned].like(self.system, dynamic, _as_pins(pinned)), self.system.devices
         law = devices.at(np.zeros(len(devices)))
@@ -69,7 +76,18 @@ class Family:
         """Return a factor for the next lease. A factor with changed pivots is dropped: results must not depend on earlier
         samples."""
         if not factor.report.facts["repivoted"]:
-            self._idle[key].append(factor)
+            self.keep(key, factor)
+
+    def idle(self, key):
+        """An idle factor for exclusive use, or None."""
+        try:
+            return self._idle.setdefault(key, []).pop()     # atomic: other threads may do the same at the same time
+        except IndexError:
+            return None
+
+    def keep(self, key, factor):
+        """Keep an idle factor."""
+        self._idle.setdefault(key, []).append(factor)
 
 
 def pattern_key(dynamic, pinned):

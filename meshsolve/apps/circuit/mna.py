@@ -111,6 +111,12 @@ class System:
         """True if there is no nonlinear device."""
         return len(self.devices) == 0
 
+    def far_smaller(self):
+        """(resistors,) bool: the resistors whose currents are unknowns."""
+        mask = np.zeros(len(self._pairs), dtype=bool)
+        mask[self._small] = True
+        return mask[:len(self.netlist["r"])]
+
     def with_values(self, netlist):
         """The equations of a netlist in which only values of elements differ. None if the unknowns would change, because other
         resistances are far smaller than the rest."""

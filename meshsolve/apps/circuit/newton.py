@@ -81,6 +81,10 @@ class Solver:
         for key, factor in leased.items():
             self.family.release(key, factor)
 
+    def at_rest(self, volts, amperes, x):
+        """:func:`operating_point` for values of the voltage sources and of the current sources."""
+        return operating_point(self, self.system.right_hand_side(volts, amperes), x)
+
     def count(self, name, by=1):
         self.report.facts[name] = self.report.facts.get(name, 0) + by
 

@@ -1,0 +1,100 @@
+"""The choice between LU of the modified nodal equations, and Cholesky or ParAC of the reduced nodal equations.
+
+LU solves any circuit. The other two need a symmetric positive definite matrix: linear circuits of positive R, C and L and of
+independent sources. The limits are measured on power grids, stacks of layers and cubes (``docs/circuits.md``).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from meshsolve.apps.circuit.devices import LETTERS as DEVICES
+from meshsolve.device import on_cpu
+from meshsolve.errors import InvalidInputError
+from meshsolve.options import one_of
+
+Solver = Literal["auto", "lu", "cholesky", "parac"]
+SOLVERS = get_args(Solver)
+SOLVERS_ON = {"cpu": SOLVERS[1:], "cuda": SOLVERS[2:]}
+FEW_NODES = 1_000           # nodes below which all solvers take less time than the calls from Python
+SMALL = 20_000              # unknowns below which Cholesky is fastest for any graph
+LARGE = 300_000             # unknowns above which ParAC is fastest for one solve on planar grids and stacks of layers
+DENSE = 5.5                 # average degree of a graph in space, on which ParAC is faster from SMALL unknowns on
+FEW_SOLVES = 2              # solves up to which ParAC is faster on such graphs
+
+
+class Size(NamedTuple):
+    """Numbers that the choice depends on."""
+
+    nodes: int              # of the circuit
+    unknowns: int           # of the reduced equations
+    degree: float           # average number of neighbors of an unknown
+    solves: int
+
+
+RULES = (                   # (method, reason, condition): the first rule that holds
+    ("lu", f"fewer than {FEW_NODES:,} nodes", lambda s: s.nodes < FEW_NODES),
+    ("cholesky", f"fewer than {SMALL:,} unknowns", lambda s: s.unknowns < SMALL),
+    ("cholesky", f"more than {FEW_SOLVES} solves with one factor", lambda s: s.solves > FEW_SOLVES),
+    ("parac", f"more than {LARGE:,} unknowns, and at most {FEW_SOLVES} solves", lambda s: s.unknowns > LARGE),
+    ("parac", f"more than {DENSE} neighbors per unknown, and at most {FEW_SOLVES} solves", lambda s: s.degree > DENSE),
+    ("cholesky", f"at most {LARGE:,} unknowns, and at most {DENSE} neighbors per unknown", lambda s: True))
+
+
+def choose(solver, device, system, solves, nodal):
+    """The method for a circuit at rest, the reason as a text, and "cpu" or "cuda".
+
+    Parameters
+    ----------
+    solver, device : options of the analyses
+    system : System
+    solves : int
+        Number of right-hand sides.
+    nodal : callable
+        Returns the :class:`Nodal` of a circuit that has one.
+
+    Raises
+    ------
+    InvalidInputError
+        The solver that was requested cannot solve this circuit: the message names an element.
+    DeviceUnavailableError
+        LU is requested or needed with device="cuda".
+    """
+    one_of(solver, "solver", SOLVERS)
+    one_of(device, "device", ("auto", *SOLVERS_ON))
+    place = {"auto": "cpu"}.get(device, device)             # the deck lies on the host
+    found = None if solver == "lu" else obstacle(system)
+    if found and solver != "auto":
+        raise InvalidInputError(f"{found}: solver={solver!r} needs positive R and L, and sources that are not controlled. Use solver='lu'")
+    if solver != "auto":
+        method, why = solver, "requested"
+    elif found:
+        method, why = "lu", found
+    else:
+        method, why = _by_size(system, nodal, solves, SOLVERS_ON[place])
+    if method == "lu":
+        on_cpu(device, "LU of circuits runs" if why == "requested" else f"{why}: LU is needed, which runs")
+    return method, why, place
+
+
+def obstacle(system):
+    """What prevents symmetric positive definite equations at rest, with FILE:LINE and a name; None if nothing does."""
+    netlist = system.netlist
+    groups = [(letter, "is nonlinear", None) for letter in DEVICES] + [(letter, "is a controlled source", None) for letter in "efgh"]
+    negative = [("r", "is negative", netlist["r"].values[:, 0] < 0), ("l", "is negative", netlist["l"].values[:, 0] < 0)]
+    tiny = [("r", "is far smaller than the largest resistance", system.far_smaller())]
+    for letter, what, mask in groups + negative + tiny:
+        k = np.arange(len(netlist[letter])) if mask is None else np.flatnonzero(mask)
+        if len(k):
+            return f"{netlist.where(letter, k[0])}: {netlist.name(letter, k[0])} {what}"
+    return None
+
+
+def _by_size(system, nodal, solves, possible):
+    if system.nodes < FEW_NODES and "lu" in possible:       # without the cost of the reduced equations
+        return RULES[0][:2]
+    nodal = nodal()
+    size = Size(system.nodes, nodal.n, nodal.entries / max(nodal.n, 1) - 1, solves)
+    return next((method, why) for method, why, fits in RULES if method in possible and fits(size))
