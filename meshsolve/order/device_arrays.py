@@ -8,8 +8,6 @@ from meshsolve import device
 from meshsolve.device import launch_1d
 from meshsolve.sparse.lists_cuda import MASK
 
-FEW = 64                            # number of nodes of a level up to which each gets a large thread block
-
 
 def upload(*rows):
     """Copy integer arrays to the GPU as int32, all in one transfer: a transfer takes as long as a small kernel."""

@@ -13,26 +13,9 @@ namespace ms::order {
 
 __device__ __forceinline__ int words_of(int own, int halo) { return ((own + halo + 31) / 32) | 1; }  // odd: no bank conflicts
 
-// Threads that order a leaf: one warp, in which each thread updates whole rows, or a thread block, in which each warp does.
-struct Warp {
-  static constexpr int row_threads = 1;
-  static __device__ __forceinline__ int threads() { return 32; }
-  static __device__ __forceinline__ void sync() { __syncwarp(); }
-  static __device__ __forceinline__ unsigned long long largest(unsigned long long value) { return warp_max(value); }
-  static __device__ __forceinline__ int sum_before(int value, int& total) {
-    const int sum = warp_inclusive_sum(value);
-    total = __shfl_sync(full_warp, sum, 31);
-    return sum - value;
-  }
-};
-
-struct Block {
-  static constexpr int row_threads = 32;
-  static __device__ __forceinline__ int threads() { return blockDim.x; }
-  static __device__ __forceinline__ void sync() { __syncthreads(); }
-  static __device__ __forceinline__ unsigned long long largest(unsigned long long value) { return block_max(value); }
-  static __device__ __forceinline__ int sum_before(int value, int& total) { return block_exclusive_sum(value, total); }
-};
+// Threads that update one row of the matrix.
+template <class Team> constexpr int row_threads = 32;
+template <> constexpr int row_threads<Warp> = 1;
 
 // perm[begin .. begin + own) lists the vertices of a leaf in any fixed order; ordered[] receives them in elimination order. The
 // matrix and the degrees lie in shared memory, or from scratch[offset[block]] on if `scratch` is given.
@@ -80,9 +63,9 @@ template <class Team> class Leaf {
   // Merges the row of the pivot into the rows of its neighbors.
   __device__ __forceinline__ void eliminate(int pivot, int step) const {
     const int count = list_neighbors(pivot);
-    for (int k = threadIdx.x / Team::row_threads; k < count; k += Team::threads() / Team::row_threads) {
+    for (int k = threadIdx.x / row_threads<Team>; k < count; k += Team::threads() / row_threads<Team>) {
       const int i = neighbors[k], left = join(pivot, i);
-      if (threadIdx.x % Team::row_threads > 0) continue;
+      if (threadIdx.x % row_threads<Team> > 0) continue;
       degree[i] = left;
       changed[i] = step + 1;
     }
@@ -112,14 +95,14 @@ template <class Team> class Leaf {
   __device__ __forceinline__ int join(int pivot, int i) const {
     unsigned *const own_row = row(i), *const from = row(pivot);
     int left = 0;
-    for (int w = threadIdx.x % Team::row_threads; w < words; w += Team::row_threads) {
+    for (int w = threadIdx.x % row_threads<Team>; w < words; w += row_threads<Team>) {
       unsigned bits = own_row[w] | from[w];
       if (w == pivot >> 5) bits &= ~(1u << (pivot & 31));
       if (w == i >> 5) bits &= ~(1u << (i & 31));
       own_row[w] = bits;
       left += __popc(bits);
     }
-    return Team::row_threads == 1 ? left : warp_sum(left);
+    return row_threads<Team> == 1 ? left : warp_sum(left);
   }
 
   const int own, words;

@@ -1,7 +1,8 @@
-"""Nested dissection on the GPU: all nodes of a tree level at once. CPU counterpart: nested.cpp.
+"""Nested dissection on the GPU. CPU counterpart: nested.cpp.
 
-Vertices, patches, quotient graphs and separators stay on the GPU. The host has one record per tree node of the level, and launches
-the kernels of the next level. The same seed gives the same order on every GPU and with every block size.
+Vertices, patches, quotient graphs and separators stay on the GPU. The host launches the steps of the upper levels, whose nodes are
+large, and then one kernel that dissects all other nodes. It reads nothing before the end, so launches and reads do not depend on the
+number of levels below. The same seed gives the same order on every GPU and with every block size.
 """
 
 from __future__ import annotations
@@ -13,82 +14,30 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.device import launch_1d
-from meshsolve.order.bisect_cuda import as_quotient, bisect
-from meshsolve.order.device_arrays import FEW, crossing_keys, sorted_by, upload
+from meshsolve.order.device_arrays import sorted_by
 from meshsolve.order.leaf_cuda import order_leaves
 from meshsolve.sparse.lists_cuda import bincount, exclusive_scan, inverse, total
 from meshsolve.sparse.matrix import Csr
 
 PATCHES = device.kernels("order/subpatch.cu")
-SEPARATE = device.kernels("order/separator.cu")
+LEVELS = device.kernels("order/levels.cu")
+DISSECT = device.kernels("order/dissect.cu")
 
 LEAF_MOST = 300                     # most vertices of a leaf, so that several bit matrices fit into shared memory
 TRIALS = 4                          # number of bisections, one warp each, for each bisection on the CPU
-MAX_LEVELS = 60                     # most levels of the separator tree
 DIVIDE_BLOCK = 128                  # threads per block of k_divide
-MOST_TOGETHER = 5                   # most resident thread blocks of k_separate per multiprocessor; more would exceed the registers
-RESERVED = 2 << 10                  # bytes of static shared memory per thread block
+LARGE = 8192                        # vertices of a node from which many thread blocks work on it
+NODE_BLOCK, COARSEN_BLOCK, TRIAL_BLOCK = 512, 1024, 256         # threads per block on the upper levels, one block per node or trial
+FEW_NODES, MANY_NODES = (256, 2), (128, 4)      # threads and resident blocks per multiprocessor of k_dissect
+RESERVED = 4 << 10                  # bytes of static shared memory per thread block
 BAND_BYTES = 24                     # bytes of shared memory per vertex of a node; a vertex of the band needs 17, plus 2 per neighbor
-FLOW_ROW = 8                        # scratch_row of separator.cu
-WAVES = 4                           # waves of patch growth that are launched before the host reads the flag
-
-
-@dataclass
-class Nodes:
-    """The nodes of a tree level, on the host: first positions, weights, first patches, and the separator above each (-1: none)."""
-
-    begin: np.ndarray
-    weight: np.ndarray
-    patch_ptr: np.ndarray
-    owner: np.ndarray
-
-    def __len__(self):
-        return len(self.begin)
-
-    def on_device(self, options):
-        """Copy to the GPU as a :class:`DeviceNodes`."""
-        largest_side = (self.weight * 0.5 * (1 + options["balance"])).astype(np.int64) + 1
-        return DeviceNodes(len(self), *upload(self.patch_ptr, self.begin, self.weight, largest_side,
-                                              np.maximum(1, self.weight // 20), *effort_of(options, self.weight)))
-
-
-@dataclass
-class DeviceNodes:
-    """The nodes of a tree level for the kernels: int32 arrays on the GPU. ``heaviest``: largest weight of a coarse vertex."""
-
-    count: int
-    patch_ptr: object
-    begin: object
-    weight: object
-    largest_side: object
-    heaviest: object
-    layers: object
-    rounds: object
-
-
-class Spans:
-    """Separators and leaves in the order they are found: first and last position, and the number of the separator above."""
-
-    def __init__(self):
-        self.first, self.last, self.owner, self.is_leaf = [], [], [], []
-        self.count = 0
-
-    def add(self, first, last, owner, is_leaf):
-        """Append spans; return their numbers."""
-        for row, values in zip((self.first, self.last, self.owner), (first, last, owner)):
-            row.append(np.asarray(values, np.int64))
-        self.is_leaf.append(np.full(len(first), is_leaf))
-        self.count += len(first)
-        return np.arange(self.count - len(first), self.count)
-
-    def tree(self):
-        """Return (parent, first, last), int32, sorted by position, which is a postorder; and a mask of the leaves."""
-        first, last, owner, is_leaf = map(np.concatenate, (self.first, self.last, self.owner, self.is_leaf))
-        order = np.argsort(first)
-        rank = np.empty(self.count + 1, np.int64)
-        rank[order] = np.arange(self.count)
-        rank[-1] = -1
-        return [x.astype(np.int32) for x in (rank[owner[order]], first[order], last[order])] + [is_leaf[order]]
+VERTEX_ROWS = 12 + 8                # arrays of dissect.cuh, one entry for each vertex, with scratch_row
+PATCH_ROWS, TRIAL_ROWS = 7 + 4 * 4, 5           # for each patch, with four pools of pool_factor; for each patch and trial
+SLOT, SPAN_END, SPAN_OWNER = range(3)           # rows that are results
+NODE_WORDS = 8                      # numbers of 64 bits of a Node
+NUM_COUNTERS, STALLED, LEVEL_ROW = 5, 4, 32     # as in dissect.cu and coarsen.cuh
+FEW_VERTICES = 8                    # vertices per patch below which quotient graphs are as large as the graph
+RUN, GROW_BLOCKS = 1024, 8          # vertices of a ticket of k_grow, as in subpatch.cu; its thread blocks per multiprocessor
 
 
 @dataclass
@@ -109,26 +58,13 @@ def dissect(G, options, patch_size, seed, surface=None):
     start = time.perf_counter()
     G, old, patch, patches = sub_patches(G, patch_size, seed, surface)
     patch_seconds = time.perf_counter() - start             # kernels that still run count as "order"
-    work = Work(G, patch, patches)
-    spans = Spans()
-    nodes = Nodes(*(np.array(x, np.int64) for x in ([0], [G.n], [0, patches], [-1])))
-    leaf_size = min(LEAF_MOST, options["leaf_size"])
-    for level in range(MAX_LEVELS):
-        nodes_cuda = nodes.on_device(options)
-        Q = as_quotient(crossing_keys(PATCHES.k_crossing, G, work.patch), work.weight)
-        side, node = bisect(Q, nodes_cuda, TRIALS * options["trials"], level_seed(seed, level))
-        found = work.separate(nodes_cuda, side, node, int(nodes.weight.max()))
-        nodes = work.split(nodes, side, node, found, spans, leaf_size if level + 1 < MAX_LEVELS else G.n)
-        if not len(nodes):
-            break
-    *tree, is_leaf = spans.tree()
-    ordered = order_leaves(G, work.slot, tree[1][is_leaf], tree[2][is_leaf])
+    work = Work(G, patch, patches, options, seed)
+    for depth in range(work.levels):
+        work.divide_level(depth)
+    work.dissect()
+    *tree, is_leaf = work.tree()
+    ordered = order_leaves(G, work.vertices[SLOT], tree[1][is_leaf], tree[2][is_leaf])
     return Dissection(old[ordered], tuple(tree), patches, patch_seconds)
-
-
-def level_seed(seed, level):
-    """Return the key of a level's random numbers, uint64."""
-    return np.uint64((seed + (level + 1) * 0x9E3779B97F4A7C15) & (2**64 - 1))
 
 
 # ---- patches ----------------------------------------------------------------------------------------------------------
@@ -141,17 +77,20 @@ def sub_patches(G, size, seed, surface=None):
     one random seed in every ``size`` consecutive vertices.
     """
     xp = device.xp()
-    patch, wave = xp.full(G.n, -1, xp.int32), xp.full(G.n, -1, xp.int32)
+    patch, wave, counters = xp.full(G.n, -1, xp.int32), xp.full(G.n, -1, xp.int32), xp.zeros(5, xp.int32)
     if surface is None:
         count = G.n // size
-        launch_1d(PATCHES.k_seed, count, np.int32(count), np.int32(size), np.uint64(seed), patch, wave)
+        launch_1d(PATCHES.k_seed, count, np.int32(count), np.int32(size), np.uint64(seed), patch, wave, counters)
     else:
-        count = divide(G, *surface, size, seed, patch, wave)
-    grow(G, seed, patch, wave)
-    unreached = xp.flatnonzero(patch < 0)                   # small components without a seed share patches
-    if len(unreached):
-        patch[unreached] = (count + xp.arange(len(unreached)) // size).astype(xp.int32)
-    patches = count + -(-len(unreached) // size)
+        count = divide(G, *surface, size, seed, patch, wave, counters)
+    device.launch(PATCHES.k_grow, min(-(-G.n // RUN), GROW_BLOCKS * device.multiprocessors()), device.BLOCK, 0, (
+        np.int32(G.n), G.indptr, G.indices, np.uint64(seed), patch, wave, counters))
+    stalled, assigned = device.to_host(counters)[3:].tolist()
+    device.refuse_stall(stalled, "sub-patches")
+    unreached = G.n - assigned
+    if unreached:                                           # small components without a seed share patches
+        patch[xp.flatnonzero(patch < 0)] = (count + xp.arange(unreached) // size).astype(xp.int32)
+    patches = count + -(-unreached // size)
     old = sorted_by(patch)
     renumbered = inverse(old)
     ptr = exclusive_scan(xp.diff(G.indptr)[old])
@@ -160,101 +99,74 @@ def sub_patches(G, size, seed, surface=None):
     return Csr(G.n, ptr, idx), old, patch[old], patches
 
 
-def divide(G, of, count, size, seed, patch, wave):
+def divide(G, of, count, size, seed, patch, wave, counters):
     """Divide the patches of a mesh into sub-patches of about ``size`` vertices. Return their number."""
     weight = bincount(of, count)
     first = exclusive_scan((2 * weight + size) // (2 * size) + ((weight > 0) & (2 * weight < size)))
-    args = exclusive_scan(weight), sorted_by(of), of, G.indptr, G.indices, first, np.uint64(seed), patch, wave
+    args = exclusive_scan(weight), sorted_by(of), of, G.indptr, G.indices, first, np.uint64(seed), patch, wave, counters
     device.launch(PATCHES.k_divide, count, DIVIDE_BLOCK, 0, args)
     return total(first)
-
-
-def grow(G, seed, patch, wave):
-    """Grow sub-patches wave by wave until every vertex that a seed reaches has one."""
-    grown, now = device.xp().ones(1, np.int32), 1
-    while device.scalar(grown):                             # reading the flag waits for the GPU, so not after each wave
-        grown[:] = 0
-        for k in range(now, now + WAVES):
-            launch_1d(PATCHES.k_grow, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(k), np.uint64(seed), patch, wave, grown)
-        now += WAVES
-
-
-def weights_of(patch, count):
-    """Return the number of vertices of each patch, int32."""
-    weight = device.xp().zeros(count, device.xp().int32)
-    launch_1d(PATCHES.k_weigh, len(patch), np.int32(len(patch)), patch, weight)
-    return weight
 
 
 # ---- separators -------------------------------------------------------------------------------------------------------
 
 
 class Work:
-    """State that is kept through the levels, on the GPU.
+    """State of a dissection on the GPU, and the launches of its steps. The memory is allocated once, for all levels."""
 
-    ``patch``: patch of each vertex; ``slot``: first position of its tree node; ``weight``: number of vertices of each patch of the
-    level; and scratch.
-    """
+    def __init__(self, G, patch, patches, options, seed):
+        xp, leaf_size = device.xp(), min(LEAF_MOST, options["leaf_size"])
+        self.trials = trials = TRIALS * options["trials"]
+        room = 1 if G.n >= FEW_VERTICES * patches else 4    # size of the pool of edges: coarser graphs fit besides the finest
+        self.n, self.patches = G.n, patches
+        self.levels = (G.n // LARGE).bit_length()           # upper levels
+        self.vertices = xp.empty((VERTEX_ROWS, G.n), xp.int32)
+        self.of_patches = xp.empty((PATCH_ROWS + TRIAL_ROWS * trials, patches), xp.int32)
+        self.edges = [xp.empty(room * G.nnz, xp.int32) for _ in range(2)]
+        self.levels_of = xp.empty(LEVEL_ROW << self.levels, xp.int32)
+        self.scores = xp.empty(trials << self.levels, xp.float64)
+        self.given = 1 << self.levels                       # nodes below the upper levels
+        self.capacity = self.given + G.n // (leaf_size + 1)             # all nodes that are dissected are larger than a leaf
+        self.nodes = xp.zeros((self.given - 1 + self.capacity, NODE_WORDS), xp.int64)
+        self.args = (*map(np.int32, (G.n, patches, trials, room, leaf_size, options["band"], options["rounds"], options["large"])),
+                     np.float64(options["balance"]), G.indptr, G.indices, patch, self.vertices, self.of_patches, *self.edges, self.nodes)
+        launch_1d(DISSECT.k_begin, G.n, *self.args, np.uint64(seed))
 
-    def __init__(self, G, patch, patches):
+    def divide_level(self, depth):
+        """Divide all nodes of an upper level."""
+        count, first = 1 << depth, np.int32((1 << depth) - 1)
+        shared_bytes = shared_for(self.n, -(-count // device.multiprocessors()))
+        launch_1d(LEVELS.k_rows, 32 * self.patches, *self.args)
+        device.launch(LEVELS.k_coarsen, count, COARSEN_BLOCK, 0, (*self.args, first, self.levels_of))
+        device.launch(LEVELS.k_bisect, self.trials * count, TRIAL_BLOCK, 0, (*self.args, first, self.levels_of, self.scores))
+        device.launch(LEVELS.k_choose, count, NODE_BLOCK, 0, (*self.args, first, self.scores))
+        launch_1d(LEVELS.k_boundary, self.n, *self.args)
+        device.launch(LEVELS.k_separate, count, NODE_BLOCK, shared_bytes, (*self.args, np.int32(shared_bytes), first))
+        launch_1d(LEVELS.k_relabel, self.n, *self.args, np.int32(depth))
+
+    def dissect(self):
+        """Dissect the nodes below the upper levels."""
+        queue = device.xp().zeros(NUM_COUNTERS + self.capacity, np.int32)
+        threads, together = FEW_NODES if self.capacity <= FEW_NODES[1] * device.multiprocessors() else MANY_NODES
+        shared_bytes = shared_for(min(self.n, 2 * LARGE), together)
+        device.launch(DISSECT.k_dissect, min(self.capacity, together * device.multiprocessors()), threads, shared_bytes, (
+            *self.args, *map(np.int32, (shared_bytes, self.given - 1, self.given, self.capacity)), queue[:NUM_COUNTERS],
+            queue[NUM_COUNTERS:]))
+        self.stalled = queue[STALLED:STALLED + 1]
+
+    def tree(self):
+        """Return (parent, first, last) of the separators and leaves, int32, by position, which is a postorder; and a mask of the leaves."""
         xp = device.xp()
-        self.G, self.patch, self.weight = G, patch, weights_of(patch, patches)
-        self.slot = xp.zeros(G.n, xp.int32)
-        self.rank = xp.empty(patches, xp.int32)                             # rank of each patch on its side of a node
-        self.vertices = [xp.empty(G.n, xp.int32) for _ in range(4)]         # side, layer, touched, position
-        self.lists = [xp.empty(G.n, xp.int32) for _ in range(3)]            # band, touched, other
-        self.flow = xp.empty(FLOW_ROW * G.n, xp.int32)
-
-    def separate(self, nodes, side, node, heaviest):
-        """Find a separator of each node. Return (nodes, 6) on the host: split or not, size of the separator, weights and numbers of
-        patches of both sides."""
-        xp, G, count = device.xp(), self.G, nodes.count
-        counts, found = xp.zeros((2, count), xp.int32), xp.empty(6 * count, xp.int32)
-        seeds, weight_0 = counts[0], counts[1]
-        vertex_side, layer, touched, *_ = self.vertices
-        launch_1d(SEPARATE.k_boundary, G.n, np.int32(G.n), G.indptr, G.indices, self.patch, side, node, nodes.begin, vertex_side, layer,
-             touched, self.lists[0], seeds, weight_0)
-        threads, shared_bytes = block_of(count, heaviest)
-        device.launch(SEPARATE.k_separate, count, threads, shared_bytes, (
-            G.indptr, G.indices, side, nodes.patch_ptr, nodes.begin, nodes.weight, nodes.rounds, nodes.layers, seeds, weight_0,
-            np.int32(shared_bytes), self.patch, *self.vertices, *self.lists, self.flow, self.weight, self.slot, found))
-        device.launch(PATCHES.k_rank, count, 512 if count <= FEW else 64, 0, (nodes.patch_ptr, side, self.weight, self.rank, found))
-        return device.to_host(found).reshape(count, 6).astype(np.int64)
-
-    def split(self, nodes, side, node, found, spans, leaf_size):
-        """Return the nodes of the next level. Separators and leaves are appended to ``spans``; patches get new numbers."""
-        good, size, weight, patches = found[:, 0] == 1, found[:, 1], found[:, 2:4].copy(), found[:, 4:]
-        top = nodes.begin + weight.sum(1)
-        owner = nodes.owner.copy()
-        cut = good & (size > 0)
-        owner[cut] = spans.add(top[cut], (top + size)[cut], owner[cut], False)
-        begin = np.stack([nodes.begin, nodes.begin + weight[:, 0]], 1)
-        begin[~good], weight[~good] = nodes.begin[~good, None], nodes.weight[~good, None]
-        is_leaf = (weight > 0) & ((weight <= leaf_size) | ~good[:, None])
-        one = is_leaf & (good[:, None] | (np.arange(2) == 0))               # a node that is not split is one leaf
-        spans.add(begin[one], (begin + weight)[one], np.broadcast_to(owner[:, None], begin.shape)[one], True)
-        goes_on = (weight > 0) & ~is_leaf
-        ends = np.cumsum(np.where(goes_on, patches, 0))
-        first = np.where(goes_on.ravel(), ends - patches.ravel(), -1)
-        self._relabel(side, node, first, np.where(is_leaf, begin, -1).ravel(), int(ends[-1]))
-        return Nodes(begin[goes_on], weight[goes_on], np.append(0, patches[goes_on].cumsum()), np.repeat(owner, 2)[goes_on.ravel()])
-
-    def _relabel(self, side, node, first, leaf_begin, count):
-        """Renumber the ``count`` patches of the next level; those of each part of a node from ``first`` on."""
-        n, weight = self.G.n, device.xp().empty(count, np.int32)
-        launch_1d(PATCHES.k_relabel, n, np.int32(n), np.int32(len(self.weight)), node, side, self.rank, self.weight,
-             *upload(first, leaf_begin), self.patch, self.slot, weight)
-        self.weight = weight
+        first = xp.flatnonzero(self.vertices[SPAN_END]).astype(xp.int32)
+        ends_and_owners = self.vertices[SPAN_END:SPAN_OWNER + 1, first].ravel()
+        stalled, spans = np.split(device.to_host(xp.concatenate([self.stalled, first, ends_and_owners])), [1])
+        device.refuse_stall(int(stalled[0]), "nested dissection")
+        first, last, owner = spans.reshape(3, -1)
+        parent = np.where(owner < 0, -1, np.searchsorted(first, owner)).astype(np.int32)
+        return parent, first, np.abs(last), last < 0
 
 
-def block_of(nodes, heaviest):
-    """Return the threads and the bytes of shared memory of a thread block of k_separate. Resident thread blocks share the memory."""
-    together = min(-(-nodes // device.multiprocessors()), MOST_TOGETHER)
-    threads = 512 if nodes <= FEW else 256 if together <= 2 else 128
-    return threads, max(0, min(device.shared_limit() // together - RESERVED, BAND_BYTES * heaviest)) // 16 * 16
-
-
-def effort_of(options, weight):
-    """Return (layers, rounds) for nodes of these weights: more near the root. Small nodes get more than on the CPU, which is free."""
-    root = weight >= options["large"]
-    return options["band"] + 2 * root, options["rounds"] + 2 * root
+def shared_for(heaviest, together):
+    """Return the bytes of shared memory of a thread block that separates nodes of up to ``heaviest`` vertices. ``together``: resident
+    blocks per multiprocessor."""
+    return max(0, min(device.shared_limit() // together - RESERVED, BAND_BYTES * heaviest)) // 16 * 16

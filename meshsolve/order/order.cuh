@@ -13,6 +13,39 @@ __device__ __forceinline__ double separator_score(int size, int larger, int tota
   return size * (1 + (share - 0.5) + 3 * beyond);
 }
 
+// Threads that work on one task: a warp or a thread block. All of them call every function.
+struct Warp {
+  static __device__ __forceinline__ int rank() { return threadIdx.x & 31; }
+  static __device__ __forceinline__ int threads() { return 32; }
+  static __device__ __forceinline__ void sync() { __syncwarp(); }
+  static __device__ __forceinline__ unsigned long long largest(unsigned long long value) { return warp_max(value); }
+  template <class T> static __device__ __forceinline__ T sum(T value) { return warp_sum(value); }
+  static __device__ __forceinline__ int count_before(bool counts, int& total) {
+    const unsigned ballot = __ballot_sync(full_warp, counts);
+    total = __popc(ballot);
+    return __popc(ballot & ((1u << rank()) - 1));
+  }
+  static __device__ __forceinline__ int sum_before(int value, int& total) {
+    const int sum = warp_inclusive_sum(value);
+    total = __shfl_sync(full_warp, sum, 31);
+    return sum - value;
+  }
+};
+
+struct Block {
+  static __device__ __forceinline__ int rank() { return threadIdx.x; }
+  static __device__ __forceinline__ int threads() { return blockDim.x; }
+  static __device__ __forceinline__ void sync() { __syncthreads(); }
+  static __device__ __forceinline__ unsigned long long largest(unsigned long long value) { return block_max(value); }
+  template <class T> static __device__ __forceinline__ T sum(T value) {
+    T total;
+    block_exclusive_sum(value, total);
+    return total;
+  }
+  static __device__ __forceinline__ int count_before(bool counts, int& total) { return sum_before(counts ? 1 : 0, total); }
+  static __device__ __forceinline__ int sum_before(int value, int& total) { return block_exclusive_sum(value, total); }
+};
+
 constexpr int counted_row = 32;                             // longest row whose labels are counted; longer rows draw any label
 
 // The most frequent label >= 0 among the entries of a row, ties at random; -1 if there is no such label.

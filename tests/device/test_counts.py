@@ -20,7 +20,7 @@ from meshsolve.factor.symbolic import Symbolic, location
 
 # launches, expressions, reads, allocations, uploads, library calls
 CHOLESKY = {
-    "analyze": (118, 116, 39, 188, 17, 0),
+    "analyze": (45, 103, 15, 60, 7, 0),
     "symbolic": (33, 19, 4, 32, 3, 0),
     "first numeric": (18, 69, 11, 30, 0, 0),
     "refactor": (4, 1, 1, 0, 0, 0),
@@ -42,8 +42,8 @@ OTHERS = {
     "parac amd": {"first": (5, 90, 11, 25, 11, 0), "solve": (4, 3, 2, 6, 0, 0)},
 }
 ANALYZED_ON_GPU = {             # the same of "first", with the analysis of 75 x 75 grids
-    "lu fronts": (188, 118, 45, 230, 32, 0),
-    "ldlt": (155, 99, 40, 198, 88, 0),
+    "lu fronts": (107, 103, 17, 77, 20, 0),
+    "ldlt": (82, 86, 16, 70, 78, 0),
 }
 BATCH = {"refactor": (2, 3, 1, 0, 0, 0), "solve": (1, 0, 1, 4, 0, 0)}         # of any number of systems that fill the GPU
 BATCH_BY_LEVELS = {"refactor": (12, 3, 1, 0, 0, 0), "solve": (22, 0, 1, 4, 0, 0)}         # of fewer: a launch for each level

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from graphs import check_perm, check_tree, fill, grid, minimum_degree, shuffled, sphere, triangulated
+from graphs import check_perm, check_tree, fill, grid, minimum_degree, path, random_graph, shuffled, sphere, triangulated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import Harness
@@ -14,7 +14,7 @@ from test_nested import ZOO
 import meshsolve as ms
 from meshsolve import device, order
 from meshsolve.errors import InvalidInputError, OutOfMemoryError
-from meshsolve.order import bisect_cuda, leaf_cuda, nested_cuda, prepass_cuda
+from meshsolve.order import leaf_cuda, nested_cuda, prepass_cuda
 from meshsolve.order.nested import EFFORTS
 from meshsolve.sparse.matrix import Csr, symmetric_pattern
 
@@ -59,9 +59,11 @@ def test_scale_free_graphs_are_ordered_by_minimum_degree(cuda):
 @pytest.mark.parametrize("make", [lambda: triangulated(75, 70), lambda: grid(18, 17, 17),
                                   lambda: sp.csr_array(sp.block_diag([triangulated(60, 50), triangulated(60, 40)]))],
                          ids=["mesh", "grid", "parts"])
-def test_the_order_does_not_depend_on_threads_and_blocks(varied, make):
+def test_the_order_does_not_depend_on_threads_and_blocks(varied, monkeypatch, make):
     A = make()
-    o = check(A, seed=3)
+    with monkeypatch.context() as upper_levels:
+        upper_levels.setattr(nested_cuda, "LARGE", 2000)
+        o = check(A, seed=3)
     with device.use(Harness(block=64)):
         expected = order.nested_dissection(A, device="cuda", seed=3)
     assert np.array_equal(o.perm, expected.perm) and np.array_equal(o.tree.parent, expected.tree.parent)
@@ -101,14 +103,26 @@ def test_meshes_with_holes(nx, ny, patch_size, seed, holes):
 
 
 @pytest.mark.sanitize
-def test_under_sanitizers():
+def test_under_sanitizers(monkeypatch):
     with device.use(Harness(block=64, seed=1)):
         check(triangulated(74, 70))
         P = ms.PatchMesh(triangulated(12, 11), patch_size=50)
         nested_cuda.sub_patches(on_device(triangulated(12, 11)), 16, 1, (device.to_device(P.vertex_patch), P.num_patches))
         prepass_cuda.reduce(on_device(sp.csr_array(sp.kron(triangulated(9, 8), np.ones((2, 2))))))
+    monkeypatch.setattr(nested_cuda, "LARGE", 3000)
     with device.use(Harness(block=64, seed=2, shared_limit=0)):
         check(triangulated(74, 70))
+
+
+@pytest.mark.sanitize
+def test_missing_nodes_and_vertices_far_from_their_side(cuda, monkeypatch):
+    """Some nodes of the upper levels do not exist, and some vertices have no adjacent patch of their side."""
+    monkeypatch.setattr(nested_cuda, "LARGE", 300)
+    A = random_graph(900, 3, 1)
+    found = nested_cuda.dissect(on_device(A), {**EFFORTS["default"], "leaf_size": 60}, 8, 1)
+    o = order.Ordering(device.to_host(found.perm), "nd", order.SeparatorTree(*found.tree), found.patches)
+    check_perm(o, 900)
+    check_tree(o, A)
 
 
 # ---- fill
@@ -204,7 +218,6 @@ def test_cut_patches_do_not_depend_on_threads_and_blocks(varied):
 # ---- parts
 
 
-
 def test_a_leaf_alone_is_exact_minimum_degree(cuda):
     A = grid(14, 13)
     G = on_device(A)
@@ -243,53 +256,89 @@ def test_separators_of_a_strip_are_its_width(cuda):
     assert len(inner) > 8 and (last - first)[inner].max() == 6
 
 
+# rows of dissect.cuh, one entry for each patch: 7, 11 and 15 are level 0 of the pools of the root
+WEIGHT, DEGREE, LIST_BEGIN, PATCH_SIDE, NODE, ROW_BEGIN, ROW_END = 0, 1, 2, 3, 4, 7, 11
+LISTS = 7                                                   # rows, one entry for each vertex
+NODE_TYPE = np.dtype([("first_edge", "i8"), ("edges", "i8"), ("key", "u8"), ("begin", "i4"), ("weight", "i4"), ("first_patch", "i4"),
+                      ("last_patch", "i4"), ("owner", "i4"), ("depth", "i4"), ("counters", "i4", 3), ("padding", "i4")])
+
+
+def work_on(A, patch, patches, **options):
+    """Start a dissection of a graph whose vertices are numbered patch by patch."""
+    return nested_cuda.Work(on_device(A), device.to_device(patch.astype(np.int32)), patches, {**EFFORTS["default"], **options}, 5)
+
+
 def test_bisection_is_balanced_and_cuts_a_path_once(cuda):
     n = 900
-    keys = np.concatenate([np.arange(n - 1) << 32 | np.arange(1, n), np.arange(1, n) << 32 | np.arange(n - 1)])
-    keys.sort()
-    xp = device.xp()
-    Q = bisect_cuda.as_quotient(device.to_device(keys), xp.ones(n, np.int32))      # k_rows
-    nodes = nested_cuda.Nodes(np.array([0]), np.array([n]), np.array([0, n]), np.array([-1])).on_device({**EFFORTS["default"], "balance": 0.3})
-    side = device.to_host(bisect_cuda.bisect(Q, nodes, 8, np.uint64(5))[0])
+    work = work_on(path(n), np.arange(n), n, balance=0.3)
+    device.launch_1d(nested_cuda.LEVELS.k_rows, 32 * n, *work.args)
+    device.launch(nested_cuda.LEVELS.k_coarsen, 1, 64, 0, (*work.args, np.int32(0), work.levels_of))
+    device.launch(nested_cuda.LEVELS.k_bisect, 8, 64, 0, (*work.args, np.int32(0), work.levels_of, work.scores))
+    device.launch(nested_cuda.LEVELS.k_choose, 1, 64, 0, (*work.args, np.int32(0), work.scores))
+    side = device.to_host(work.of_patches)[PATCH_SIDE]
     assert np.count_nonzero(np.diff(side)) == 1 and abs(side.sum() - n / 2) <= 0.15 * n + 1
 
 
 def test_rows_of_a_quotient_graph(cuda):
-    """A row longer than a warp, an entry with most keys, rows without keys at both ends."""
-    rng = np.random.default_rng(0)
-    row, column = rng.integers(1, 40, 3000), rng.integers(0, 90, 3000) ** 2 // 90
-    row[:900], column[:900] = 7, 3
-    Q = bisect_cuda.as_quotient(device.to_device(row << 32 | column), device.xp().ones(90, np.int32))
-    ptr, adj, weight = (device.to_host(x) for x in (Q.ptr, Q.adj, Q.weight))
-    expected = sp.csr_array((np.ones(3000, np.int32), (row, column)), shape=(90, 90))
-    expected.sum_duplicates()
-    assert np.array_equal(ptr, expected.indptr) and np.array_equal(adj, expected.indices) and np.array_equal(weight, expected.data)
+    """A row longer than a warp, entries of more edges than a warp has lanes, and a patch without vertices."""
+    A = random_graph(900, 8, 0)
+    patch = np.sort(np.random.default_rng(0).integers(0, 90, 900))
+    patch[(patch > 7) & (patch < 20)] = 7
+    patch[(patch > 50) & (patch < 63)] = 50
+    patch[patch == 40] = 41
+    work = work_on(A, patch, 90)
+    device.launch_1d(nested_cuda.LEVELS.k_rows, 32 * 90, *work.args)
+    rows, (adj, weight) = device.to_host(work.of_patches), map(device.to_host, work.edges)
+    expected = sp.coo_array((np.ones(A.nnz), (patch[A.tocoo().row], patch[A.tocoo().col])), shape=(90, 90)).toarray()
+    np.fill_diagonal(expected, 0)
+    found = np.zeros((90, 90))
+    for p, (begin, end) in enumerate(zip(rows[ROW_BEGIN], rows[ROW_END])):
+        assert len(np.unique(adj[begin:end])) == end - begin
+        found[p, adj[begin:end]] = weight[begin:end]
+    assert np.array_equal(found, expected) and (found > 0).sum(1).max() > 32 and found.max() > 32 and not found[40].any()
+    assert np.array_equal(rows[WEIGHT], np.bincount(patch, minlength=90))
 
 
-def test_patches_are_ranked_and_get_new_numbers(cuda):
-    """k_rank and k_relabel: a split node, one that becomes a leaf, one with a single split side; patches without vertices."""
-    rng = np.random.default_rng(1)
-    patch_ptr, n = np.array([0, 300, 310, 400]), 1500
-    patch, side, node = rng.integers(-1, 400, n), rng.integers(0, 2, 400), np.repeat(np.arange(3), np.diff(patch_ptr))
-    weight = np.bincount(patch[patch >= 0], minlength=400)
-    part = 2 * node + side
-    on_gpu = [device.to_device(x.astype(np.int32)) for x in (patch_ptr, side, node, weight, patch)]
-    work = nested_cuda.Work.__new__(nested_cuda.Work)
-    work.G, work.weight, work.patch = Csr(n, None, None), on_gpu[3], on_gpu[4]
-    work.rank, work.slot, found = device.xp().empty(400, np.int32), device.xp().zeros(n, np.int32), device.xp().zeros(18, np.int32)
-    device.launch(nested_cuda.PATCHES.k_rank, 3, 64, 0, (on_gpu[0], on_gpu[1], on_gpu[3], work.rank, found))
-    held = np.bincount(part[weight > 0], minlength=6)
-    assert np.array_equal(device.to_host(found).reshape(3, 6)[:, 4:].ravel(), held)
-    is_split = np.array([1, 1, 0, 0, 0, 1], bool)
-    first = np.where(is_split, np.cumsum(held * is_split) - held * is_split, -1)
-    leaf_begin = np.where(is_split, -1, 10 + np.arange(6))
-    work._relabel(on_gpu[1], on_gpu[2], first, leaf_begin, (held * is_split).sum())
-    order_ = np.lexsort((np.arange(400), part))
-    stays = order_[(is_split[part] & (weight > 0))[order_]]
-    fresh = np.full(401, -1)
-    fresh[stays] = np.arange(len(stays))
-    assert np.array_equal(device.to_host(work.patch), fresh[patch]) and np.array_equal(device.to_host(work.weight), weight[stays])
-    assert np.array_equal(device.to_host(work.slot), np.where(patch >= 0, np.maximum(leaf_begin, 0)[part[patch]], 0))
+def test_every_level_keeps_its_invariants(cuda, monkeypatch):
+    """Slices of nodes, weights and degrees of patches, lists of vertices; a node of two components, and sides that are leaves."""
+    monkeypatch.setattr(nested_cuda, "LARGE", 700)
+    A = sp.csr_array(sp.block_diag([triangulated(60, 50), triangulated(40, 30), triangulated(20, 12)]))
+    G, _, patch, patches = nested_cuda.sub_patches(on_device(A), 16, 1)
+    degrees, host = np.diff(device.to_host(G.indptr)), Csr(G.n, device.to_host(G.indptr), device.to_host(G.indices))
+    work = nested_cuda.Work(G, patch, patches, EFFORTS["default"], 1)
+    assert work.levels == 3
+    for depth in range(work.levels):
+        work.divide_level(depth)
+        rows, lists = device.to_host(work.of_patches), device.to_host(work.vertices)[LISTS + (depth + 1) % 2]
+        of, nodes = device.to_host(patch), device.to_host(work.nodes).view(NODE_TYPE).ravel()
+        row = np.repeat(np.arange(G.n), degrees)
+        first, ends = 2 << depth, []
+        for k in range(first - 1, 2 * first - 1):
+            x = nodes[k]
+            if x["weight"] == 0:
+                continue
+            inside = np.flatnonzero((of >= x["first_patch"]) & (of < x["last_patch"]))
+            numbers = np.arange(x["first_patch"], x["last_patch"])
+            assert len(inside) == x["weight"] > 300 and x["depth"] == depth + 1 and (rows[NODE][numbers] == k).all()
+            assert x["edges"] == degrees[inside].sum() == rows[DEGREE][numbers].sum() and not x["counters"].any()
+            assert np.array_equal(np.sort(lists[x["begin"]:x["begin"] + x["weight"]]), inside)
+            for p in numbers:
+                own = lists[rows[LIST_BEGIN][p]:rows[LIST_BEGIN][p] + rows[WEIGHT][p]]
+                assert len(own) and np.array_equal(np.sort(own), np.flatnonzero(of == p))
+            ends.append([(x[name], x[name] + size) for name, size in (("begin", x["weight"]), ("first_edge", x["edges"]))])
+            is_in = np.isin(np.arange(G.n), inside)
+            assert (of[host.indices[is_in[row] & ~is_in[host.indices]]] == -1).all()
+        ends = np.array(ends)
+        assert (ends[1:, :, 0] >= ends[:-1, :, 1]).all() and np.isin(rows[NODE], [-1, *range(first - 1, 2 * first - 1)]).all()
+
+
+@pytest.mark.parametrize("make", [lambda: triangulated(75, 70), lambda: grid(18, 17, 17)], ids=["mesh", "grid"])
+def test_the_order_does_not_depend_on_the_number_of_upper_levels(cuda, monkeypatch, make):
+    orders = []
+    for large in (8192, 2000, 500):
+        monkeypatch.setattr(nested_cuda, "LARGE", large)
+        orders.append(check(make()))
+    assert all(np.array_equal(o.perm, orders[0].perm) and np.array_equal(o.tree.parent, orders[0].tree.parent) for o in orders)
 
 
 @pytest.mark.sanitize
@@ -403,9 +452,32 @@ def test_not_enough_gpu_memory(cuda, monkeypatch):
             order.nested_dissection(triangulated(90, 80), device="cuda")
 
 
-def test_few_launches(cuda):
-    """A level takes a fixed number of launches for any number of nodes."""
-    order.nested_dissection(triangulated(150, 120), device="cuda")
-    if cuda is not None:
-        levels = cuda.launches["k_separate"]
-        assert levels <= 10 and sum(cuda.launches.values()) <= 12 * levels + 40
+def test_launches_and_reads_do_not_depend_on_the_number_of_levels(cuda, monkeypatch):
+    if cuda is None:
+        pytest.skip("counts are those of the harness")
+    A, found, depths = triangulated(75, 70), [], []
+    for most in (300, 40):
+        monkeypatch.setattr(nested_cuda, "LEAF_MOST", most)
+        G, _, patch, patches = nested_cuda.sub_patches(on_device(A), 64, 0)
+        with cuda.counted() as counts:
+            work = nested_cuda.Work(G, patch, patches, EFFORTS["default"], 0)
+            work.dissect()
+            parent, *_ = work.tree()
+        found.append([counts[kind] for kind in ("launches", "reads", "allocations", "uploads")])
+        depth = np.zeros(len(parent) + 1, int)
+        for k in reversed(range(len(parent))):
+            depth[k] = depth[parent[k]] + 1
+        depths.append(depth.max())
+    assert found == 2 * [[2, 1, 8, 0]] and depths[1] >= depths[0] + 2
+
+
+def test_an_upper_level_is_seven_launches(cuda):
+    if cuda is None:
+        pytest.skip("counts are those of the harness")
+    counts = []
+    for A in (triangulated(75, 70), triangulated(150, 120)):
+        with cuda.counted() as found:
+            order.nested_dissection(A, device="cuda")
+        counts.append(found["launches"] - cuda.launches.pop("k_leaf"))
+        cuda.launches.clear()
+    assert counts[1] == counts[0] + 2 * 7

@@ -83,4 +83,4 @@ def test_no_kernel_orders_or_analyzes_a_matrix_below_the_limit(gpu, monkeypatch)
     G = ms.ildl(A, fill_level=None, device="cuda")
     assert G.report.facts["analysis_device"] == "cpu" and G.report.facts["analysis_reason"] == "fewer than 5,181 rows"
     if isinstance(device.backend(), Harness):
-        assert not {"k_separate", "k_etree", "k_paths"} & device.backend().launches.keys()
+        assert not {"k_dissect", "k_etree", "k_paths"} & device.backend().launches.keys()

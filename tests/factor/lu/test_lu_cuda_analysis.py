@@ -118,7 +118,7 @@ def test_no_kernel_orders_or_analyzes_a_matrix_below_the_limit(gpu, monkeypatch)
     monkeypatch.setattr(location, "ON_HOST_BELOW", len(LARGE.indptr))
     assert reason(LARGE, engine="fronts") == f"fewer than {len(LARGE.indptr):,} rows"
     if isinstance(device.backend(), Harness):
-        assert not {"k_separate", "k_etree", "k_paths"} & device.backend().launches.keys()
+        assert not {"k_dissect", "k_etree", "k_paths"} & device.backend().launches.keys()
 
 
 def test_the_levels_of_solves_are_those_of_the_host(gpu):

@@ -1,29 +1,30 @@
-// Bisection of the quotient graphs of all nodes of a tree level at once on the GPU. CPU counterpart: coarsen.cpp.
+// Bisection of the quotient graph of a tree node on the GPU. CPU counterpart: coarsen.cpp.
 //
-// One thread block per node computes the coarser graphs: heavy-edge matching by handshakes; one thread merges the rows of a pair.
-// Then one warp per trial grows a side in the coarsest graph and refines it on each level by Fiduccia-Mattheyses passes. The best
-// move is found by a scan of all candidates. The best trial is chosen on the finest level. Two launches, independent of the
-// sizes.
+// A thread block computes the coarser graphs: heavy-edge matching by handshakes; one thread merges the rows of a pair. Then a warp,
+// or a thread block for the large graphs of the upper levels, grows a side in the coarsest graph. It refines the side on each level
+// by Fiduccia-Mattheyses passes. The best move is found by a scan of all candidates. The best of several trials is chosen on the
+// finest level.
 //
-// The levels lie in pools. A node with k patches and e entries in their rows has slices of pool_factor * k vertices and
-// pool_factor * e entries: one level after the other, the finest first. Vertices of a level are numbered from 0.
-#include "device/common.cuh"
-#include "order/order.cuh"
+// The levels lie in the slices of the node, one after the other, the finest first. Vertices of a level are numbered from 0.
+#pragma once
+#include "order/dissect.cuh"
 
 namespace ms::order {
 
-constexpr int pool_factor = 4;                              // size of the pools relative to the finest level
-constexpr int most_levels = 30, level_row = most_levels + 2;     // level_row: entries per node in `levels`
+constexpr int most_levels = 30, level_row = most_levels + 2;
+constexpr int coarsest = 50;                                // number of patches at which coarsening ends
+constexpr int handshakes = 4;                               // rounds per matching
+constexpr int passes = 4;                                   // Fiduccia-Mattheyses passes per level
 
 struct Graph {                                              // one level
-  int n, base;                                              // vertex numbers in adj start at `base`
+  int n;
   const int *row_begin, *row_end, *adj, *weight, *vertex_weight;
 };
 
 struct Pools {
   int *row_begin, *row_end, *vertex_weight, *coarse;        // per vertex
   int *adj, *weight;                                        // per entry of a row
-  int* levels;                                              // per node: number of levels, first vertex of each level, end
+  int* levels;                                              // level_row numbers: number of levels, first vertex of each level, end
 };
 
 // State of a bisection, compared as in coarsen.cpp: one within the limit beats one beyond it; then cut * (1/2 + share of the
@@ -38,42 +39,41 @@ struct State {
   }
 };
 
-// Bisection of a graph by one warp. All lanes must call every function.
-class Bisection {
+// Bisection of a graph by one warp or thread block. All its threads must call every function.
+template <class Team> class Bisection {
  public:
   __device__ __forceinline__ Bisection(const Graph& graph, long long most, unsigned char* sides, int* scratch, long long stride)
       : g(graph), limit(most), side(sides), gain(scratch), stamp(scratch + stride), list(scratch + 2 * stride),
-        moves(scratch + 3 * stride), lane(threadIdx.x & 31) {
+        moves(scratch + 3 * stride), rank(Team::rank()), threads(Team::threads()) {
     long long sum = 0;
-    for (int v = lane; v < g.n; v += 32) sum += g.vertex_weight[v];
-    total = warp_sum(sum);
+    for (int v = rank; v < g.n; v += threads) sum += g.vertex_weight[v];
+    total = Team::sum(sum);
   }
 
   // Greedy graph growing: side 0 grows from `start` to half of the weight, each time by the vertex of largest gain.
   __device__ __forceinline__ void grow(int start) {
-    for (int v = lane; v < g.n; v += 32) side[v] = 1;
-    __syncwarp();
+    for (int v = rank; v < g.n; v += threads) side[v] = 1;
+    Team::sync();
     measure();
-    for (int v = lane; v < g.n; v += 32) stamp[v] = 0;
+    for (int v = rank; v < g.n; v += threads) stamp[v] = 0;
     listed = 0;
     int v = start;
     for (int step = 2; weight_0 < total / 2; ++step) {
       const int own = g.vertex_weight[v];
       const bool fits = weight_0 == 0 || weight_0 + own <= limit;
-      __syncwarp();
-      if (lane == 0) stamp[v] = moved;
-      __syncwarp();
+      Team::sync();
+      if (rank == 0) stamp[v] = moved;
+      Team::sync();
       if (fits) move(v, 1, step);
-      unsigned long long key = best_of_list([](int) { return true; });
-      if (key == 0) key = first_unlisted();
-      if (key == 0) break;
-      v = vertex_of(key);
+      const unsigned long long key = best_of_list([](int) { return true; });
+      v = key == 0 ? first_unlisted() : vertex_of(key);
+      if (v == g.n) break;
     }
-    __syncwarp();
+    Team::sync();
   }
 
   // Fiduccia-Mattheyses passes: moves by gain, also negative ones; each pass then undoes the moves after its best state.
-  __device__ __forceinline__ State refine(int passes) {
+  __device__ __forceinline__ State refine() {
     State best{};
     for (int pass = 0; pass < passes; ++pass) {
       measure();
@@ -84,8 +84,8 @@ class Bisection {
         const unsigned long long key = best_of_list([&](int v) { return may_move(v); });
         if (key == 0) break;
         const int v = vertex_of(key), from = side[v];
-        __syncwarp();
-        if (lane == 0) {
+        Team::sync();
+        if (rank == 0) {
           stamp[v] = moved;
           moves[made] = v;
         }
@@ -98,8 +98,8 @@ class Bisection {
           ++idle;
         }
       }
-      for (int k = kept + lane; k < made; k += 32) side[moves[k]] ^= 1;
-      __syncwarp();
+      for (int k = kept + rank; k < made; k += threads) side[moves[k]] ^= 1;
+      Team::sync();
       if (kept == 0) break;
     }
     return best;
@@ -121,13 +121,13 @@ class Bisection {
   __device__ __forceinline__ void measure() {
     long long sum_0 = 0, sum = 0, crossing = 0;
     listed = 0;
-    for (int base = 0; base < g.n; base += 32) {
-      const int v = base + lane;
+    for (int base = 0; base < g.n; base += threads) {
+      const int v = base + rank;
       bool enters = false;
       if (v < g.n) {
         int across = 0, inside = 0;
         const int own = side[v];
-        for (int p = g.row_begin[v]; p < g.row_end[v]; ++p) (side[g.adj[p] - g.base] != own ? across : inside) += g.weight[p];
+        for (int p = g.row_begin[v]; p < g.row_end[v]; ++p) (side[g.adj[p]] != own ? across : inside) += g.weight[p];
         gain[v] = across - inside;
         sum += g.vertex_weight[v];
         if (own == 0) sum_0 += g.vertex_weight[v];
@@ -137,16 +137,17 @@ class Bisection {
       }
       append(v, enters);
     }
-    weight_0 = warp_sum(sum_0);
-    weight_1 = warp_sum(sum) - weight_0;
-    cut = warp_sum(crossing) / 2;
-    __syncwarp();
+    weight_0 = Team::sum(sum_0);
+    weight_1 = Team::sum(sum) - weight_0;
+    cut = Team::sum(crossing) / 2;
+    Team::sync();
   }
 
   __device__ __forceinline__ void append(int v, bool enters) {
-    const unsigned ballot = __ballot_sync(full_warp, enters);
-    if (enters) list[listed + __popc(ballot & ((1u << lane) - 1))] = v;
-    listed += __popc(ballot);
+    int total;
+    const int before = Team::count_before(enters, total);
+    if (enters) list[listed + before] = v;
+    listed += total;
   }
 
   // Moves v from side `from` to the other one. Updates the gains of its neighbors and adds them to the list.
@@ -155,21 +156,21 @@ class Bisection {
     cut -= gain[v];
     weight_0 += from == 0 ? -own : own;
     weight_1 += from == 0 ? own : -own;
-    if (lane == 0) side[v] = static_cast<unsigned char>(to);
+    if (rank == 0) side[v] = static_cast<unsigned char>(to);
     const int end = g.row_end[v];
-    for (int base = g.row_begin[v]; base < end; base += 32) {
-      const int p = base + lane;
+    for (int base = g.row_begin[v]; base < end; base += threads) {
+      const int p = base + rank;
       int u = -1;
       bool enters = false;
-      if (p < end && stamp[g.adj[p] - g.base] != moved) {
-        u = g.adj[p] - g.base;
+      if (p < end && stamp[g.adj[p]] != moved) {
+        u = g.adj[p];
         gain[u] += side[u] == to ? -2 * g.weight[p] : 2 * g.weight[p];
         enters = stamp[u] == 0;
         stamp[u] = step;
       }
       append(u, enters);
     }
-    __syncwarp();
+    Team::sync();
   }
 
   // Key that sorts the candidates: larger gain, then the latest change of the gain, then the lower number. 20 + 20 + 24 bits.
@@ -183,27 +184,27 @@ class Bisection {
 
   template <class May> __device__ __forceinline__ unsigned long long best_of_list(May may) const {
     unsigned long long best = 0;
-    for (int k = lane; k < listed; k += 32) {
+    for (int k = rank; k < listed; k += threads) {
       const int v = list[k];
       if (stamp[v] == moved || !may(v)) continue;
       const unsigned long long key = key_for(v);
       if (key > best) best = key;
     }
-    return warp_max(best);
+    return Team::largest(best);
   }
 
-  __device__ __forceinline__ unsigned long long first_unlisted() const {
-    unsigned long long best = 0;
-    for (int v = lane; v < g.n && best == 0; v += 32)
-      if (stamp[v] == 0) best = key_for(v);
-    return warp_max(best);
+  // The first vertex that is not in the list, or g.n.
+  __device__ __forceinline__ int first_unlisted() const {
+    int v = rank;
+    while (v < g.n && stamp[v] != 0) v += threads;
+    return g.n - static_cast<int>(Team::largest(static_cast<unsigned long long>(max(g.n - v, 0))));
   }
 
   const Graph& g;
   const long long limit;
   unsigned char* const side;
   int *const gain, *const stamp, *const list, *const moves;
-  const int lane;
+  const int rank, threads;
   long long total, weight_0, weight_1, cut;
   int listed;
 };
@@ -211,25 +212,25 @@ class Bisection {
 // The coarser graphs of one node, by a thread block.
 class Hierarchy {
  public:
-  __device__ __forceinline__ Hierarchy(const Pools& slices, int patches, int entries, int most, unsigned long long key)
-      : p_(slices), size(patches), edges(entries), heaviest(most), seed(key) {}
+  __device__ __forceinline__ Hierarchy(const Pools& slices, int patches, long long edges, int most, unsigned long long key)
+      : p_(slices), size(patches), capacity(edges), heaviest(most), seed(key) {}
 
-  // On entry p_ holds the rows of level 0. mate, prefer: scratch, one entry per patch.
-  __device__ inline void build(Graph g, int coarsest, int handshakes, int* mate, int* prefer) {
-    int level = 0, at = 0, used = 0;
+  // On entry the pools hold level 0, which uses `used` edges. mate, prefer: scratch, one entry per patch.
+  __device__ inline void build(Graph g, int used, int* mate, int* prefer) {
+    int level = 0, at = 0;
     if (threadIdx.x == 0) p_.levels[1] = 0;
     while (g.n > coarsest && level + 1 < most_levels) {
-      match(g, handshakes, mate, prefer);
+      match(g, mate, prefer);
       const int n = number_pairs(g, mate, p_.coarse + at), next = at + g.n;
       if (n > 0.93 * g.n || next + n > pool_factor * size) break;
       const int entries = reserve_rows(g, mate, p_.coarse + at, next, used);
-      if (used + entries > pool_factor * edges) break;
+      if (static_cast<long long>(used) + entries > capacity) break;
       for (int v = threadIdx.x; v < g.n; v += blockDim.x)
         if (leads(mate, v)) merge(g, v, mate[v], p_.coarse + at, next);
       used += entries;
       at = next;
       ++level;
-      g = {n, 0, p_.row_begin + at, p_.row_end + at, p_.adj, p_.weight, p_.vertex_weight + at};
+      g = {n, p_.row_begin + at, p_.row_end + at, p_.adj, p_.weight, p_.vertex_weight + at};
       if (threadIdx.x == 0) p_.levels[level + 1] = at;
     }
     if (threadIdx.x == 0) {
@@ -243,7 +244,7 @@ class Hierarchy {
 
   // Heavy-edge matching by handshakes. Each vertex prefers the unmatched neighbor of largest w^2 / (product of vertex weights),
   // which is symmetric. Vertices that prefer each other become a pair.
-  __device__ inline void match(const Graph& g, int handshakes, int* mate, int* prefer) const {
+  __device__ inline void match(const Graph& g, int* mate, int* prefer) const {
     for (int v = threadIdx.x; v < g.n; v += blockDim.x) mate[v] = -1;
     __syncthreads();
     for (int round = 0; round < handshakes; ++round) {
@@ -259,13 +260,13 @@ class Hierarchy {
     int best = -1;
     unsigned long long best_key = 0;
     for (int p = g.row_begin[v]; p < g.row_end[v]; ++p) {
-      const int u = g.adj[p] - g.base;
+      const int u = g.adj[p];
       if (mate[u] >= 0 || g.vertex_weight[u] + g.vertex_weight[v] > heaviest) continue;
       const float w = static_cast<float>(g.weight[p]);
       const float score = w * w / (static_cast<float>(g.vertex_weight[u]) * static_cast<float>(g.vertex_weight[v]));
       const unsigned draw = static_cast<unsigned>(hash_key(seed, min(u, v), max(u, v)));
       const unsigned long long key = static_cast<unsigned long long>(__float_as_int(score)) << 32 | draw;
-      if (best >= 0 && key <= best_key) continue;
+      if (best >= 0 && (key < best_key || (key == best_key && u > best))) continue;        // rows come in any order
       best = u;
       best_key = key;
     }
@@ -312,7 +313,7 @@ class Hierarchy {
     for (int half = 0; half < (u < 0 ? 1 : 2); ++half) {
       const int from = half == 0 ? v : u;
       for (int p = g.row_begin[from]; p < g.row_end[from]; ++p) {
-        const int to = coarse[g.adj[p] - g.base];
+        const int to = coarse[g.adj[p]];
         if (to == own) continue;
         int k = begin;
         while (k < end && p_.adj[k] != to) ++k;
@@ -328,122 +329,97 @@ class Hierarchy {
   }
 
   const Pools p_;
-  const int size, edges, heaviest;
+  const int size;
+  const long long capacity;
+  const int heaviest;
   const unsigned long long seed;
 };
 
-__device__ __forceinline__ Pools slices(const Pools& all, int node, int first, int first_entry) {
-  const long long v = static_cast<long long>(pool_factor) * first, e = static_cast<long long>(pool_factor) * first_entry;
-  return {all.row_begin + v, all.row_end + v, all.vertex_weight + v, all.coarse + v, all.adj + e, all.weight + e,
-          all.levels + static_cast<long long>(level_row) * node};
+// Sides of the vertices of all graphs of a trial.
+__device__ __forceinline__ unsigned char* sides_of(const Dissection& d, const Node& x, int trial) {
+  return reinterpret_cast<unsigned char*>(d.trial(trial) + 4ll * d.patches) + static_cast<long long>(pool_factor) * x.first_patch;
 }
 
-// lower_bound for lists whose length exceeds an int.
-__device__ __forceinline__ long long first_not_below(const long long* keys, long long count, long long key) {
-  long long first = 0;
-  while (count > 0) {
-    const long long half = count / 2;
-    const bool below = keys[first + half] < key;
-    first += below ? half + 1 : 0;
-    count = below ? count - half - 1 : half;
+__device__ __forceinline__ Pools pools_of(const Dissection& d, const Node& x, int* levels) {
+  const long long v = static_cast<long long>(pool_factor) * x.first_patch;
+  return {d.row_begin() + v, d.row_end() + v, d.pool_weight() + v, d.coarse() + v, d.adj + x.first_edge, d.edge_weight + x.first_edge,
+          levels};
+}
+
+// The coarser graphs of a node, by the thread block. A barrier must follow.
+__device__ inline void coarsen(const Dissection& d, const Node& x, int* levels) {
+  const Pools p = pools_of(d, x, levels);
+  const int first = x.first_patch, patches = x.last_patch - first;
+  Hierarchy h(p, patches, x.edges, max(1, x.weight / 20), x.key);
+  h.build({patches, p.row_begin, p.row_end, p.adj, p.weight, p.vertex_weight}, x.entries, d.mate() + first, d.prefer() + first);
+}
+
+// One trial, from the coarsest graph to the finest. Returns the score of the cut.
+template <class Team> __device__ __forceinline__ double bisect_once(const Dissection& d, const Node& x, int* levels, int trial) {
+  const Pools p = pools_of(d, x, levels);
+  const long long limit = static_cast<long long>(x.weight * 0.5 * (1 + d.balance)) + 1;
+  unsigned char* const sides = sides_of(d, x, trial);
+  State found{};
+  for (int top = levels[0] - 1, level = top; level >= 0; --level) {
+    const int at = levels[level + 1], next = levels[level + 2], n = next - at;
+    const Graph g{n, p.row_begin + at, p.row_end + at, p.adj, p.weight, p.vertex_weight + at};
+    Bisection<Team> b(g, limit, sides + at, d.trial(trial) + x.first_patch, d.patches);
+    if (level == top) {
+      b.grow(static_cast<int>(Stream(hash_key(x.key, trial)).below(n)));
+    } else {
+      for (int v = Team::rank(); v < n; v += Team::threads()) sides[at + v] = sides[next + p.coarse[at + v]];
+      Team::sync();
+    }
+    found = b.refine();
   }
-  return first;
+  return separator_score(static_cast<int>(found.cut), static_cast<int>(found.larger), x.weight);
+}
+
+struct Best {
+  double score = 0;
+  int trial = none;
+  __device__ __forceinline__ void compare(double other_score, int other) {
+    if (trial >= 0 && (other_score > score || (other_score == score && other > trial))) return;
+    score = other_score;
+    trial = other;
+  }
+};
+
+// All trials by the warps of the thread block. Returns the best one.
+__device__ __forceinline__ int best_trial(const Dissection& d, const Node& x, int* levels) {
+  __shared__ double scores[32];                             // of the best trial of each warp
+  __shared__ int trials[32];
+  const int warp = threadIdx.x >> 5, warps = min(static_cast<int>(blockDim.x >> 5), d.trials);
+  Best best;
+  for (int trial = warp; trial < d.trials; trial += warps) best.compare(bisect_once<Warp>(d, x, levels, trial), trial);
+  if ((threadIdx.x & 31) == 0) {
+    scores[warp] = best.score;
+    trials[warp] = best.trial;
+  }
+  __syncthreads();
+  for (int w = 0; w < warps; ++w) best.compare(scores[w], trials[w]);
+  return best.trial;
+}
+
+// Sides of the patches by the chosen trial, and the weight of side 0, by the thread block.
+__device__ inline void choose(const Dissection& d, Node* node, int trial) {
+  const int first = node->first_patch;
+  const unsigned char* const sides = sides_of(d, *node, trial);
+  int weight_0 = 0;
+  for (int p = first + threadIdx.x; p < node->last_patch; p += blockDim.x) {
+    d.patch_side()[p] = sides[p - first];
+    if (sides[p - first] == 0) weight_0 += d.weight()[p];
+  }
+  weight_0 = Block::sum(weight_0);
+  if (threadIdx.x == 0) node->weight_0 = weight_0;
+}
+
+// Bisects a node by the thread block.
+__device__ inline void bisect(const Dissection& d, Node* node) {
+  __shared__ int levels[level_row];
+  coarsen(d, *node, levels);
+  __syncthreads();
+  choose(d, node, best_trial(d, *node, levels));
 }
 
 }  // namespace ms::order
-
-using namespace ms;
-using namespace ms::order;
-
-// Rows of the quotient graph from sorted keys (row << 32 | column), one warp per row: the distinct columns, and the multiplicity
-// of each as its weight. With `adj` null it only counts the columns: size[p + 1], size[0] = 0. Otherwise row p is written from
-// ptr[p] on.
-extern "C" __global__ void __launch_bounds__(256, 4)
-k_rows(int count, long long entries, const long long* keys, int* size, const int* ptr, int* adj, int* weight) {
-  const int lane = threadIdx.x & 31;
-  if (!adj && grid_begin() == 0) size[0] = 0;
-  for (long long w = grid_begin() >> 5; w < count; w += grid_step() >> 5) {
-    const int p = static_cast<int>(w);
-    const long long bound = first_not_below(keys, entries, pair_key(p + (lane & 1), 0));
-    const long long begin = __shfl_sync(full_warp, bound, 0), end = __shfl_sync(full_warp, bound, 1);
-    int found = 0;
-    for (long long base = begin; base < end; base += 32) {
-      const long long i = base + lane;
-      const bool head = i < end && (i == begin || keys[i] != keys[i - 1]);
-      const unsigned heads = __ballot_sync(full_warp, head);
-      if (head && adj) {
-        const int at = ptr[p] + found + __popc(heads & ((1u << lane) - 1));
-        long long next = i + 1;
-        while (next < end && keys[next] == keys[i]) ++next;
-        adj[at] = static_cast<int>(keys[i]);
-        weight[at] = static_cast<int>(next - i);
-      }
-      found += __popc(heads);
-    }
-    if (!adj && lane == 0) size[p + 1] = found;
-  }
-}
-
-// One thread block per node: the coarser graphs of its hierarchy.
-extern "C" __global__ void __launch_bounds__(512, 2)
-k_coarsen(const int* node_ptr, const int* ptr, const int* adj, const int* weight, const int* vertex_weight, const int* heaviest,
-          int coarsest, int handshakes, unsigned long long seed, int* mate, int* prefer, int* row_begin, int* row_end,
-          int* pool_vertex_weight, int* coarse, int* pool_adj, int* pool_weight, int* levels) {
-  const int k = blockIdx.x, first = node_ptr[k], n = node_ptr[k + 1] - first;
-  const Pools p = slices({row_begin, row_end, pool_vertex_weight, coarse, pool_adj, pool_weight, levels}, k, first, ptr[first]);
-  for (int v = threadIdx.x; v < n; v += blockDim.x) {
-    p.row_begin[v] = ptr[first + v];
-    p.row_end[v] = ptr[first + v + 1];
-    p.vertex_weight[v] = vertex_weight[first + v];
-  }
-  Hierarchy h(p, n, ptr[first + n] - ptr[first], heaviest[k], hash_key(seed, k));
-  h.build({n, first, p.row_begin, p.row_end, adj, weight, p.vertex_weight}, coarsest, handshakes, mate + first, prefer + first);
-}
-
-// One thread block of one warp per node and trial. side: one vertex pool per trial; scratch: 4 entries per patch and trial.
-extern "C" __global__ void __launch_bounds__(32, 16)
-k_bisect(int trials, int count, const int* node_ptr, const int* ptr, const int* adj, const int* weight, const int* limit,
-         int passes, unsigned long long seed, int* row_begin, int* row_end, int* pool_vertex_weight, int* coarse, int* pool_adj,
-         int* pool_weight, int* levels, unsigned char* side, int* scratch, int* cut, int* larger) {
-  if (threadIdx.x >= 32) return;
-  const int k = blockIdx.x / trials, trial = blockIdx.x % trials, first = node_ptr[k];
-  const Pools p = slices({row_begin, row_end, pool_vertex_weight, coarse, pool_adj, pool_weight, levels}, k, first, ptr[first]);
-  unsigned char* const sides = side + pool_factor * (static_cast<long long>(trial) * count + first);
-  State found{};
-  for (int top = p.levels[0] - 1, level = top; level >= 0; --level) {
-    const int at = p.levels[level + 1], next = p.levels[level + 2], n = next - at;
-    const Graph g{n, level == 0 ? first : 0, p.row_begin + at, p.row_end + at, level == 0 ? adj : p.adj,
-                  level == 0 ? weight : p.weight, p.vertex_weight + at};
-    Bisection b(g, limit[k], sides + at, scratch + 4ll * trial * count + first, count);
-    if (level == top) {
-      b.grow(static_cast<int>(Stream(hash_key(seed, k, trial)).below(n)));
-    } else {
-      for (int v = threadIdx.x; v < n; v += 32) sides[at + v] = sides[next + p.coarse[at + v]];
-      __syncwarp();
-    }
-    found = b.refine(passes);
-  }
-  if (threadIdx.x > 0) return;
-  cut[blockIdx.x] = static_cast<int>(found.cut);
-  larger[blockIdx.x] = static_cast<int>(found.larger);
-}
-
-// patch_side = sides of the best trial of each node, by the score of separator.cpp. node = node of each patch.
-extern "C" __global__ void __launch_bounds__(128)
-k_choose(int trials, int count, const int* node_ptr, const int* node_weight, const int* cut, const int* larger,
-         const unsigned char* side, int* patch_side, int* node) {
-  const int k = blockIdx.x, first = node_ptr[k];
-  int best = 0;
-  double best_score = 0;
-  for (int t = 0; t < trials; ++t) {
-    const double score = separator_score(cut[k * trials + t], larger[k * trials + t], node_weight[k]);
-    if (t > 0 && score >= best_score) continue;
-    best = t;
-    best_score = score;
-  }
-  const unsigned char* const sides = side + pool_factor * (static_cast<long long>(best) * count + first);
-  for (int v = threadIdx.x; v < node_ptr[k + 1] - first; v += blockDim.x) {
-    patch_side[first + v] = sides[v];
-    node[first + v] = k;
-  }
-}

@@ -1,23 +1,21 @@
-// Minimum vertex separators of all nodes of a tree level on the GPU, one thread block per node. CPU counterpart: separator.cpp.
+// Minimum vertex separator of a tree node on the GPU, by one thread block, and the two sides as new nodes. CPU counterpart:
+// separator.cpp.
 //
 // Each round computes a maximum flow with unit vertex capacities (mincut.cuh) in a band of a few layers around the separator. The
 // next band surrounds the new separator, until a round gains nothing.
-// Arrays are indexed by vertex. The lists of a thread block are slices, one entry per vertex of its node.
 // Cost of a round: the waves of the flow.
-#include "device/common.cuh"
+#pragma once
+#include "order/dissect.cuh"
 #include "order/mincut.cuh"
-#include "order/order.cuh"
 
 namespace ms::order {
 
-constexpr int none = -1;
 constexpr int unassigned = -2;                              // layer of a vertex that has no patch of its new side yet
-constexpr int scratch_row = 8;                              // ints of global memory per vertex, if shared memory is too small
 
 struct Vertices {                                           // one entry per vertex
   int *patch, *side, *layer, *touched;
   int* position;                                            // index in the band
-  int* patch_weight;                                        // one entry per patch: its number of vertices
+  int *patch_weight, *patch_degree;                         // one entry per patch
 };
 
 struct Lists {                                              // slices of one node, one entry per vertex
@@ -73,7 +71,7 @@ class Separator {
       v_.layer[v] = moves ? unassigned : none;
       if (moves) l_.other[atomicAdd(counters + num_unassigned, 1)] = v;
       if (side < 2) continue;
-      atomicSub(v_.patch_weight + v_.patch[v], 1);
+      leave(v);
       v_.patch[v] = none;
       slot[v] = top;
     }
@@ -88,6 +86,7 @@ class Separator {
       while (p + 1 < last_patch && patch_side[p] != v_.side[v]) ++p;
       move(v, p);
     }
+    __syncthreads();
   }
 
  private:
@@ -262,9 +261,15 @@ class Separator {
     return all;
   }
 
-  __device__ __forceinline__ void move(int v, int p) const {
+  __device__ __forceinline__ void leave(int v) const {
     atomicSub(v_.patch_weight + v_.patch[v], 1);
+    atomicSub(v_.patch_degree + v_.patch[v], static_cast<int>(ptr[v + 1] - ptr[v]));
+  }
+
+  __device__ __forceinline__ void move(int v, int p) const {
+    leave(v);
     atomicAdd(v_.patch_weight + p, 1);
+    atomicAdd(v_.patch_degree + p, static_cast<int>(ptr[v + 1] - ptr[v]));
     v_.patch[v] = p;
   }
 
@@ -281,54 +286,113 @@ class Separator {
   int size, side_0, side_1;                                 // best separator and its sides; size > weight of the node: none yet
 };
 
-}  // namespace ms::order
+// Parts of a node: its two sides and the separator between them, or one leaf as side 0. Children get new numbers of patches: first
+// those of side 0 that have vertices, then those of side 1.
+class Split {
+ public:
+  __device__ __forceinline__ Split(const Dissection& state, const Node& node, const Separator& s, bool is_good)
+      : d(state), x(node), good(is_good), weight_0(good ? s.side_0 : node.weight), weight_1(good ? s.side_1 : 0),
+        separator(good ? s.size : 0), largest_leaf(node.depth + 1 < most_depth ? state.leaf_size : state.n) {}
 
-using namespace ms;
-using namespace ms::order;
-
-// Initial sides of the vertices. The vertices at the cut are listed in the slice of their node.
-extern "C" __global__ void __launch_bounds__(256)
-k_boundary(int n, const long long* ptr, const int* idx, const int* patch, const int* patch_side, const int* node,
-           const int* begin, int* side, int* layer, int* touched, int* band, int* seeds, int* weight_0) {
-  for (long long i = grid_begin(); i < n; i += grid_step()) {
-    const int v = static_cast<int>(i), p = patch[v];
-    if (p < 0) continue;
-    const int k = node[p], own = patch_side[p];
-    side[v] = own;
-    layer[v] = none;
-    touched[v] = 0;
-    if (own == 0) atomicAdd(weight_0 + k, 1);
-    for (long long e = ptr[v]; e < ptr[v + 1]; ++e) {
-      const int other = patch[idx[e]];
-      if (other < 0 || patch_side[other] == own) continue;
-      band[begin[k] + atomicAdd(seeds + k, 1)] = v;
-      break;
+  // Numbers the patches, records separator and leaves, and writes the children; a child of weight 0 does not exist.
+  __device__ inline void run(Node* children) {
+    rank_patches();
+    number_patches();
+    if (threadIdx.x > 0) return;
+    const int top = x.begin + weight_0 + weight_1, owner = separator > 0 ? top : x.owner;
+    if (separator > 0) record(top, top + separator, x.owner);
+    const long long edges_0 = d.room * degrees_0;
+    const int middle = x.begin + weight_0, second = x.first_patch + count_0;
+    children[0] = {x.first_edge, edges_0, hash_key(x.key, 0), x.begin, weight_0, x.first_patch, second, owner, x.depth + 1, 0, 0, 0};
+    children[1] = {x.first_edge + edges_0, d.room * degrees_1, hash_key(x.key, 1), middle, weight_1, second, second + count_1, owner,
+                   x.depth + 1, 0, 0, 0};
+    for (int side = 0; side < 2; ++side) {
+      Node& child = children[side];
+      if (!is_leaf(side)) continue;
+      if (child.weight > 0) record(child.begin, -(child.begin + child.weight), owner);
+      child.weight = 0;
     }
   }
-}
 
-// One thread block per node. found: 6 numbers per node; this kernel writes the first four: whether the node is split, the size of
-// the separator, the weights of both sides.
-extern "C" __global__ void __launch_bounds__(512, 1)
-k_separate(const long long* ptr, const int* idx, const int* patch_side, const int* node_ptr, const int* begin,
-           const int* node_weight, const int* rounds, const int* layers, const int* seeds, const int* weight_0, int shared_bytes,
-           int* patch, int* side, int* layer, int* touched, int* position, int* band, int* touched_list, int* other, int* scratch,
-           int* patch_weight, int* slot, int* found) {
-  extern __shared__ int shared[];
+ private:
+  __device__ __forceinline__ bool is_leaf(int side) const { return !good || (side == 0 ? weight_0 : weight_1) <= largest_leaf; }
+
+  __device__ __forceinline__ void record(int begin, int end, int owner) const {
+    d.span_end()[begin] = end;
+    d.span_owner()[begin] = owner;
+  }
+
+  // Side of a patch that has vertices, or -1.
+  __device__ __forceinline__ int side_of(int p) const {
+    if (p >= x.last_patch || d.weight()[p] == 0) return none;
+    return good ? d.patch_side()[p] : 0;
+  }
+
+  __device__ __forceinline__ void rank_patches() {
+    long long ranked = 0, total, sum_0 = 0, sum_1 = 0;      // ranked: those of side 1 in the upper half
+    for (int base = x.first_patch; base < x.last_patch; base += blockDim.x) {
+      const int p = base + threadIdx.x, side = side_of(p);
+      const long long before = ranked + block_exclusive_sum(side == none ? 0ll : 1ll << (32 * side), total);
+      ranked += total;
+      if (side == none) continue;
+      d.mate()[p] = static_cast<int>(before >> (32 * side));
+      (side == 0 ? sum_0 : sum_1) += d.degree()[p];
+    }
+    count_0 = static_cast<int>(ranked);
+    count_1 = static_cast<int>(ranked >> 32);
+    block_exclusive_sum(sum_0, degrees_0);
+    block_exclusive_sum(sum_1, degrees_1);
+  }
+
+  // Moves weights and degrees to the new numbers, and finds where the list of each patch ends. relabel() fills it from its end.
+  __device__ __forceinline__ void number_patches() const {
+    const long long pool = static_cast<long long>(pool_factor) * x.first_patch;
+    int *const weight = d.row_begin() + pool, *const degree = d.row_end() + pool;
+    for (int p = x.first_patch + threadIdx.x; p < x.last_patch; p += blockDim.x) {
+      const int side = side_of(p);
+      if (side == none) continue;
+      const int k = d.mate()[p] + (side == 0 ? 0 : count_0);
+      weight[k] = d.weight()[p];
+      degree[k] = d.degree()[p];
+      d.fresh()[p] = is_leaf(side) ? -1 - (x.begin + (side == 0 ? 0 : weight_0)) : x.first_patch + k;
+    }
+    __syncthreads();
+    int before = x.begin, total;
+    for (int base = 0; base < count_0 + count_1; base += blockDim.x) {
+      const int k = base + threadIdx.x, p = x.first_patch + k;
+      const bool is_one = k < count_0 + count_1;
+      const int own = is_one ? weight[k] : 0, sum = before + block_exclusive_sum(own, total);
+      before += total;
+      if (!is_one) continue;
+      d.weight()[p] = own;
+      d.degree()[p] = degree[k];
+      d.list_begin()[p] = sum + own;
+    }
+  }
+
+  const Dissection& d;
+  const Node& x;
+  const bool good;
+  const int weight_0, weight_1, separator, largest_leaf;
+  int count_0 = 0, count_1 = 0;
+  long long degrees_0 = 0, degrees_1 = 0;
+};
+
+// Divides a node by the thread block. On entry the band holds the vertices at the cut, and the barrier after it has passed.
+__device__ inline void separate(const Dissection& d, const Node& x, int* shared, int shared_bytes, Node* children) {
   __shared__ int counters[num_counters];
   __shared__ Waves waves;
-  const int k = blockIdx.x, weight = node_weight[k], at = begin[k];
-  const Vertices vertices{patch, side, layer, touched, position, patch_weight};
-  const Lists lists{band + at, touched_list + at, other + at};
-  int* const flow = scratch + static_cast<long long>(scratch_row) * at;
-  const Memory memory{reinterpret_cast<char*>(shared), reinterpret_cast<char*>(flow), shared_bytes};
-  Separator s(counters, &waves, memory, ptr, idx, patch_side, vertices, lists, seeds[k], weight_0[k], weight - weight_0[k]);
-  if (seeds[k] < 0.6 * weight) s.improve(rounds[k], layers[k], max(1, static_cast<int>(0.12 * weight)));
-  const bool good = s.size <= 0.3 * weight && max(s.side_0, s.side_1) < weight;
-  if (good) s.reassign(node_ptr[k], node_ptr[k + 1], at + s.side_0 + s.side_1, slot);
-  if (threadIdx.x > 0) return;
-  found[6 * k] = good;
-  found[6 * k + 1] = s.size;
-  found[6 * k + 2] = s.side_0;
-  found[6 * k + 3] = s.side_1;
+  const int at = x.begin;
+  const Vertices vertices{d.patch, d.side(), d.layer(), d.touched(), d.position(), d.weight(), d.degree()};
+  const Lists lists{d.band() + at, d.touched_list() + at, d.other() + at};
+  int* const scratch = d.flow() + static_cast<long long>(scratch_row) * at;
+  const Memory memory{reinterpret_cast<char*>(shared), reinterpret_cast<char*>(scratch), shared_bytes};
+  Separator s(counters, &waves, memory, d.ptr, d.idx, d.patch_side(), vertices, lists, x.seeds, x.weight_0, x.weight - x.weight_0);
+  const int more = x.weight >= d.large ? 2 : 0;             // near the root
+  if (x.seeds < 0.6 * x.weight) s.improve(d.rounds + more, d.layers + more, max(1, static_cast<int>(0.12 * x.weight)));
+  const bool good = s.size <= 0.3 * x.weight && max(s.side_0, s.side_1) < x.weight;
+  if (good) s.reassign(x.first_patch, x.last_patch, at + s.side_0 + s.side_1, d.slot());
+  Split(d, x, s, good).run(children);
 }
+
+}  // namespace ms::order
