@@ -175,11 +175,7 @@ void bind_front_plan(nb::module_& m) {
       .def("work_scalars", [](const FrontPlan& p, int threads) { return fronts::work_scalars(p.tree, threads, fronts::full); }, "threads"_a,
            "Scalars of the workspace of a numeric phase: update matrices and the entries of A.")
       .def("off_diagonal", &off_diagonal<FrontPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).")
-      .def("arrays", [](nb::handle_t<FrontPlan> self) { return arrays_of(self); }, "The arrays that kernels read, by name.")
-      .def("steps", [](const FrontPlan& p, bool transposed) {
-        lu::FrontSteps steps = lu::front_steps(p, transposed);
-        return nb::make_tuple(to_numpy(std::move(steps.forward)), to_numpy(std::move(steps.backward)));
-      }, "transposed"_a, "Levels of the forward and the backward part of each front in a solve.");
+      .def("arrays", [](nb::handle_t<FrontPlan> self) { return arrays_of(self); }, "The arrays that kernels read, by name.");
 }
 
 void bind_column_plan(nb::module_& m) {

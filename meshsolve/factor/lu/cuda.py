@@ -20,14 +20,16 @@ class EngineCuda:
         Storage type of the factor.
     permutation : dict, optional
         Result of :func:`permutation_of`.
+    outside : tuple, optional
+        Result of :func:`outside_of`.
     """
 
     host_name: str                  # host counterpart in the core, without its scalar type
 
-    def __init__(self, plan, analysis, dtype, permutation=None):
+    def __init__(self, plan, analysis, dtype, permutation=None, outside=None):
         self.dtype, self._plan = np.dtype(dtype), plan
         self._permutation = permutation_of(analysis) if permutation is None else permutation
-        self._above, self._scatter_outside = outside_of(plan, analysis)
+        self._above, self._scatter_outside = outside_of(plan, analysis) if outside is None else outside
         self._outside = device.xp().empty(len(self._above[1]), self.dtype)
         self._counts, self._solves = Counts(), {}
 
@@ -76,15 +78,15 @@ class Scatter:
     Parameters
     ----------
     source : (m,) uint32
-        Positions in the values of A.
+        Positions in the values of A; all arrays on the host or on the GPU.
     scale : (m,) float64
     target : (m,) int64, optional
         Positions in the output; ascending from 0 by default.
     """
 
     def __init__(self, source, scale, target=None):
-        target = np.empty(0, np.int64) if target is None else target
-        self._arrays = tuple(device.to_device(np.ascontiguousarray(a)) for a in (source, target, scale))
+        target = device.null(np.int64) if target is None else target
+        self._arrays = tuple(a if device.holds(a) else device.to_device(np.ascontiguousarray(a)) for a in (source, target, scale))
         self._uncounted = device.xp().empty(0, np.uint64)
         self.nbytes = sum(a.nbytes for a in self._arrays)
 

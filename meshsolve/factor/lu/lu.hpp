@@ -216,12 +216,6 @@ struct RowSteps {
 };
 RowSteps row_steps(const ColumnPlan& plan, bool transposed);
 
-// Levels of the forward and of the backward part of each front in a solve.
-struct FrontSteps {
-  std::vector<int32_t> forward, backward;
-};
-FrontSteps front_steps(const FrontPlan& plan, bool transposed);
-
 // ---- levels ---------------------------------------------------------------------------------------------------------
 
 enum class LevelRule { upper, relaxed, exact };

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import _core
+from meshsolve import _core, device
 from meshsolve.sparse.matrix import narrow_ptr
 
 
@@ -50,7 +50,7 @@ class Triangles(NamedTuple):
         data : (nnz,) values of A
         """
         U = self.diagonal_blocks()
-        indptr, row, source = pivots.plan.off_diagonal()
+        indptr, row, source = map(device.to_host, pivots.plan.off_diagonal())
         if len(row):
             analysis, L = pivots.analysis, self.lower()
             above = sp.csc_array((data[source], self.final_position[row], indptr), shape=self._shape)

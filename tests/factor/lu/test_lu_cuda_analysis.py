@@ -7,11 +7,13 @@ import pytest
 import scipy.sparse as sp
 from cases import each
 from kernel_harness import Harness
+from kernel_harness.strict import Strict
 from lu_matrices import ZOO, backward_error, chain_of_blocks, mesh
 from on_device import Sparse, to_numpy
 
 import meshsolve as ms
 from meshsolve import _core, device
+from meshsolve.factor.fronts.cuda import LIMITS
 from meshsolve.factor.lu import analysis
 from meshsolve.factor.matching import block_triangular, cuda, maximum_product
 from meshsolve.factor.symbolic import location
@@ -55,7 +57,7 @@ def test_the_fronts_are_those_of_the_host(gpu, name, ordering):
         assert np.array_equal(getattr(here.symbolic, part), getattr(there.symbolic, part)), part
     M = as_csr(ZOO[name])
     host, plan = (analysis.plan_of("fronts", M, here, place) for place in (HOST, CUDA))
-    for found, expected in zip(plan.off_diagonal(), host.off_diagonal(), strict=True):
+    for found, expected in zip(map(to_numpy, plan.off_diagonal()), host.off_diagonal(), strict=True):
         assert found.dtype == expected.dtype and np.array_equal(found, expected)
     parts, fronts = host.arrays(), plan.fronts
     table, inside = dict(zip(TABLE, to_numpy(fronts.table).T, strict=True)), len(parts["source"])
@@ -121,20 +123,57 @@ def test_no_kernel_orders_or_analyzes_a_matrix_below_the_limit(gpu, monkeypatch)
         assert not {"k_dissect", "k_etree", "k_paths"} & device.backend().launches.keys()
 
 
-def test_the_levels_of_solves_are_those_of_the_host(gpu):
-    """Up by height and down by depth, without the host; blocks that read each other follow the levels of the host."""
-    for A, coupled in ((mesh(20, 17), False), (chain_of_blocks(4, 9), True), (ZOO["diagonal"], False)):
-        engine = ms.lu(A, engine="fronts", ordering="nd", device="cuda")._numeric.native
-        for transposed in (False, True):
-            launches, begun = engine._solve_plan(transposed).launches, {True: {}, False: {}}
-            for step, launch in enumerate(launches):
-                assert launch.batch.count == len(launch.batch.fronts)
-                begun[launch.forward].update(dict.fromkeys(to_numpy(launch.batch.fronts).tolist(), step))
-            for found, level in zip((begun[True], begun[False]), engine._plan.steps(transposed), strict=True):
-                step = np.array([found[s] for s in range(len(level))])
-                assert len(found) == len(level) and all(np.diff(level[np.argsort(step, kind="stable")]) >= 0)
-            forward = [launch.forward for launch in launches]
-            assert (forward == sorted(forward, reverse=True)) != coupled
+def edges_of_solve(plan, transposed):
+    """Return the pairs (part, part that reads it); the backward parts are numbered behind the forward ones."""
+    first, parent = (to_numpy(getattr(plan._analysis.symbolic.analysis_on_device, name)) for name in ("first", "snode_parent"))
+    _, row, column = (to_numpy(array) for array in plan.outside[:3])
+    front, count = np.repeat(np.arange(len(parent)), np.diff(first)), len(parent)
+    trees = [pair for f, p in enumerate(parent) for pair in (((f, p), (count + p, count + f)) if p >= 0 else ((f, count + f),))]
+    return trees + [(count + front[a], front[b]) for a, b in (zip(row, column) if transposed else zip(column, row))]
+
+
+def longest_paths(edges, count):
+    level, changed = np.zeros(count, int), True
+    while changed:
+        changed = False
+        for a, b in edges:
+            if level[b] <= level[a]:
+                level[b], changed = level[a] + 1, True
+    return level
+
+
+CASES_OF_LEVELS = {"a mesh": mesh(20, 17), "coupled": chain_of_blocks(4, 9), "diagonal": ZOO["diagonal"], "small blocks": ZOO["small blocks"],
+                   "triangular": sp.csr_array(sp.tril(mesh(8, 7)))}
+
+
+@pytest.mark.parametrize("name", CASES_OF_LEVELS)
+def test_no_part_of_a_solve_is_launched_before_those_that_it_reads(varied, name):
+    """Up by height and down by depth; by levels if blocks read each other."""
+    engine = ms.lu(CASES_OF_LEVELS[name], engine="fronts", ordering="nd", device="cuda")._numeric.native
+    for transposed in (False, True):
+        plan, edges, step, count = engine._solve_plan(transposed), edges_of_solve(engine._plan, transposed), {}, len(engine._size)
+        for number, launch in enumerate(plan.launches):
+            fronts = to_numpy(launch.batch.fronts)
+            assert launch.batch.count == len(fronts) and set(to_numpy(engine._size)[fronts] <= LIMITS.tiny) == {launch.batch.per_warp}
+            step.update(((0 if launch.forward else count) + int(front), number) for front in fronts)
+        assert len(step) == 2 * count and all(step[a] < step[b] for a, b in edges)
+        if len(engine._above.row):
+            level = longest_paths(edges, 2 * count)
+            assert np.array_equal(to_numpy(engine._plan.levels_of_solve(transposed, plan.above)[0]), level)
+            assert len(plan.launches) <= 4 * (level.max() + 1)
+        else:
+            forward = [launch.forward for launch in plan.launches]
+            assert forward == sorted(forward, reverse=True)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_launches_of_blocks_that_read_each_other_do_not_use_the_plan_of_the_host(transposed):
+    with device.use(Strict()) as harness:
+        engine = ms.lu(chain_of_blocks(7, 6), engine="fronts", ordering="nd", device="cuda")._numeric.native
+        with harness.counted() as counts:
+            launches = engine._solve_plan(transposed).launches
+        assert "host" not in vars(engine._plan)
+    assert launches and counts["launches"] == counts["reads"] == 1 and counts["uploads"] == 0
 
 
 @pytest.mark.sanitize
@@ -143,4 +182,5 @@ def test_every_kernel_on_something_small():
         for A in (chain_of_blocks(3, 8), mesh(6, 4)):
             F, b = ms.lu(A, engine="fronts", ordering="nd", device="cuda"), np.ones(24)
             assert backward_error(A, F.solve(b), b) < 1e-13
-    assert {"k_heights", "k_front_sizes", "k_place_entries", "k_sorted_entries", "k_table", "k_relative"} <= harness.launches.keys()
+    assert {"k_heights", "k_front_sizes", "k_place_entries", "k_sorted_entries", "k_table", "k_relative",
+            "k_solve_levels"} <= harness.launches.keys()

@@ -134,25 +134,4 @@ RowSteps row_steps(const ColumnPlan& p, bool transposed) {
   return out;
 }
 
-FrontSteps front_steps(const FrontPlan& p, bool transposed) {
-  const fronts::AssemblyTree& t = p.tree;
-  FrontSteps out{std::vector<int32_t>(t.count(), 0), std::vector<int32_t>(t.count(), 0)};
-  const int32_t n = p.form.n(), blocks = p.form.blocks();
-  std::vector<int32_t> front(n);
-  for (int32_t s = 0; s < t.count(); ++s) std::fill(front.begin() + t.first(s), front.begin() + t.first(s + 1), s);
-  const Transposed above = by_rows(p.off_diagonal.ptr, p.off_diagonal.row);
-  const std::vector<int64_t>& ptr = transposed ? p.off_diagonal.ptr : above.ptr;
-  const std::vector<int32_t>& from = transposed ? p.off_diagonal.row : above.idx;
-  for (int32_t q = 0; q < blocks; ++q) {
-    const int32_t b = transposed ? q : blocks - 1 - q, begin = p.block_front[b], end = p.block_front[b + 1];
-    for (int32_t s = begin; s < end; ++s) {
-      int32_t& level = out.forward[s];
-      for (int32_t c = t.child_ptr[s]; c < t.child_ptr[s + 1]; ++c) level = std::max(level, out.forward[t.child[c]] + 1);
-      for (int64_t e = ptr[t.first(s)]; e < ptr[t.first(s + 1)]; ++e) level = std::max(level, out.backward[front[from[e]]] + 1);
-    }
-    for (int32_t s = end; s-- > begin;) out.backward[s] = (t.parent(s) < 0 ? out.forward[s] : out.backward[t.parent(s)]) + 1;
-  }
-  return out;
-}
-
 }  // namespace ms::lu

@@ -13,7 +13,8 @@ import numpy as np
 from meshsolve import _core, device
 from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.fronts.tree_cuda import launch_order
-from meshsolve.factor.lu.cuda import EngineCuda, PivotRule, sides
+from meshsolve.factor.lu.cuda import EngineCuda, PivotRule, Scatter, sides
+from meshsolve.factor.lu.fronts.plan_cuda import above_of
 
 K, S = device.kernels("factor/lu/fronts/fronts.cu"), device.kernels("factor/lu/fronts/solve.cu")
 WIDTHS = (1, 4, 8)                                          # numbers of right-hand sides for which kernels are compiled
@@ -34,7 +35,8 @@ class FrontsCuda(EngineCuda):
     host_name = "FrontLu"
 
     def __init__(self, plan, analysis, dtype):
-        super().__init__(plan, analysis, dtype, plan.permutation)
+        outside = plan.outside
+        super().__init__(plan, analysis, dtype, plan.permutation, (outside, Scatter(outside.source, outside.scale)))
         xp, forest, parts = device.xp(), analysis.symbolic.forest_on_device, plan.fronts
         self._table, self._size, self._rows, self._forest = parts.table, parts.size, analysis.symbolic.analysis_on_device.rows, forest
         self._n, self._vectors = analysis.symbolic.n, len(self._rows)
@@ -139,8 +141,9 @@ class FrontsCuda(EngineCuda):
 
     def _solve_plan(self, transposed):
         if transposed not in self._solves:
-            launches = self._launches_of_trees if len(self._above[1]) == 0 else _launches(*self._plan.steps(transposed), self._size)
-            self._solves[transposed] = SolvePlan(launches, tuple(map(device.to_device, _above(*self._above, transposed))))
+            above = above_of(self._above, transposed)
+            launches = self._launches_of_trees if len(above[1]) == 0 else self._launches_of_blocks(transposed, above)
+            self._solves[transposed] = SolvePlan(launches, above)
         return self._solves[transposed]
 
     @functools.cached_property
@@ -155,33 +158,25 @@ class FrontsCuda(EngineCuda):
                 launches += [Launch(is_forward, fronts.Batch(part, len(part), 0, *kind)) for part, *kind in parts if len(part)]
         return launches
 
+    def _launches_of_blocks(self, transposed, above):
+        """The launches of a solve by level: fronts for one warp each, and fronts for one thread block each. Reads once."""
+        xp, count = device.xp(), len(self._size)
+        level, stalled = self._plan.levels_of_solve(transposed, above)
+        part = xp.arange(2 * count, dtype=np.int32)
+        front = part % np.int32(count)
+        key = 4 * level.astype(np.int64) + 2 * (part < count) + (self._size > fronts.LIMITS.tiny)[front]
+        order = xp.argsort(key, kind="stable")
+        key = key[order]
+        cut = xp.flatnonzero(xp.diff(key)) + 1
+        found = device.to_host(xp.concatenate([cut, key[:1], key[cut], stalled.astype(np.int64)]))
+        device.refuse_stall(int(found[-1]), "the levels of an LU solve")
+        numbers, cuts, keys = front[order], [0, *found[:len(cut)].tolist(), 2 * count], found[len(cut):-1].tolist()
+        return [Launch(bool(k & 2), fronts.Batch(numbers[a:b], b - a, 0, 256 if k & 1 else 128, not k & 1))
+                for k, a, b in zip(keys, cuts[:-1], cuts[1:], strict=True)]
+
 
 class SolvePlan(NamedTuple):
     """The launches of a solve, and the entries above the diagonal blocks in the order in which they are read."""
 
     launches: list
     above: tuple
-
-
-def _launches(forward, backward, size):
-    """Launches by level: fronts for one warp each, and fronts for one thread block each. Levels are on the host, sizes on the GPU."""
-    count, size = len(size), device.to_host(size)
-    level, is_forward = np.concatenate([forward, backward]), np.arange(2 * count) < count
-    front, large = np.tile(np.arange(count, dtype=np.int32), 2), np.tile(size > fronts.LIMITS.tiny, 2)
-    order = np.lexsort((front, large, is_forward, level))
-    keys = np.stack([level, is_forward, large])[:, order]
-    cut = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
-    numbers = device.to_device(front[order])
-    return [Launch(bool(keys[1, a]), fronts.Batch(numbers[a:b], int(b - a), 0, 256 if keys[2, a] else 128, not keys[2, a]))
-            for a, b in zip(cut, np.append(cut[1:], 2 * count))]
-
-
-def _above(ptr, row, column, transposed):
-    """(ptr, unknown, position of the value) of the entries above the diagonal blocks, by rows, or by columns if transposed."""
-    if len(row) == 0:
-        return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64)
-    if transposed:
-        return ptr, row, np.arange(len(row), dtype=np.int64)
-    by_row = np.argsort(row, kind="stable")
-    row_ptr = np.searchsorted(row[by_row], np.arange(len(ptr), dtype=row.dtype), side="left").astype(np.int64)
-    return row_ptr, column[by_row], by_row.astype(np.int64)

@@ -93,3 +93,37 @@ k_heights(int count, const int* parent, const int* child_ptr, int* height) {
     for (int f = parent[s]; f >= 0 && atomicMax(height + f, above) < above; f = parent[f]) ++above;
   }
 }
+
+// The levels of the forward and the backward parts of the fronts in a solve, at s and s + count. A level is the length of the longest path
+// to the part in the graph of the parts; -1 before. `roots` has the last front of each diagonal block, above_ptr and above_from the
+// entries above the blocks as in solve.cu. Warps take the parts by ticket, so that each part reads only earlier ones. Blocks are in the
+// order of the substitution. In a block all forward parts, children first, precede the backward parts, parents first.
+extern "C" __global__ void __launch_bounds__(256)
+k_solve_levels(int count, int blocks, int transposed, const int* roots, const int* parent, const int* child_ptr, const int* child,
+               const int* first, const long long* above_ptr, const int* above_from, int* level, int* ticket, int* stalled) {
+  const int lane = threadIdx.x & 31;
+  Timeout timeout(stalled);
+  const auto wait = [&](int part) {
+    const volatile int* const of_part = level + part;
+    return timeout.until([&] { return *of_part >= 0; }) ? *of_part : 0;
+  };
+  for (;;) {
+    const int t = __shfl_sync(full_warp, lane == 0 ? atomicAdd(ticket, 1) : 0, 0);
+    if (t >= 2 * count) return;
+    const int b = lower_bound(roots, blocks, transposed ? t / 2 : count - 1 - t / 2);
+    const int begin = b ? roots[b - 1] + 1 : 0, size = roots[b] + 1 - begin;
+    const int step = t - 2 * (transposed ? begin : count - begin - size);
+    const bool is_forward = step < size;
+    const int s = is_forward ? begin + step : begin + 2 * size - 1 - step;
+    int most = -1;
+    if (is_forward) {
+      for (int q = child_ptr[s] + lane; q < child_ptr[s + 1]; q += 32) most = max(most, wait(child[q]));
+      for (long long p = above_ptr[first[s]] + lane; p < above_ptr[first[s + 1]]; p += 32)
+        most = max(most, wait(count + front_of(count, first, above_from[p])));
+    } else {
+      most = wait(parent[s] < 0 ? s : count + parent[s]);
+    }
+    const unsigned own = warp_max(static_cast<unsigned>(most + 1));
+    if (lane == 0) *static_cast<volatile int*>(level + (is_forward ? s : count + s)) = static_cast<int>(own);
+  }
+}

@@ -1,7 +1,7 @@
 """The plan of the fronts engine on the GPU: launches of plan.cu. Host counterpart: ``_core.FrontPlan``, with the same integers.
 
 The plan depends on the pattern and the pivots alone. The number of launches and array expressions does not depend on the matrix. The host
-reads the sizes of the factor, and the entries above the diagonal blocks if there are several.
+reads the sizes of the factor, and the cuts between the launches of a solve in blocks that read each other.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from meshsolve.sparse.matrix import Csr
 
 K = device.kernels("factor/lu/fronts/plan.cu")
 OUTSIDE = np.iinfo(np.int64).max                            # position of an entry above the diagonal blocks, as in plan.cu
+LEVEL_BLOCKS_EACH = 4                                       # thread blocks of k_solve_levels for each multiprocessor
 MOST_SCALARS = 2**32 - 1                                    # of a front: a position in it has 32 bits
 
 
@@ -36,6 +37,16 @@ class Fronts(NamedTuple):
     scale: object               # (nnz,) float64
     scalars: int                # of all fronts
     updates: int                # scalars of the update matrices
+
+
+class Outside(NamedTuple):
+    """The entries above the diagonal blocks by columns, on the GPU."""
+
+    ptr: object                 # (n + 1,) int64
+    row: object                 # (m,) int32: positions of rows
+    column: object              # (m,) int32: positions of columns
+    source: object              # (m,) uint32: positions in the values of A
+    scale: object               # (m,) float64
 
 
 class FrontPlanCuda:
@@ -53,7 +64,7 @@ class FrontPlanCuda:
 
     @cached_property
     def host(self):
-        """The plan of the core, for L and U, and for the levels of solves in several coupled blocks."""
+        """The plan of the core, for L and U."""
         return _core.FrontPlan(self._analysis.symbolic.native, self._pattern.indptr, self._pattern.indices, *self._analysis.arrays())
 
     @cached_property
@@ -62,12 +73,24 @@ class FrontPlanCuda:
         return permutation_of(self._analysis)
 
     def off_diagonal(self):
-        """Entries above the diagonal blocks by columns, on the host: (indptr, positions of rows, numbers of entries)."""
-        return self._off_diagonal
+        """Entries above the diagonal blocks by columns, on the GPU: (indptr, positions of rows, numbers of entries)."""
+        return self.outside.ptr, self.outside.row, self.outside.source
 
-    def steps(self, transposed):
-        """Levels of the forward and the backward part of each front in a solve, on the host."""
-        return self.host.steps(transposed)
+    def levels_of_solve(self, transposed, above):
+        """Return the level of the forward part of each front in a solve, then those of the backward parts, and a flag of a wait in vain.
+
+        Levels are longest paths, (2 count,) int32 on the GPU. A part reads those of the children or of the parent, and the forward part
+        those of the unknowns above the diagonal blocks: ``above``, see :func:`above_of`.
+        """
+        xp, a, forest = device.xp(), self._analysis.symbolic.analysis_on_device, self._analysis.symbolic.forest_on_device
+        count = len(a.snode_parent)
+        roots = xp.flatnonzero(a.snode_parent < 0).astype(np.int32)             # the last front of each diagonal block
+        level, words = xp.full(2 * count, -1, np.int32), xp.zeros(2, np.int32)
+        blocks = min(-(-2 * count // 8), LEVEL_BLOCKS_EACH * device.multiprocessors())
+        device.launch(K.k_solve_levels, blocks, 256, 0,
+                      (np.int32(count), np.int32(len(roots)), np.int32(transposed), roots, a.snode_parent, forest.child_ptr, forest.child,
+                       a.first, *above[:2], level, words[:1], words[1:]))
+        return level, words[1:]
 
     @cached_property
     def fronts(self):
@@ -99,6 +122,21 @@ class FrontPlanCuda:
         return forest._replace(depth=np.int32(forest.levels - 1) - height)
 
     @cached_property
+    def outside(self):
+        """The entries above the diagonal blocks as :class:`Outside`."""
+        xp, n, null = device.xp(), self._pattern.n, device.null
+        if len(self._analysis.block_ptr) == 2:
+            return Outside(xp.zeros(n + 1, np.int64), null(np.int32), null(np.int32), null(np.uint32), null(np.float64))
+        pattern, (position, scale), at = self._pattern.uploaded(), self._placed[2:], self.permutation
+        entry = xp.flatnonzero(position == OUTSIDE)
+        column = inverse(at["columns"])[pattern.indices[entry]]
+        order = xp.argsort(column, kind="stable")
+        entry, column = entry[order], column[order]
+        row = inverse(at["rows"])[xp.searchsorted(pattern.indptr, entry, side="right") - 1]
+        ptr = xp.searchsorted(column, xp.arange(n + 1, dtype=column.dtype))
+        return Outside(ptr.astype(np.int64), row, column, entry.astype(np.uint32), scale[entry])
+
+    @cached_property
     def _placed(self):
         """Sizes of the fronts, begin of each front, positions and scales of the entries of A, on the GPU."""
         if self._pattern.nnz > MOST_ENTRIES:
@@ -115,14 +153,14 @@ class FrontPlanCuda:
                   a.row_ptr, a.rows, sizes, base, position, scale)
         return sizes, base, position, scale
 
-    @cached_property
-    def _off_diagonal(self):
-        P, analysis, entries = self._pattern, self._analysis, np.empty(0, np.int64)
-        if len(analysis.block_ptr) > 2:
-            entries = device.to_host(device.xp().flatnonzero(self._placed[2] == OUTSIDE))
-        row_of, column_of = np.empty(P.n, np.int32), np.empty(P.n, np.int32)
-        row_of[analysis.rows], column_of[analysis.columns] = np.arange(P.n), np.arange(P.n)
-        entries = entries[np.argsort(column_of[P.indices[entries]], kind="stable")]
-        row = row_of[np.searchsorted(P.indptr, entries, side="right") - 1]
-        indptr = np.append(0, np.cumsum(np.bincount(column_of[P.indices[entries]], minlength=P.n)))
-        return indptr, row, entries.astype(np.uint32)
+
+def above_of(outside, transposed):
+    """Return (ptr, unknown, position of the value) of the entries above the diagonal blocks, by rows, or by columns if transposed."""
+    xp, (ptr, row, column) = device.xp(), outside[:3]
+    if len(row) == 0:
+        return device.null(np.int64), device.null(np.int32), device.null(np.int64)
+    if transposed:
+        return ptr, row, xp.arange(len(row), dtype=np.int64)
+    by_row = xp.argsort(row, kind="stable")
+    row_ptr = xp.searchsorted(row[by_row], xp.arange(len(ptr), dtype=row.dtype))
+    return row_ptr.astype(np.int64), column[by_row], by_row.astype(np.int64)
