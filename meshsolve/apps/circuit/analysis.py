@@ -7,7 +7,6 @@ factor as long as the time step stays the same. See :mod:`.mna`, :mod:`.nodal`, 
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -18,7 +17,6 @@ from meshsolve.apps.circuit.family import Family
 from meshsolve.apps.circuit.mna import Matrix, System
 from meshsolve.apps.circuit.names import lower
 from meshsolve.apps.circuit.newton import Solver, operating_point
-from meshsolve.apps.circuit.nodal import Nodal, NodalSolver
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
 from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Transient, schedule
@@ -167,7 +165,7 @@ class Circuit:
         report = self._report()
         volts, amperes = self._sources()
         keep, values = self._table(nodes, 1)
-        solving = self._solving(report, threads, solver, device, solves=1)
+        solving = self._solving(report, threads, solver, device, 1)
         values[0] = solving.at_rest(volts.dc, amperes.dc, self._unknowns(self._deck.guesses))[keep]
         solving.release()
         return OperatingPoint(self._system, None if nodes is None else keep, values[0], report)
@@ -185,8 +183,7 @@ class Circuit:
         nodes : sequence of str, optional
             Signals to keep, as in :meth:`transient`.
         threads : int, optional
-        solver, device
-            As in :meth:`op`.
+        solver, device : as in :meth:`op`
 
         Returns
         -------
@@ -277,15 +274,14 @@ class Circuit:
 
     def transient(self, tstep: float, tstop: float, method: Literal["trap", "be"] = "trap", nodes: list[str] | None = None,
                   tstart: float = 0.0, tmax: float | None = None, uic: bool = False, fixed_step: bool = False,
-                  threads: int | None = None) -> Waveforms:
+                  threads: int | None = None, solver: choice.Solver = "auto", device: Device = "auto") -> Waveforms:
         """Compute the circuit over time, from its operating point at time 0.
 
         Parameters
         ----------
         tstep, tstop : float
             Seconds. Results are kept at the multiples of tstep and at tstop. Between them the error control chooses the steps. A
-            tstep above tstop is replaced by tstop, except as the default of rise and fall times. A last interval below a
-            hundredth of tstep is merged with the one before.
+            tstep above tstop is replaced by tstop, except as the default of rise and fall times.
         method : {"trap", "be"}
             Trapezoidal rule or backward Euler.
         nodes : sequence of str, optional
@@ -301,6 +297,7 @@ class Circuit:
         fixed_step : bool
             Use steps of tstep without error control or corners of sources: a linear circuit is factored once.
         threads : int, optional
+        solver, device : as in :meth:`op`; ``.ic`` voltages without ``uic`` use LU at time 0
 
         Returns
         -------
@@ -318,8 +315,8 @@ class Circuit:
 
         Notes
         -----
-        One analysis. A linear circuit then costs one refactorization for each new length of a step and one solve for each step.
-        Another one costs a refactorization for each Newton step. Tolerances: ``.options``. Up to 256 unknowns, steps run in C++.
+        A linear circuit costs one refactorization for each new length of a step and one solve for each step. Another one costs a
+        refactorization for each Newton step. Tolerances: ``.options``. Up to 256 unknowns, steps by LU run in C++.
         """
         tstep, tstop = as_number(tstep, "tstep", above=True), as_number(tstop, "tstop", above=True)
         one_of(method, "method", ("trap", "be"))
@@ -327,13 +324,13 @@ class Circuit:
         tmax = None if tmax is None else as_number(tmax, "tmax", above=True)
         plan = schedule(min(tstep, tstop), tstop, tstart, tmax, method, fixed_step)
         volts, amperes = self._sources(tstep, tstop, plan.same)      # the default length of edges is tstep, even above tstop
-        if plan.rows is not None:
-            self._ensure(plan.rows, keep)
-        solver = self._solver(report, threads, dynamic=True)
-        run = Transient(solver, volts, amperes, plan)
-        x = run.from_states(self._initial_states()) if uic else self._rest(volts, amperes, report, threads, at=0.0)
-        time, values = run.march(x, keep)
-        solver.release()
+        self._ensure(plan.rows or 0, keep)
+        options = report, threads, solver, device, round(tstop / tstep)
+        x = self._initial_states() if uic else self._rest(volts, amperes, *options, at=0.0)
+        solving = self._solving(*options, moving=True)
+        run = Transient(solving, volts, amperes, plan)
+        time, values = run.march(run.from_states(x) if uic else x, keep)
+        solving.release()
         return self._waveforms("time", time, nodes, keep, values, report)
 
     def run(self, kind: str | None = None, threads: int | None = None) -> tuple[Any, list[str] | None]:
@@ -386,15 +383,12 @@ class Circuit:
     def _solver(self, report, threads, **what):
         return Solver(self._system, self._deck.options, report, threads=threads, family=self._family, **what)
 
-    def _solving(self, report, threads, solver, device, solves):
-        """The solver of operating points for a number of right-hand sides. The topology is checked first."""
-        self._check()
-        nodal = functools.cache(lambda: self._family.nodal if self._family else Nodal(self._system))
-        method, why, place = choice.choose(solver, device, self._system, solves, nodal)
-        report.facts |= {"solver": method, "solver_reason": why}
-        if method == "lu":
-            return self._solver(report, threads)
-        return NodalSolver(self._system, method, self._deck.options, report, place, threads, nodal(), self._family)
+    def _solving(self, report, threads, *options, moving=False):
+        """The solver of operating points after a check of the topology, or of time steps. ``options``: solver, device, solves."""
+        if not moving:
+            self._check()
+        return choice.solving(self._system, self._deck.options, report, threads, self._family, options, moving,
+                              lambda: self._solver(report, threads, dynamic=moving))
 
     def _check(self, held=()):
         """Raise if the topology leaves voltages or currents undetermined, apart from the nodes ``held``. Circuits of one family
@@ -434,9 +428,14 @@ class Circuit:
         solver = Solver(system, self._deck.options, report, pinned=(rows, diagonal), threads=threads)
         return operating_point(solver, s, self._unknowns(self._deck.guesses))
 
-    def _rest(self, volts, amperes, report, threads, at):
+    def _rest(self, volts, amperes, report, threads, *options, at):
         """The operating point with the sources at their DC values. With a time ``at``: sources at that time, and .ic voltages
-        held."""
+        held, which need LU; without them by the solver that ``options`` select."""
+        if options and self._system.linear and not self._voltages(self._deck.initial):
+            solving = self._solving(report, threads, *options)
+            x = solving.at_rest(volts.at(at), amperes.at(at), None)
+            solving.release()
+            return x
         x = self._unknowns(self._deck.guesses)
         s, pinned = self._system.right_hand_side(*((volts.dc, amperes.dc) if at is None else (volts.at(at), amperes.at(at)))), None
         held = self._voltages(self._deck.initial) if at is not None else []

@@ -6,11 +6,13 @@ independent sources. The limits are measured on power grids, stacks of layers an
 
 from __future__ import annotations
 
+import functools
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from meshsolve.apps.circuit.devices import LETTERS as DEVICES
+from meshsolve.apps.circuit.nodal import Nodal, NodalSolver, NodalSteps
 from meshsolve.device import on_cpu
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import one_of
@@ -43,7 +45,30 @@ RULES = (                   # (method, reason, condition): the first rule that h
     ("cholesky", f"at most {LARGE:,} unknowns, and at most {DENSE} neighbors per unknown", lambda s: True))
 
 
-def choose(solver, device, system, solves, nodal):
+def solving(system, options, report, threads, family, wanted, moving, lu):
+    """The solver of operating points or of time steps, a :class:`Solver`, :class:`NodalSolver` or :class:`NodalSteps`.
+
+    Parameters
+    ----------
+    wanted : (solver, device, number of right-hand sides)
+    moving : bool
+        True for time steps.
+    lu : callable
+        Returns the :class:`Solver`.
+    """
+    solver, device, solves = wanted
+    nodal = functools.cache(lambda: family.nodal if family and not moving else Nodal(system, moving))
+    method, why, place = choose(solver, device, system, solves, nodal, moving)
+    report.facts |= {"solver": method, "solver_reason": why}
+    if method == "lu":
+        return lu()
+    parts = system, method, options, report, place, threads, nodal()
+    if moving:
+        return NodalSteps(system, options, report, lambda a, earlier: NodalSolver(*parts, None, a, earlier))
+    return NodalSolver(*parts, family)
+
+
+def choose(solver, device, system, solves, nodal, moving=False):
     """The method for a circuit at rest, the reason as a text, and "cpu" or "cuda".
 
     Parameters
@@ -54,6 +79,8 @@ def choose(solver, device, system, solves, nodal):
         Number of right-hand sides.
     nodal : callable
         Returns the :class:`Nodal` of a circuit that has one.
+    moving : bool
+        True for time steps.
 
     Raises
     ------
@@ -65,13 +92,15 @@ def choose(solver, device, system, solves, nodal):
     one_of(solver, "solver", SOLVERS)
     one_of(device, "device", ("auto", *SOLVERS_ON))
     place = {"auto": "cpu"}.get(device, device)             # the deck lies on the host
-    found = None if solver == "lu" else obstacle(system)
+    found = None if solver == "lu" else obstacle(system, moving)
     if found and solver != "auto":
-        raise InvalidInputError(f"{found}: solver={solver!r} needs positive R and L, and sources that are not controlled. Use solver='lu'")
+        raise InvalidInputError(f"{found}: solver={solver!r} needs positive R, C and L, and independent sources: use solver='lu'")
     if solver != "auto":
         method, why = solver, "requested"
     elif found:
         method, why = "lu", found
+    elif moving and "lu" in SOLVERS_ON[place]:
+        method, why = "lu", "time steps on the CPU"         # the sweeps over the branches cost what the smaller factor saves
     else:
         method, why = _by_size(system, nodal, solves, SOLVERS_ON[place])
     if method == "lu":
@@ -79,12 +108,14 @@ def choose(solver, device, system, solves, nodal):
     return method, why, place
 
 
-def obstacle(system):
-    """What prevents symmetric positive definite equations at rest, with FILE:LINE and a name; None if nothing does."""
+def obstacle(system, moving=False):
+    """What prevents symmetric positive definite equations, at rest or in time steps, with FILE:LINE and a name; None if nothing does."""
     netlist = system.netlist
     groups = [(letter, "is nonlinear", None) for letter in DEVICES] + [(letter, "is a controlled source", None) for letter in "efgh"]
     negative = [("r", "is negative", netlist["r"].values[:, 0] < 0), ("l", "is negative", netlist["l"].values[:, 0] < 0)]
     tiny = [("r", "is far smaller than the largest resistance", system.far_smaller())]
+    if moving:
+        negative += [("c", "is negative", netlist["c"].values[:, 0] < 0), ("l", "is 0", netlist["l"].values[:, 0] == 0)]
     for letter, what, mask in groups + negative + tiny:
         k = np.arange(len(netlist[letter])) if mask is None else np.flatnonzero(mask)
         if len(k):

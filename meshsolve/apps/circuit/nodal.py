@@ -27,6 +27,7 @@ SHARE = 1e-3                # share of vntol at which conjugate gradients stop
 RELATIVE = 1e-10            # the same, relative to the largest unknown: above the level of rounding
 RTOL = 1e-14                # relative residual that the tolerance in volt precedes
 ROUNDING = 1e-13            # backward error of a solution that further iterations do not improve
+KEPT = 2                    # factors of step lengths: of the usual step, and of the latest other one
 DELAY = 4                   # iterations whose change estimates the error before them
 
 
@@ -90,12 +91,14 @@ class Forest:
 
 
 class Nodal:
-    """The reduced equations of the operating points of circuits with one topology, which :func:`topology.check` has accepted.
+    """The reduced equations of circuits with one topology, which :mod:`.topology` has accepted.
 
     Parameters
     ----------
     system : System
         A linear circuit without an :func:`obstacle`.
+    moving : bool
+        True for time steps, in which capacitors and inductors conduct. At rest capacitors are open, and inductors are ideal.
 
     Attributes
     ----------
@@ -105,11 +108,12 @@ class Nodal:
         Number of stored entries of the matrix.
     """
 
-    def __init__(self, system):
-        netlist = system.netlist
-        self.forest = Forest(system.nodes, np.concatenate([netlist["v"].nodes, netlist["l"].nodes]))
+    def __init__(self, system, moving=False):
+        ideal, conducting = (np.concatenate([system.netlist[letter].nodes for letter in letters]) for letters in (
+            ("v", "rcl") if moving else ("vl", "r")))
+        self.forest = Forest(system.nodes, ideal)
         self.n = self.forest.trees
-        self._ends = [np.where(ends < 0, system.nodes, ends) for ends in netlist["r"].nodes.T]
+        self._ends = [np.where(ends < 0, system.nodes, ends) for ends in conducting.T]
         p, q = (self.forest.tree[ends] for ends in self._ends)
         self._crossing = np.flatnonzero(p != q)             # the others are inside a tree
         p, q = self._trees = p[self._crossing], q[self._crossing]
@@ -125,47 +129,46 @@ class Nodal:
         _, self._part = connected_components(_graph(self.n, p[inner], q[inner]), directed=False)
 
     def matrix(self, g):
-        """P' G P for the conductances of the resistors, a csr_array with sorted rows."""
+        """P' G P for conductances, a csr_array with sorted rows."""
         values = np.bincount(self._slots, self._signs * g[self._crossing][self._which], self.entries)
         return sp.csr_array((values, self._indices, self._indptr), shape=(self.n, self.n))
 
-    def unknowns(self, system, g, volts, amperes, solve):
-        """The unknowns of the system at rest.
+    def solution(self, g, j, volts, history, solve):
+        """Voltages of the nodes, currents of the ideal branches, and currents of the conducting branches.
 
         Parameters
         ----------
-        system : System
-        g : (resistors,) float64
-        volts, amperes : values of the voltage sources and of the current sources
+        g : (branches,) float64
+            Conductances.
+        j : (nodes,) float64
+            Currents into the nodes.
+        volts : (ideal branches,) float64
+        history : (branches,) float64, or 0.0
+            Currents of the conducting branches at 0 V.
         solve : callable
             Solves with P' G P.
         """
-        forest, sources = self.forest, len(volts)
-        o = forest.offsets(np.concatenate([volts, np.zeros(len(system.branch["l"]))]))
+        forest, j = self.forest, np.append(j, 0.0)
+        o = forest.offsets(volts)
         o += np.append(self._pads(o, g), 0.0)[forest.tree]  # the 0 is that of the tree of ground, -1
-        j = np.append((system.current_inflow @ amperes)[:system.nodes], 0.0)
-        before = self._drops(o)
-        dz = solve(_sum(forest.tree, self._surplus(j, g, before), self.n))
+        drops = self._drops(o)
+        dz = solve(_sum(forest.tree, self._surplus(j, g * drops + history), self.n))
         z = np.append(dz, 0.0)[forest.tree]
-        currents = forest.currents(self._surplus(j, g, before + self._drops(z)))
-        x = np.zeros(system.n)
-        x[:system.nodes] = (o + z)[:-1]
-        x[system.branch["v"]], x[system.branch["l"]] = currents[:sources], currents[sources:]
-        return x
+        currents = g * (drops + self._drops(z)) + history
+        return (o + z)[:-1], forest.currents(self._surplus(j, currents)), currents
 
     def _drops(self, x):
-        """Voltages across the resistors."""
+        """Voltages across the conducting branches."""
         a, b = self._ends
         return x[a] - x[b]
 
-    def _surplus(self, j, g, drops):
-        """j - G x: the current into each node from current sources and resistors."""
+    def _surplus(self, j, currents):
+        """The current into each node from j and from the conducting branches."""
         a, b = self._ends
-        current = g * drops
-        return j - np.bincount(a, current, len(j)) + np.bincount(b, current, len(j))
+        return j - np.bincount(a, currents, len(j)) + np.bincount(b, currents, len(j))
 
     def _pads(self, o, g):
-        """(n,) voltage of a pad that each unknown is connected to by resistors: of the pad behind the largest conductance."""
+        """(n,) voltage of a pad that each unknown is connected to by conductances: of the pad behind the largest conductance."""
         (a, b), (p, q) = (ends[self._crossing] for ends in self._ends), self._trees
         at = np.flatnonzero((p < 0) | (q < 0))
         at = at[np.argsort(g[self._crossing][at], kind="stable")]
@@ -190,23 +193,40 @@ class NodalSolver:
     nodal : Nodal
     family : Family, optional
         Keeps Cholesky factors for other circuits, which refactor them.
+    a : float
+        For time steps: conductances are a C and 1 / (a L). 0: at rest.
+    earlier : NodalSolver, optional
+        Its Cholesky factor is refactored.
     """
 
-    def __init__(self, system, method, options, report, device, threads, nodal, family=None):
+    def __init__(self, system, method, options, report, device, threads, nodal, family=None, a=0.0, earlier=None):
         self.system, self.options, self.report, self.threads, self.nodal = system, options, report, threads, nodal
         with report.phase("assemble"), np.errstate(over="ignore", divide="ignore"):
-            self._g = 1 / system.netlist["r"].values[:, 0]
+            self._g = _conductances(system.netlist, a)
             self._A = nodal.matrix(self._g)
         self._require_finite(self._A.data, "a sum of conductances")
         self._solve = self._by_cholesky if method == "cholesky" else self._by_cg
         self._family, self._key = family if method == "cholesky" and nodal.n else None, ("nodal", device, threads)
-        self._factor = self._factored(method, device) if nodal.n else None
+        earlier = earlier._factor if earlier and method == "cholesky" else self._family.idle(self._key) if self._family else None
+        self._factor = self._factored(method, device, earlier) if nodal.n else None
 
     def at_rest(self, volts, amperes, start=None):
         """The unknowns of the system for values of the voltage sources and of the current sources. They need no ``start``."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            x = self.nodal.unknowns(self.system, self._g, volts, amperes, self._solved)
-        self._require_finite(x, "a voltage or a current")
+        system, sources = self.system, len(volts)
+        j = (system.current_inflow @ amperes)[:system.nodes]
+        x = np.zeros(system.n)
+        x[:system.nodes], currents, _ = self._solution(j, np.append(volts, np.zeros(len(system.branch["l"]))), 0.0)
+        x[system.branch["v"]], x[system.branch["l"]] = currents[:sources], currents[sources:]
+        return x
+
+    def step(self, s):
+        """The unknowns x of (G + a C) x = s. An inductor with the right-hand side u has the current (v - u) / (a L)."""
+        system, inductors = self.system, self.system.branch["l"]
+        history, x = np.zeros(len(self._g)), np.zeros(system.n)
+        first = len(history) - len(inductors)
+        history[first:] = -self._g[first:] * s[inductors]
+        x[:system.nodes], x[system.branch["v"]], currents = self._solution(s[:system.nodes], s[system.branch["v"]], history)
+        x[inductors] = currents[first:]
         return x
 
     def release(self):
@@ -214,8 +234,14 @@ class NodalSolver:
         if self._family:
             self._family.keep(self._key, self._factor)
 
-    def _factored(self, method, device):
-        factor = self._family.idle(self._key) if self._family else None
+    def _solution(self, j, volts, history):
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = self.nodal.solution(self._g, j, volts, history, self._solved)
+        for part in parts:
+            self._require_finite(part, "a voltage or a current")
+        return parts
+
+    def _factored(self, method, device, factor):
         try:
             if factor is None:
                 with self.report.phase("analyze"):
@@ -273,6 +299,37 @@ class NodalSolver:
                                     "finite. Check the units of the elements")
 
 
+class NodalSteps:
+    """Solves the equations of time steps. The factors of the latest step lengths are kept, as by :meth:`Solver.linear`.
+
+    Parameters
+    ----------
+    system, options, report
+    make : callable
+        Returns the :class:`NodalSolver` for a, and for an earlier one that is no longer needed, or None.
+    """
+
+    def __init__(self, system, options, report, make):
+        self.system, self.options, self.report, self._make, self._kept = system, options, report, make, {}
+        self.matrix, self.factor = None, None               # no matrix of all unknowns; the latest NodalSolver
+
+    def linear(self, a, s):
+        """The unknowns x of (G + a C) x = s."""
+        self.factor, uses = self._kept.pop(a, (None, 0))
+        if self.factor is None:
+            spare = min(self._kept, key=lambda other: self._kept[other][1]) if len(self._kept) == KEPT else None
+            self.factor = self._make(a, None if spare is None else self._kept.pop(spare)[0])
+        self._kept[a] = self.factor, uses + 1
+        return self.factor.step(s)
+
+    def count(self, name, by=1):
+        self.report.facts[name] = self.report.facts.get(name, 0) + by
+
+    def release(self):
+        """Drop the factors."""
+        self._kept, self.factor = {}, None
+
+
 class _Settled(Exception):
     """Conjugate gradients have reached the tolerance."""
 
@@ -294,6 +351,12 @@ class _Watch:
             return False
         change, largest = (float(abs(v).max()) for v in (self.recent[-1] - self.recent[0], self.recent[-1]))
         return change <= max(self.tolerance, RELATIVE * largest)
+
+
+def _conductances(netlist, a):
+    """Conductances of R at rest, and of R, C and L in a time step."""
+    r, c, l = (netlist[letter].values[:, 0] for letter in "rcl")
+    return np.concatenate([1 / r, a * c, 1 / (a * l)]) if a else 1 / r
 
 
 def _graph(n, a, b):

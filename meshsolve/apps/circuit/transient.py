@@ -166,7 +166,7 @@ class Transient:
 
     def _small(self):
         """Data of the equations in C++ for a small circuit; None for a larger one."""
-        if self.system.n > NATIVE:
+        if self.system.n > NATIVE or self.solver.matrix is None:
             return None
         matrix = self.solver.matrix
         return {"indptr": matrix.indptr.astype(np.int32), "indices": matrix.indices, "fixed": matrix.static, "moving": matrix.moving,

@@ -143,7 +143,7 @@ def test_circuits_that_need_lu(element, words, deck):
     circuit = deck(f"V1 a 0 1\nR1 a 0 1k\n{element}")
     assert words in circuit.op().report.facts["solver_reason"] and circuit.op().report.facts["solver"] == "lu"
     for method in METHODS:
-        with pytest.raises(ms.InvalidInputError, match=f"{words}: solver='{method}' needs positive R and L"):
+        with pytest.raises(ms.InvalidInputError, match=f"{words}: solver='{method}' needs positive R, C and L"):
             circuit.op(solver=method)
     with pytest.raises(ms.DeviceUnavailableError, match=f"{words}: LU is needed, which runs on the CPU only"):
         circuit.op(device="cuda")
@@ -203,3 +203,42 @@ def test_on_the_gpu(method, cuda):
     sample = circuit.with_values({"r1": 300.0})
     for _ in range(2):
         close(sample.op(solver=method, device="cuda"), sample.op(solver="lu"), 1e-9)
+
+
+RLC = "V1 a 0 PULSE(0 1 0 1n 1n 1 2)\nR1 a b 10\nL1 b c 1u\nC1 c 0 1n\nV2 c d 0\nR2 d 0 1k\nC2 d e 2n\nR3 e 0 5\nI1 0 e SIN(0 1m 1meg)"
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("options", [{}, {"fixed_step": True}, {"method": "be"}, {"uic": True}], ids=str)
+def test_time_steps(method, options, deck):
+    """The same steps and results as by LU."""
+    circuit = deck(RLC)
+    w, reference = (circuit.transient(1e-8, 2e-6, solver=s, **options) for s in (method, "lu"))
+    assert list(w) == list(reference) and np.array_equal(w.time, reference.time)
+    for name in w:
+        assert np.allclose(w[name], reference[name], atol=1e-11 if method == "cholesky" else 1e-6), name
+    assert w.report.facts["solver"] == method and w.report.facts["time_steps"] == reference.report.facts["time_steps"]
+
+
+def test_a_constant_step_has_one_factor_at_rest_and_two_for_steps(deck):
+    w = deck(RLC).transient(1e-8, 2e-6, solver="cholesky", fixed_step=True)
+    assert w.report.counts["analyze"] == 2 and "refactor" not in w.report.counts and w.report.facts["time_steps"] == 200
+    assert deck(RLC).transient(1e-8, 1e-6).report.facts["solver_reason"] == "time steps on the CPU"
+
+
+@pytest.mark.parametrize("element, words", [("C9 d 0 -1p", "c9 is negative"), ("L9 d 0 0", "l9 is 0"), ("D1 d 0 dm\n.model dm d", "d1 is nonlinear")])
+def test_time_steps_that_need_lu(element, words, deck):
+    with pytest.raises(ms.InvalidInputError, match=words):
+        deck(f"{RLC}\n{element}").transient(1e-8, 1e-6, solver="cholesky", uic=True)
+
+
+def test_held_voltages_at_the_start(deck):
+    circuit = deck(RLC + "\n.ic v(d)=0.3")
+    w, reference = (circuit.transient(1e-8, 1e-6, solver=s) for s in ("cholesky", "lu"))
+    assert np.allclose(w["d"], reference["d"], atol=1e-11) and w["d"][0] == pytest.approx(0.3, abs=1e-6)
+
+
+def test_time_steps_on_the_gpu(deck, cuda):
+    w, reference = (deck(RLC).transient(1e-8, 2e-7, solver=s, device=d, fixed_step=True) for s, d in (("auto", "cuda"), ("lu", "cpu")))
+    assert w.report.facts["solver"] == "cholesky" and w.report.facts["device"] == "cuda"
+    assert np.allclose(w["d"], reference["d"], atol=1e-11)
