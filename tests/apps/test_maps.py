@@ -473,3 +473,10 @@ def test_skinning_weights_share_the_surface():
     assert W.min() >= 0 and W.max() <= 1 and np.allclose(W.sum(axis=1), 1) and np.array_equal(W[[117, 3]], np.eye(2))
     along = W[3::6, 1]
     assert (np.diff(along) < 1e-9).all() and abs(along + along[::-1] - 1).max() < 1e-2           # falls, and is symmetric but for the diagonals
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", ["harmonic", "lscm", "conformal", "arap", "slim"])
+def test_a_boundary_without_length_is_refused(method):
+    with pytest.raises(ms.errors.InvalidInputError, match="must have a length, all 4 vertices"):
+        ms.apps.parameterize(ms.Mesh(np.zeros((4, 3)), [[0, 1, 2], [0, 2, 3]]), method=method)

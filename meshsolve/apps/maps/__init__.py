@@ -219,7 +219,10 @@ def _boundary_of_disc(mesh):
         missing = "a boundary" if len(loops) == 0 else "no handles"
         raise InvalidInputError(f"the surface must have {missing}; it has {counted(len(loops), 'boundary loop')} and Euler characteristic "
                                 f"{characteristic}: cut the mesh first; cut=True does that")
-    return sorted(loops, key=lambda loop: -_side_lengths(mesh, loop).sum())
+    loops = sorted(loops, key=lambda loop: -_side_lengths(mesh, loop).sum())
+    if _side_lengths(mesh, loops[0]).sum() == 0:
+        raise InvalidInputError(f"the boundary must have a length, all {counted(len(loops[0]), 'vertex')} of it are at one point")
+    return loops
 
 
 def _side_lengths(mesh, loop):
