@@ -239,40 +239,36 @@ def _library(path, sanitize, scalar, options):
     most_threads = dict.fromkeys(names, 1024) | {name: int(most) for most, name in _BOUNDS.findall(_COMMENT.sub("", code))}
     code = f'#include "cuda.hpp"\n{code}\n' + "".join(f"HARNESS_EXPORT({name})\n" for name in names)
     objects = [_kernels(path.stem, code, sanitize, options), _engine(sanitize)]
-    file = cache_folder() / f"{path.stem}.{_key(*map(str, objects))}.so"
-    with _missing(file) as made:
-        if made:
-            _compile(["g++", "-shared", *objects, "-o", made, *LINK[sanitize]])
+    file = _built(f"{path.stem}.{{}}.so", map(str, objects), ["g++", "-shared", *objects, *LINK[sanitize]])
     return Library(file, names, most_threads, _static_shared(path, scalar), sanitize)
 
 
 def _kernels(stem, code, sanitize, options):
     """The compiled kernels. ThreadSanitizer and the detector of races share them."""
     command = ["g++", *FLAGS, *SANITIZE[sanitize], *options]
-    file = cache_folder() / f"{stem}.{_key(code, *command, *_texts(*HEADERS))}.o"
-    with _missing(file) as made:
-        if made:
-            _compile([*command, "-c", "-I", _precompiled(sanitize), "-I", HERE, "-x", "c++", "-", "-o", made], code)
-    return file
+    inputs = ["-c", "-I", _precompiled(sanitize), "-I", HERE, "-x", "c++", "-"]
+    return _built(f"{stem}.{{}}.o", [code, *command, *_texts(*HEADERS)], [*command, *inputs], code)
 
 
 def _precompiled(sanitize):
     """The folder of the precompiled cuda.hpp."""
     command = ["g++", *FLAGS, *SANITIZE[sanitize]]
-    file = cache_folder() / f"headers.{_key(*command, *_texts(*HEADERS))}" / "cuda.hpp.gch"
-    file.parent.mkdir(exist_ok=True)
-    with _missing(file) as made:
-        if made:
-            _compile([*command, "-x", "c++-header", HERE / "cuda.hpp", "-o", made])
-    return file.parent
+    inputs = ["-x", "c++-header", HERE / "cuda.hpp"]
+    return _built("headers.{}/cuda.hpp.gch", [*command, *_texts(*HEADERS)], [*command, *inputs]).parent
 
 
 def _engine(sanitize):
     command = ["g++", *FLAGS, *SANITIZE[sanitize], *DEFINES.get(sanitize, [])]
-    file = cache_folder() / f"engine.{_key(*command, *_texts(*ENGINE))}.o"
+    return _built("engine.{}.o", [*command, *_texts(*ENGINE)], [*command, "-c", HERE / "engine.cpp"])
+
+
+def _built(name, parts, command, code=None):
+    """The file ``name`` of the cache, with the hash of ``parts`` in it. A missing one is made by the command, which reads ``code``."""
+    file = cache_folder() / name.format(_key(*parts))
+    file.parent.mkdir(exist_ok=True)
     with _missing(file) as made:
         if made:
-            _compile([*command, "-c", HERE / "engine.cpp", "-o", made])
+            _compile([*command, "-o", made], code)
     return file
 
 
