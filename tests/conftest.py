@@ -85,7 +85,7 @@ def any_backend(request):
 @pytest.fixture(params=[dict(seed=1, block=32), pytest.param(dict(seed=2, block=96, resident=4), marks=pytest.mark.slow),
                         pytest.param(dict(seed=3), marks=pytest.mark.slow)], ids=["narrow", "crowded", "as-launched"])
 def varied(request):
-    """The harness with other block sizes, more blocks at once, and random schedules. ThreadSanitizer skips the last one."""
+    """The harness with other block sizes, more blocks at once, and random schedules. AddressSanitizer skips the second, the others the last."""
     with device.use(Harness(**request.param)) as harness:
         yield harness
 

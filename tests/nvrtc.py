@@ -19,9 +19,11 @@ from meshsolve.device.cuda import TENSOR_CORES, macros
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LIMITS = pathlib.Path(__file__).with_name("kernel_limits.json")
 ARCHITECTURES = (80, 90)
-WITHOUT_TENSOR_CORES = 89           # a third architecture, for files that use device/ptx.cuh
+WITHOUT_TENSOR_CORES = 89           # a third architecture, for files that use device/ptx.cuh; tensor cores are for double precision
+TYPES = {80: ("double",), 90: ("double", "float"), WITHOUT_TENSOR_CORES: ("double",)}      # of files with SCALAR, which are the slow ones
 # the options of meshsolve/device/cuda.py and of CuPy
-OPTIONS = ["-std=c++17", "-lineinfo", "--device-as-default-execution-space", "-ftz=true", "--ptxas-options=-v", f"-I{PACKAGE}"]
+OPTIONS = ["-std=c++17", "--device-as-default-execution-space", "-ftz=true", "--ptxas-options=-v", f"-I{PACKAGE}"]
+SUFFIX = {"double": "_f64", "float": "_f32"}
 NUMBERS = {
     "registers": r"Used (\d+) registers",
     "stack": r"(\d+) bytes stack frame",
@@ -62,11 +64,11 @@ def known_architectures():
 def compile_kernels(file, architecture):
     """{kernel: {registers, stack, spill_stores, spill_loads, shared}} of one .cu file; a compiler error is raised.
 
-    A file with SCALAR is compiled for both types, and its kernels end in _f64 or _f32.
+    A file with SCALAR is compiled for TYPES, and its kernels end in _f64 or _f32.
     """
     if not re.search(r"\bSCALAR\b", file.read_text()):
         return parse(run(file, architecture)[0])
-    return {kernel + suffix: numbers for suffix, scalar in (("_f64", "double"), ("_f32", "float"))
+    return {kernel + SUFFIX[scalar]: numbers for scalar in TYPES[architecture]
             for kernel, numbers in parse(run(file, architecture, *macros_of(scalar, architecture))[0]).items()}
 
 
@@ -75,11 +77,16 @@ def macros_of(scalar, architecture):
     return macros(scalar, str(architecture) in TENSOR_CORES)
 
 
-def run(file, architecture, *more):
-    """Compile a .cu file with ``more`` options and return the compiler's log and the PTX."""
+def ptx_of(file, architecture, *more):
+    """Compile a .cu file with ``more`` options and return the PTX."""
+    return run(file, architecture, *more, kind="compute")[1]
+
+
+def run(file, architecture, *more, kind="sm"):
+    """Compile a .cu file with ``more`` options and return the compiler's log and the PTX; "compute": not to machine code."""
     nvrtc, program = library(), ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), file.read_bytes(), str(file).encode(), 0, None, None)
-    options = [option.encode() for option in [*OPTIONS, *more, f"-arch=sm_{architecture}"]]
+    options = [option.encode() for option in [*OPTIONS, *more, f"-arch={kind}_{architecture}"]]
     failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
     ptx = "" if failed else text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)

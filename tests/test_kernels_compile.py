@@ -25,9 +25,10 @@ def limits():
 def test_kernels_compile_within_their_limits(file, architecture):
     found = nvrtc.compile_kernels(file, architecture)
     recorded = limits().get(file.relative_to(nvrtc.PACKAGE).as_posix(), {})
-    assert sorted(found) == sorted(recorded), "record the limits: python tests/nvrtc.py --write"
+    here = {kernel: machines[f"sm_{architecture}"] for kernel, machines in recorded.items() if f"sm_{architecture}" in machines}
+    assert sorted(found) == sorted(here), "record the limits: python tests/nvrtc.py --write"
     for kernel, numbers in found.items():
-        most = recorded[kernel][f"sm_{architecture}"]
+        most = here[kernel]
         assert numbers["registers"] <= most["registers"] + SLACK, (kernel, numbers, most)
         assert all(numbers[name] <= most[name] for name in ("stack", "spill_stores", "spill_loads", "shared")), (kernel, numbers, most)
 
@@ -64,7 +65,7 @@ def test_the_report_is_read_as_ptxas_writes_it():
 @pytest.mark.parametrize("name", ["parac/ordered", "parac/rounds", "ildl/rows"])
 def test_bitwise_equal_factors_do_not_contract_products(name):
     """A fused multiply-add in sums or samples would change bits, and then samples or pivots, compared with the CPU."""
-    ptx = nvrtc.run(nvrtc.PACKAGE / f"factor/{name}.cu", 90, "-DMESHSOLVE_UNFUSED")[1]
+    ptx = nvrtc.ptx_of(nvrtc.PACKAGE / f"factor/{name}.cu", 90, "-DMESHSOLVE_UNFUSED")
     assert "div.rn.f64" in ptx and "fma.rn.f64" not in ptx
 
 
@@ -76,7 +77,7 @@ def test_tensor_cores_multiply_where_they_are_fast(architecture, scalar, expecte
     """All versions copy asynchronously."""
     if architecture not in nvrtc.known_architectures():
         pytest.skip(f"this NVRTC does not know sm_{architecture}")
-    ptx = nvrtc.run(nvrtc.PACKAGE / "factor/cholesky/queue.cu", architecture, *nvrtc.macros_of(scalar, architecture))[1]
+    ptx = nvrtc.ptx_of(nvrtc.PACKAGE / "factor/cholesky/queue.cu", architecture, *nvrtc.macros_of(scalar, architecture))
     assert ("mma.sync.aligned.m8n8k4.row.col.f64" in ptx) == expected and "cp.async.ca.shared.global" in ptx
 
 

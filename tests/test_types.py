@@ -44,7 +44,7 @@ def test_mypy_is_clean():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-USER = """
+SOLVERS = """
 import numpy as np
 import meshsolve as ms
 
@@ -66,20 +66,49 @@ reveal_type(F.shape)
 reveal_type(F.report.seconds)
 reveal_type(info.report.seconds)
 """
+CIRCUITS = """
+import meshsolve as ms
+c = ms.apps.circuit.read("deck.sp")
+v, w = c.op(), c.transient(1, 2)
+reveal_type(v["out"])
+reveal_type(v.get("out"))
+reveal_type(dict(v))
+reveal_type(v.voltages)
+reveal_type(w.time)
+reveal_type(c.ac("dec", 1, 1, 10).frequency)
+reveal_type(c.dc("v1", 0, 1, 1).sweep)
+reveal_type(w["out"])
+reveal_type([name for name in w])
+reveal_type(c.nodes + w.nodes)
+reveal_type(c.title)
+reveal_type(w.report)
+reveal_type(c.run()[1])
+for name, values in w.items():
+    print(name, values.max(), w.get("out", values), len(w))
+w.times
+"""
 
 
 @pytest.mark.slow
-def test_type_checkers_see_types_and_wrong_names(tmp_path):
+def test_strict_type_checkers_see_types_and_wrong_names(tmp_path):
+    """In two programs of users, by one run because each reads the package and numpy."""
     assert (ROOT / "meshsolve" / "py.typed").exists() and ms.__all__
-    file = tmp_path / "user.py"
-    file.write_text(USER)
-    done = mypy("--strict", "--config-file", str(ROOT / "pyproject.toml"), str(file))
-    revealed = [line.split('"')[1] for line in done.stdout.splitlines() if "Revealed" in line]
+    files = [tmp_path / name for name in ("solvers.py", "circuits.py")]
+    for file, text in zip(files, (SOLVERS, CIRCUITS)):
+        file.write_text(text)
+    done = mypy("--strict", "--config-file", str(ROOT / "pyproject.toml"), *map(str, files))          # a checkout has errors of its own
+    lines = [[line for line in done.stdout.splitlines() if f"{file.name}:" in line] for file in files]
+    seen, faults = ([[line for line in of_file if word in line] for of_file in lines] for word in ("Revealed", ": error:"))
+    revealed, of_circuits = ([line.split('"')[1].replace("builtins.", "") for line in of_file] for of_file in seen)
     factors = ["cholesky.CholeskyFactor", "ildl.IldlFactor", "lu.LUFactor"]
     assert revealed[0] == "meshsolve.factor.cholesky.CholeskyFactor" and "ndarray" in revealed[1] and "ndarray" in revealed[3]
     assert all(f in revealed[2] for f in factors) and revealed[4] == "meshsolve.krylov.info.Info"
     assert revealed[5] == "meshsolve.apps.circuit.results.OperatingPoint"
     assert "ndarray" in revealed[6] and revealed[7:] == ["tuple[int, int]", "dict[str, float]", "dict[str, float]"]
-    faults = [line for line in done.stdout.splitlines() if ": error:" in line and file.name in line]     # without errors in a checkout
     words = ["precision", "kind", "system", "presision"]
-    assert len(faults) == 4 and all(word in line for word, line in zip(words, faults)), done.stdout
+    assert len(faults[0]) == 4 and all(word in line for word, line in zip(words, faults[0])), done.stdout
+    assert of_circuits[:3] == ["float", "float | None", "dict[str, float]"]
+    assert all("ndarray" in text and "float64" in text.replace("floating[numpy._typing._nbit_base._64Bit]", "float64") for text in of_circuits[3:7])
+    assert "ndarray" in of_circuits[7] and of_circuits[8:11] == ["list[str]", "list[str]", "str"]
+    assert of_circuits[11] == "meshsolve.report.Report" and of_circuits[12] == "list[str] | None"
+    assert len(faults[1]) == 1 and '"Waveforms" has no attribute "times"' in faults[1][0], done.stdout

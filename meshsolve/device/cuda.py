@@ -10,7 +10,7 @@ import re
 
 from meshsolve.device import PACKAGE
 
-OPTIONS = ("-std=c++17", "-lineinfo")                       # CuPy adds --device-as-default-execution-space, which must not be given twice
+OPTIONS = ("-std=c++17",)                                    # CuPy adds --device-as-default-execution-space, which must not be given twice
 TENSOR_CORES = "80", "90", "100"                            # compute capabilities with fast tensor cores for float64
 DEFAULT_SHARED = 48 << 10                                   # bytes of shared memory of a block, static ones included, without opt-in
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)

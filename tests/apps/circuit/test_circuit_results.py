@@ -1,17 +1,13 @@
-"""Results as mappings: keys, names that can be looked up, errors of unknown names, and their types."""
+"""Results as mappings: keys, names that can be looked up, and errors of unknown names."""
 
 import collections.abc
-import pathlib
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import meshsolve as ms
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 TEXT = "V1 in 0 PULSE(0 1 0 1n 1n 1 2) DC 5 AC 1\nR1 in out 1k\nL1 out end 1m\nC1 end 0 1u\nR2 end 0 1k\nD1 0 end dm\n.model dm d(rs=1)"
 KEYS = ["in", "out", "end", "i(v1)", "i(l1)"]
 
@@ -141,7 +137,7 @@ def test_lists_of_names(names, words, circuit, tmp_path):
         circuit.transient(1e-4, 1e-3, nodes=names)
 
 
-# ---- points and types -------------------------------------------------------------------------------------------------------
+# ---- points -------------------------------------------------------------------------------------------------------
 
 
 def test_results_have_only_the_points_of_their_analysis(circuit):
@@ -153,41 +149,3 @@ def test_results_have_only_the_points_of_their_analysis(circuit):
         for other in axes - {kind}:
             with pytest.raises(AttributeError, match=f"results over .* have no .{other}: their points are .{kind}"):
                 getattr(result, other)
-
-
-USER = """
-import meshsolve as ms
-c = ms.apps.circuit.read("deck.sp")
-v, w = c.op(), c.transient(1, 2)
-reveal_type(v["out"])
-reveal_type(v.get("out"))
-reveal_type(dict(v))
-reveal_type(v.voltages)
-reveal_type(w.time)
-reveal_type(c.ac("dec", 1, 1, 10).frequency)
-reveal_type(c.dc("v1", 0, 1, 1).sweep)
-reveal_type(w["out"])
-reveal_type([name for name in w])
-reveal_type(c.nodes + w.nodes)
-reveal_type(c.title)
-reveal_type(w.report)
-reveal_type(c.run()[1])
-for name, values in w.items():
-    print(name, values.max(), w.get("out", values), len(w))
-w.times
-"""
-
-
-@pytest.mark.slow
-def test_a_strict_checker_sees_the_types_of_results(tmp_path):
-    pytest.importorskip("mypy")
-    (tmp_path / "user.py").write_text(USER)
-    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), str(tmp_path / "user.py")],
-                          cwd=ROOT, capture_output=True, text=True)
-    revealed = [line.split('"')[1].replace("builtins.", "") for line in done.stdout.splitlines() if "Revealed" in line]
-    assert revealed[:3] == ["float", "float | None", "dict[str, float]"]
-    assert all("ndarray" in text and "float64" in text.replace("floating[numpy._typing._nbit_base._64Bit]", "float64") for text in revealed[3:7])
-    assert "ndarray" in revealed[7] and revealed[8:11] == ["list[str]", "list[str]", "str"]
-    assert revealed[11] == "meshsolve.report.Report" and revealed[12] == "list[str] | None"
-    faults = [line for line in done.stdout.splitlines() if ": error:" in line and "user.py" in line]
-    assert len(faults) == 1 and '"Waveforms" has no attribute "times"' in faults[0], done.stdout

@@ -282,8 +282,8 @@ def test_columns_rearranged_for_solves_are_those_of_the_factor(make, ordering):
 @pytest.mark.native
 @pytest.mark.parametrize("make", [lambda: ms.datasets.grid2d(270, 260), lambda: ms.datasets.road_like(120_000), lambda: ms.datasets.rmat(12),
                                   lambda: ms.datasets.grid3d(24, boundary="dirichlet")])
-@pytest.mark.parametrize("ordering", ["rounds", "amd", "nnz_sort", "natural"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("ordering, dtype", [("rounds", np.float64), ("amd", np.float64), ("nnz_sort", np.float64), ("natural", np.float64),
+                                             ("rounds", np.float32)])
 def test_many_solves_of_several_threads_change_no_bit(make, ordering, dtype):
     """After several solves the form by rows is used: sets of rows, or ranges followed by rows that depend on several ranges."""
     L = make()
