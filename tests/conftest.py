@@ -1,5 +1,6 @@
 """Fixtures: backends of the CUDA paths, and the folder of real data (MESHSOLVE_DATA, or ../shared/data relative to the checkout)."""
 
+import gc
 import importlib.util
 import os
 import pathlib
@@ -35,6 +36,12 @@ location.ON_HOST_BELOW = 0                                  # small matrices tes
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:       # shells ignore SIGINT in background jobs, but tests send it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """Garbage collections during the tests leave out the objects of modules and of 8,000 collected tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

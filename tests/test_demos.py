@@ -304,6 +304,7 @@ def test_denoising(tmp_path, capsys):
     assert angle(clean) < 0.5 * angle(noisy) and "largest move" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_inverse_smoothing(tmp_path, capsys):
     pytest.importorskip("torch")
     smooth = ms.apps.mcf(load("inverse_smoothing").bumpy_ball(), dt=0.02)[0]

@@ -32,6 +32,7 @@ def dense(indices, values, n=8):
     return xp.zeros((n, n), values.dtype).at[tuple(indices)].add(values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["real", "complex"])
 def test_solutions_and_derivatives(kind):
     indices, values, b = problem(kind)
@@ -41,6 +42,7 @@ def test_solutions_and_derivatives(kind):
     check_grads(solved, (values, b), order=2)
 
 
+@pytest.mark.slow
 def test_jit_and_vmap():
     indices, values, b = problem()
     solved = lambda v, b: ms.jax.solve((indices, v), b)
@@ -94,6 +96,7 @@ def test_determinants():
         jax.hessian(value)(values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0, 2])
 def test_prescribed_values(k):
     L = sp.coo_array(ms.datasets.grid2d(4, 3))
@@ -111,6 +114,7 @@ def test_prescribed_values(k):
             ms.jax.solve((indices, values), b, **options)
 
 
+@pytest.mark.slow
 def test_eigenvalues():
     i, d = np.arange(9), np.arange(10)
     indices = xp.array([[*i, *(i + 1), *i, *(i + 1), 0], [*(i + 1), *i, *i, *(i + 1), 0]])
@@ -139,6 +143,7 @@ def test_bad_eigenproblems():
         jax.grad(lambda v: ms.jax.eigsh((i, v), 2, 4)[0][0])(ones).block_until_ready()
 
 
+@pytest.mark.slow
 def test_operators_and_the_flow():
     ball = ms.datasets.icosphere(0)
     mesh = ball.with_vertices(ball.vertices + 0.1 * np.random.default_rng(0).standard_normal(ball.vertices.shape))

@@ -54,6 +54,7 @@ def test_a_system_through_pipes(pipe, folder):
         assert code == 0 and "relative_residual" in err and np.allclose(mmread(folder / "y.mtx")[:, 0], np.load(folder / "x.npy"))
 
 
+@pytest.mark.slow
 def test_other_outputs_on_standard_output(pipe, folder):
     code, out, err = pipe((folder / "A.npz").read_bytes(), "order", "-", "--perm", "-")
     assert code == 0 and np.array_equal(np.sort(np.loadtxt(io.BytesIO(out))), np.arange(60)) and "nnz(L)" in err

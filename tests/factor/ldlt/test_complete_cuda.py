@@ -216,6 +216,7 @@ def test_roots_that_follow_each_other(monkeypatch, block):
         check(sp.csr_array(sp.block_diag([sign * (9 * np.eye(m) + 1) for m, sign in ((3, 1), (5, -1), (4, 1), (40, -1))])))
 
 
+@pytest.mark.slow
 def test_single_precision(gpu, monkeypatch):
     for way in ("shared memory", "all four"):
         go(monkeypatch, way)

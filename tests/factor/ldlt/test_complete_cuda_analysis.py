@@ -53,6 +53,7 @@ def test_both_rows_and_pairs_were_analyzed():
     assert kinds == {True, False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [sp.csr_array, Sparse], ids=["host", "gpu"])
 def test_a_large_matrix_is_dissected_and_analyzed_on_the_gpu(gpu, given):
     A = helmholtz(74, 70)

@@ -453,6 +453,7 @@ def test_negative_row_sums_are_counted_and_set_to_zero():
     assert np.array_equal(P.perm, Q.perm) and np.allclose(P.D, Q.D, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::meshsolve.MeshsolveWarning")
 def test_left_out_rows_on_the_gpu(cuda):
     A = without(bumpy(0.1, 3), 0.1)
