@@ -93,7 +93,7 @@ w.times
 def test_strict_type_checkers_see_types_and_wrong_names(tmp_path):
     """In two programs of users, by one run because each reads the package and numpy."""
     assert (ROOT / "meshsolve" / "py.typed").exists() and ms.__all__
-    files = [tmp_path / name for name in ("solvers.py", "circuits.py")]
+    files = [tmp_path / name for name in ("user_of_solvers.py", "user_of_circuits.py")]
     for file, text in zip(files, (SOLVERS, CIRCUITS)):
         file.write_text(text)
     done = mypy("--strict", "--config-file", str(ROOT / "pyproject.toml"), *map(str, files))          # a checkout has errors of its own

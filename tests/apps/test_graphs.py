@@ -78,6 +78,7 @@ def test_spectral_embedding_against_a_dense_reference(n, normalized):
     assert np.array_equal(X, ms.apps.spectral_embedding(W, 3, normalized=normalized, threads=1)[1])
 
 
+@pytest.mark.slow
 def test_spectral_embedding_against_scikit_learn():
     manifold = pytest.importorskip("sklearn.manifold")
     W = sp.csr_array(weighted(200, 600)[1])

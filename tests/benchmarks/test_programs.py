@@ -140,6 +140,7 @@ def test_a_slow_solver_is_stopped_and_reported(tmp_path):
     assert iterative.measure(tmp_path, "parac-amd", 1, options, 1e-8, 1.1e-8) == {"failed": "stopped after 0.001 s", "stopped": 1e-3}
 
 
+@pytest.mark.slow
 def test_lu_on_a_gpu_is_in_the_table(capsys):
     options = glu.parser().parse_args(["--threads", "1", "--repeat", "1", "--device", "cuda"])
     with device.use(Harness()):

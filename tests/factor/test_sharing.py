@@ -304,6 +304,7 @@ def in_child(call):
     return False
 
 
+@pytest.mark.slow
 def test_solves_on_a_gpu_take_turns():
     """Their launches share memory and counters, so those of two threads must not interleave."""
     harness = Harness()

@@ -332,6 +332,7 @@ def test_every_level_keeps_its_invariants(cuda, monkeypatch):
         assert (ends[1:, :, 0] >= ends[:-1, :, 1]).all() and np.isin(rows[NODE], [-1, *range(first - 1, 2 * first - 1)]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda: triangulated(75, 70), lambda: grid(18, 17, 17)], ids=["mesh", "grid"])
 def test_the_order_does_not_depend_on_the_number_of_upper_levels(cuda, monkeypatch, make):
     orders = []
@@ -403,6 +404,7 @@ def test_indistinguishable_nodes_and_dense_rows(cuda):
     assert np.array_equal(device.to_host(R.graph.indices), expected.indices)
 
 
+@pytest.mark.slow
 def test_mesh_matrix_and_pattern_give_the_same_order(cuda):
     mesh = ms.datasets.scan_like(6000)
     L = ms.graph_laplacian(mesh)
@@ -471,6 +473,7 @@ def test_launches_and_reads_do_not_depend_on_the_number_of_levels(cuda, monkeypa
     assert found == 2 * [[2, 1, 8, 0]] and depths[1] >= depths[0] + 2
 
 
+@pytest.mark.slow
 def test_an_upper_level_is_seven_launches(cuda):
     if cuda is None:
         pytest.skip("counts are those of the harness")

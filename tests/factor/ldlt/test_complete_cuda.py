@@ -175,6 +175,7 @@ def test_consistent_singular_systems_are_solved(gpu, monkeypatch, way):
     assert not ms.ildl(ZOO["kkt"], fill_level=None, device="cuda")._core.native.is_strict
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(n=st.integers(1, 60), density=st.floats(0.02, 0.5), seed=st.integers(0, 999),
        diagonal=st.sampled_from([0.0, 0.3, 1.0]), way=st.sampled_from(sorted(WAYS)), pairs=st.booleans())

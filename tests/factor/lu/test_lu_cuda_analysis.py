@@ -73,6 +73,7 @@ def test_the_fronts_are_those_of_the_host(gpu, name, ordering):
     assert np.array_equal(to_numpy(fronts.relative)[has_parent], parts["relative"][has_parent])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [sp.csr_array, Sparse], ids=["host", "gpu"])
 def test_a_mesh_is_dissected_and_analyzed_on_the_gpu(gpu, monkeypatch, given):
     monkeypatch.setattr(analysis, "SURELY_MESH_LIKE", 10)
@@ -107,6 +108,7 @@ def reason(A, **options):
     return F.report.facts["analysis_reason"]
 
 
+@pytest.mark.slow
 def test_the_host_analyzes_for_the_columns_engine(gpu, monkeypatch):
     monkeypatch.setattr(analysis, "SURELY_MESH_LIKE", 1e9)
     assert reason(mesh(12, 9), engine="columns") == 'engine "columns"'
