@@ -107,7 +107,7 @@ def test_readme_examples_run(tmp_path, monkeypatch):
         exec(compile(block, "README.md", "exec"), {})
 
 
-@pytest.mark.parametrize("document", [pytest.param(d, id=d.name, marks=[pytest.mark.slow] if d.name in ("pytorch.md", "flows.md") else []) for d in DOCUMENTS])
+@pytest.mark.parametrize("document", [pytest.param(d, id=d.name, marks=[pytest.mark.slow] if d.name in ("pytorch.md", "flows.md", "orderings.md") else []) for d in DOCUMENTS])
 def test_documents_run_from_top_to_bottom(document, tmp_path, monkeypatch):
     """The code blocks of a document form one program."""
     if document.name == "pytorch.md":

@@ -221,6 +221,7 @@ def places(rule):
     return [f"{path.relative_to(ROOT)}:{line}: {message}" for path, text in files() for line, message in rule(path, text)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_text_is_plain_and_in_order(name):
     rule, most = RULES[name]

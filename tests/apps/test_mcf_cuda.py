@@ -32,7 +32,7 @@ def check(run, bound=1e-12):
     return on_gpu, other
 
 
-@pytest.mark.parametrize("options", [{}, {"conformal": True}, {"dt": 0.05}, {"precision": "mixed"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"conformal": True}, {"dt": 0.05}, pytest.param({"precision": "mixed"}, marks=pytest.mark.slow)], ids=str)
 def test_mean_curvature_flow(any_backend, options):
     mesh, seen = noisy(), []
     out, _ = check(lambda place: mcf(mesh, steps=3, device=place, callback=lambda k, m: seen.append((k, m.vertices)), **options))

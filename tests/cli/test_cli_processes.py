@@ -129,6 +129,7 @@ def test_ctrl_c_during_the_imports_is_one_line(tmp_path, command):
     assert (child.communicate(timeout=1200)[1], child.returncode) == ("meshsolve: error: interrupted\n", 130)
 
 
+@pytest.mark.slow
 def test_other_programs_keep_their_ctrl_c(tmp_path):
     (tmp_path / "tool.py").write_text("import signal\nimport meshsolve\nassert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n")
     for command in (["tool.py"], ["-m", "tool"], ["-c", "import tool", "meshsolve"]):

@@ -96,6 +96,7 @@ def out():
     return np.zeros(64, np.int32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("kernel, args", [
     ("k_overwritten", [out()]), ("k_lockstep", [out()]), ("k_weak_barrier", [out()]), ("k_byte", [out()]), ("k_plain_read", [out()]),

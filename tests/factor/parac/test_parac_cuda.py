@@ -114,6 +114,7 @@ def test_the_last_thread_block_sees_the_choices_of_the_others(monkeypatch):
         check(path(300), samples=1)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(n=st.integers(1, 60), per_vertex=st.floats(0, 4), seed=st.integers(0, 999), samples=st.integers(1, 3),
        grounded=st.booleans(), given_order=st.booleans())
