@@ -14,6 +14,8 @@ import pathlib
 import re
 import sys
 
+from kernel_harness.harness import SUFFIX
+
 from meshsolve.device.cuda import TENSOR_CORES, macros
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
@@ -23,7 +25,6 @@ WITHOUT_TENSOR_CORES = 89           # a third architecture, for files that use d
 TYPES = {80: ("double",), 90: ("double", "float"), WITHOUT_TENSOR_CORES: ("double",)}      # of files with SCALAR, which are the slow ones
 # the options of meshsolve/device/cuda.py and of CuPy
 OPTIONS = ["-std=c++17", "--device-as-default-execution-space", "-ftz=true", "--ptxas-options=-v", f"-I{PACKAGE}"]
-SUFFIX = {"double": "_f64", "float": "_f32"}
 NUMBERS = {
     "registers": r"Used (\d+) registers",
     "stack": r"(\d+) bytes stack frame",
@@ -66,9 +67,8 @@ def compile_kernels(file, architecture):
 
     A file with SCALAR is compiled for TYPES, and its kernels end in _f64 or _f32.
     """
-    if not re.search(r"\bSCALAR\b", file.read_text()):
-        return parse(run(file, architecture)[0])
-    return {kernel + SUFFIX[scalar]: numbers for scalar in TYPES[architecture]
+    scalars = TYPES[architecture] if re.search(r"\bSCALAR\b", file.read_text()) else [""]
+    return {kernel + SUFFIX[scalar]: numbers for scalar in scalars
             for kernel, numbers in parse(run(file, architecture, *macros_of(scalar, architecture))[0]).items()}
 
 

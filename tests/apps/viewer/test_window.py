@@ -38,6 +38,8 @@ def test_everything_a_person_can_do_in_the_window():
                        MESHSOLVE_VIEWER_BACKEND=backend)
         if done.returncode != NO_GRAPHICS:
             break
+    else:
+        pytest.skip(f"nothing to draw with: {done.stdout.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout and "skipped" not in done.stdout
 
