@@ -157,10 +157,23 @@ def _kept(M, rows):
 
 
 def _analyzed(M, kept, ordering, seed, threads, engine):
-    """The :class:`Symbolic` of M with the rows ``kept.rows`` last; the others are ordered by the pattern of their block."""
+    """The :class:`Symbolic` of M with the rows ``kept.rows`` last."""
     given = M.pattern
-    whole = Csr(M.n, to_host(given.indptr), to_host(given.indices))
+    whole = Csr(M.n, to_host(given.indptr), to_host(given.indices), diagonal=True)
     _core.keep_free_memory(whole.nnz, threads)
+    chosen = order.resolve_before(ordering, whole, kept.rows) if engine is HostFactor else None
+    if chosen is None:
+        chosen = _ordered(whole, kept, ordering, seed, threads, engine)
+    sym = Symbolic.build(whole, chosen.perm, ordering=chosen, threads=threads, known=chosen.elimination, boundary=len(kept.rows))
+    if engine is SchurFactor:
+        sym.keep_on_device(given)
+    with sym.report.phase("symbolic"):
+        engine.prepare(sym, threads)
+    return with_phases(sym, chosen)
+
+
+def _ordered(whole, kept, ordering, seed, threads, engine):
+    """The :class:`Ordering` of all rows, those of ``kept`` last; the others are ordered by the pattern of their block."""
     indptr, indices, _ = _core.split(whole.indptr, whole.indices, np.empty(0), kept.free, kept.position, threads)[0]
     orderer = engine if location_of_analysis(len(kept.free), engine.place).place is engine.place else HostFactor
     graph = orderer.graph_of(orderer.place.matrix(Csr(len(kept.free), indptr, indices, diagonal=True)), threads)
@@ -169,10 +182,4 @@ def _analyzed(M, kept, ordering, seed, threads, engine):
         of_free = with_few_levels(of_free, graph)
     chosen = order.resolve(of_free, graph, seed=as_seed(seed), threads=threads, place=orderer.place.name)
     perm = np.concatenate([kept.free[to_host(chosen.perm)], kept.rows])
-    chosen = replace(chosen, perm=perm, tree=None, elimination=None)
-    sym = Symbolic.build(whole, perm, ordering=chosen, threads=threads, boundary=len(kept.rows))
-    if engine is SchurFactor:
-        sym.keep_on_device(given)
-    with sym.report.phase("symbolic"):
-        engine.prepare(sym, threads)
-    return with_phases(sym, chosen)
+    return replace(chosen, perm=perm, tree=None, elimination=None)

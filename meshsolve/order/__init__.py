@@ -18,13 +18,13 @@ import scipy.sparse as sp
 from meshsolve.device import holds, to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import as_seed, counted, shown, thread_count
-from meshsolve.order.auto import auto, is_scale_free
+from meshsolve.order.auto import auto, auto_before, is_scale_free
 from meshsolve.order.methods import METHODS, Options, find, lists_orderings
 from meshsolve.order.nested import dissect_cuda, nested_dissection
 from meshsolve.order.ordering import Ordering, OrderingLike, SeparatorTree
 from meshsolve.order.partition import partition
 from meshsolve.order.prepass_cuda import on_host
-from meshsolve.order.simple import amd, natural, nnz_sort, random, rcm
+from meshsolve.order.simple import amd, minimum_degree, natural, nnz_sort, random, rcm
 from meshsolve.order.update import update
 from meshsolve.report import Report
 from meshsolve.sparse.columns import as_perm
@@ -88,6 +88,19 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         chosen, pattern = METHODS["amd"] if ordering == "auto" else chosen, on_host(pattern)
     return chosen.make(columns() if columns and chosen.unsymmetric else pattern,
                        Options(as_seed(seed), thread_count(threads), effort, most, bounded))
+
+
+def resolve_before(ordering: OrderingLike, pattern: Any, last: np.ndarray) -> Ordering | None:
+    """Make the :class:`Ordering` of all rows of a pattern on the host in which the rows ``last``, (k,) int32, come last.
+
+    Returns
+    -------
+    Ordering or None
+        None if the other rows must be ordered by the pattern of their block: only minimum degree takes account of the last rows.
+    """
+    if isinstance(ordering, str) and ordering == "auto":
+        return auto_before(pattern, last)
+    return minimum_degree(pattern, last=last) if isinstance(ordering, str) and ordering == "amd" else None
 
 
 def _given(ordering, n):

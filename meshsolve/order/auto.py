@@ -87,6 +87,14 @@ def auto_within(pattern, seed, threads, effort, most=math.inf):
     return ordering
 
 
+def auto_before(pattern, last):
+    """Return the :class:`Ordering` by minimum degree of all rows with the rows ``last`` at the end, or None if another method is better."""
+    if is_scale_free(pattern):
+        return minimum_degree(pattern, last=last)
+    ordering = minimum_degree(pattern, CHEAP * pattern.n, last=last) if pattern.n <= TRIED_UP_TO else ()
+    return ordering if len(ordering) else None
+
+
 def estimated_dimension(pattern, most):
     """Return the exponent with which balls in the graph grow with their radius. The graph is on the host and not scale-free.
 

@@ -1,6 +1,10 @@
 // Python bindings of the order package. nested_dissection takes checked symmetric patterns without diagonal, amd also those with
 // one.
+#include <nanobind/stl/optional.h>
+
 #include <limits>
+#include <optional>
+#include <span>
 
 #include "mincut.hpp"
 #include "mindeg.hpp"
@@ -22,11 +26,12 @@ auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_si
                         to_numpy(std::move(o.tree.last)), o.patches, o.patch_seconds, o.order_seconds, o.too_many);
 }
 
-auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops, bool bounded) {
+auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops, bool bounded, const std::optional<In<int32_t>>& last) {
   const Pattern A = pattern(indptr, indices);
+  const std::span<const int32_t> end = last ? std::span(last->data(), static_cast<size_t>(extent(*last))) : std::span<const int32_t>();
   order::Limits limits = bounded ? order::bounded(A.nnz()) : order::Limits{};
   limits.flops = most_flops;
-  auto e = released([&] { return order::amd(A, limits); });
+  auto e = released([&] { return order::amd(A, limits, end); });
   return nb::make_tuple(to_numpy(std::move(e.perm)), to_numpy(std::move(e.parent)), to_numpy(std::move(e.colcount)), e.visits);
 }
 
@@ -90,10 +95,11 @@ void bind_order(nb::module_& m) {
   m.def("partition", partition, "indptr"_a, "indices"_a, "perm"_a, "parent"_a, "first"_a, "last"_a, "weight"_a, "parts"_a, "seed"_a,
         "(n,) part of each vertex, from the permutation and the tree of a nested dissection of the pattern");
   m.def("amd", amd, "indptr"_a, "indices"_a,
-        "most_flops"_a = std::numeric_limits<double>::infinity(), "bounded"_a = false,
+        "most_flops"_a = std::numeric_limits<double>::infinity(), "bounded"_a = false, "last"_a = nb::none(),
         "(perm, parent, colcount, visits) of approximate minimum degree. parent and colcount are empty if they are not available. "
         "All three are empty if a bound of the Cholesky operations exceeds most_flops. visits counts the list entries read. If "
-        "bounded, and visits exceed nnz log2(nnz), the remaining vertices follow by the bounds of their degrees");
+        "bounded, and visits exceed nnz log2(nnz), the remaining vertices follow by the bounds of their degrees. The rows last follow "
+        "all others, in this order: a chain at the top of the tree");
   m.def("rcm", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> roots) {
     if (extent(roots) != extent(indptr) - 1) throw nb::value_error("roots");
     return to_numpy(released([&] { return order::rcm(pattern(indptr, indices), roots.data()); }));

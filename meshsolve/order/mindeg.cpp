@@ -19,6 +19,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "native/memory/fetch.hpp"
 #include "native/threads/interrupt.hpp"
@@ -27,19 +28,41 @@
 namespace ms::order {
 namespace {
 int64_t list_capacity(int64_t nnz, int64_t n) { return nnz + nnz / 2 + n + 1; }
+
+// All n rows, ascending, except that the rows `last` come last in their order.
+std::vector<int32_t> with_last(int32_t n, std::span<const int32_t> last) {
+  std::vector<bool> is_last(n);
+  for (const int32_t i : last) is_last[i] = true;
+  std::vector<int32_t> rows;
+  rows.reserve(n);
+  for (int32_t i = 0; i < n; ++i)
+    if (!is_last[i]) rows.push_back(i);
+  rows.insert(rows.end(), last.begin(), last.end());
+  return rows;
+}
 }  // namespace
 
 bool fits_32_bits(int64_t nnz, int64_t n) { return list_capacity(nnz, n) + n < std::numeric_limits<int32_t>::max(); }
 
-Elimination amd(const Pattern& A, const Limits& limits) {
+Elimination amd(const Pattern& A, const Limits& limits, std::span<const int32_t> last) {
+  const int32_t own = A.n - static_cast<int32_t>(last.size());
+  const std::vector<int32_t> rows = last.empty() ? std::vector<int32_t>() : with_last(A.n, last);
   Elimination result{std::vector<int32_t>(A.n), {}, {}};
   const auto order = [&](auto&& graph) {
-    graph.begin(A, A.n);
-    if (graph.run(result.perm.data(), limits))
-      graph.tree(result);
+    if (last.empty())
+      graph.begin(A, own);
     else
-      result.perm.clear();
+      graph.begin(A, own, rows);
+    const bool complete = graph.run(result.perm.data(), limits);
     result.visits = graph.visits();
+    if (!complete) {
+      result.perm.clear();
+      return;
+    }
+    graph.tree(result);
+    if (last.empty()) return;
+    for (int32_t k = 0; k < own; ++k) result.perm[k] = rows[result.perm[k]];
+    std::copy(last.begin(), last.end(), result.perm.begin() + own);
   };
   if (fits_32_bits(A.nnz(), A.n))
     order(MinDegree<int32_t>());
@@ -73,12 +96,27 @@ void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
 
 template <class Index>
 void MinDegree<Index>::begin(const Pattern& A, int32_t own) {
+  const auto same = [](int32_t i) { return i; };
+  add_rows(A, own, same, same);
+}
+
+template <class Index>
+void MinDegree<Index>::begin(const Pattern& A, int32_t own, const std::vector<int32_t>& rows) {
+  std::vector<int32_t> number(A.n);
+  for (int32_t k = 0; k < A.n; ++k) number[rows[k]] = k;
+  add_rows(A, own, [&](int32_t k) { return rows[k]; }, [&](int32_t i) { return number[i]; });
+}
+
+template <class Index>
+template <class Row, class Number>
+void MinDegree<Index>::add_rows(const Pattern& A, int32_t own, Row row, Number number) {
   begin(A.n, own, A.nnz());
-  for (int32_t i = 0; i < A.n; ++i) {
+  for (int32_t k = 0; k < A.n; ++k) {
     const Index begin = free_;
-    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-      iw_[free_] = A.idx[p];
-      free_ += A.idx[p] != i;
+    for (int64_t p = A.ptr[row(k)]; p < A.ptr[row(k) + 1]; ++p) {
+      const int32_t j = number(A.idx[p]);
+      iw_[free_] = j;
+      free_ += j != k;
     }
     add_node(begin, static_cast<int32_t>(free_ - begin));
   }

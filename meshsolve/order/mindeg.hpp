@@ -20,13 +20,14 @@ class MinDegree {
  public:
   void begin(int32_t n, int32_t own, int64_t nnz);
   void begin(const Pattern& A, int32_t own);                 // all rows of A, without the diagonal
+  void begin(const Pattern& A, int32_t own, const std::vector<int32_t>& rows);         // the same, vertex k is row rows[k]
   int32_t* row(int32_t length);
   // order[k] = the k-th vertex eliminated, 0 <= k < own. Returns false, without an order, once the Cholesky operations exceed
   // limits.flops. Once the visits exceed limits.visits, elimination ends: the remaining vertices follow by the bounds of their
   // degrees.
   bool run(int32_t* order, const Limits& limits = {});
   int64_t visits() const { return visits_; }                 // list entries that run() read
-  void tree(Elimination& result) const;                      // after run() of a graph without halo
+  void tree(Elimination& result) const;                      // after run(); the halo is a chain above all
 
  private:
   // A live variable (nv > 0) lists elements, then variables. An element (a pivot) lists its variables. nv is negated while a
@@ -48,6 +49,7 @@ class MinDegree {
   static constexpr int32_t kFetched = 8;         // list entries that are prefetched
 
   void add_node(Index begin, int32_t length);
+  template <class Row, class Number> void add_rows(const Pattern& A, int32_t own, Row row, Number number);
   void fetch_list(int32_t i) const;
   void fetch_neighbors(int32_t i) const;
   void fetch_elements(int32_t i) const;

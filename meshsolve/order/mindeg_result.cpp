@@ -68,7 +68,8 @@ void MinDegree<Index>::write_order(int32_t* order) {
 }
 
 // Elimination tree and column counts. The columns of one pivot have the same rows below them. The parent is the first vertex of
-// the element's list that is eliminated: the absorber if it is in the list, else (aggressive absorption) it is searched for.
+// the element's list that is eliminated: the absorber if it is in the list, else (aggressive absorption) it is searched for. If
+// only the halo is left in the list, it is the first vertex of the halo.
 template <class Index>
 void MinDegree<Index>::tree(Elimination& result) const {
   if (!dense_.empty() || rest_ >= 0) return;
@@ -81,13 +82,19 @@ void MinDegree<Index>::tree(Elimination& result) const {
       result.parent[j] = j + 1;
       result.colcount[j] = pivot.degree + end - j;
     }
-    result.parent[end - 1] = parent_[k] < 0 ? -1 : node_[pivots_[parent_[k]]].w;
+    const int32_t root = pivot.degree > 0 ? own_ : -1;
+    result.parent[end - 1] = parent_[k] < 0 ? root : node_[pivots_[parent_[k]]].w;
   }
   for (const Aggressive& a : aggressive_) {
-    int32_t first = n_;
-    for (int32_t m = a.begin; m < a.end; ++m) first = std::min(first, node_[members_[m]].w);
+    int32_t first = own_;
+    for (int32_t m = a.begin; m < a.end; ++m)
+      if (members_[m] < own_) first = std::min(first, node_[members_[m]].w);
     const Node& pivot = node_[a.element];
     result.parent[pivot.w + pivot.nv - 1] = first;
+  }
+  for (int32_t j = own_; j < n_; ++j) {
+    result.parent[j] = j + 1 < n_ ? j + 1 : -1;
+    result.colcount[j] = n_ - j;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "sparse/csr.hpp"
@@ -71,7 +72,8 @@ struct Ordering {
 Ordering nested_dissection(const Pattern& A, const Options& options);
 
 // A minimum degree order, with the elimination tree and the column counts of the pattern in that order. Tree and counts are empty
-// if only bounds of them are available, because dense rows come last or the limit of visits was reached.
+// if only bounds of them are available, because dense rows come last or the limit of visits was reached. Rows that are never
+// eliminated are a chain at the top of the tree, as in symbolic::Analysis.
 struct Elimination {
   std::vector<int32_t> perm;
   std::vector<int32_t> parent, colcount;       // parent[j] > j or -1; the counts include the diagonal
@@ -79,8 +81,9 @@ struct Elimination {
 };
 
 // Approximate minimum degree of the whole pattern. The vectors are empty if the operations exceed limits.flops. Once the visits
-// exceed limits.visits, the remaining vertices follow by ascending bounds of their degrees.
-Elimination amd(const Pattern& A, const Limits& limits = {});
+// exceed limits.visits, the remaining vertices follow by ascending bounds of their degrees. The rows `last` follow all others, in
+// this order: they are never eliminated, but count in the degrees.
+Elimination amd(const Pattern& A, const Limits& limits = {}, std::span<const int32_t> last = {});
 
 // Reverse Cuthill-McKee order of a pattern without diagonal. roots: (n) vertices; each that is not yet reached starts a search.
 std::vector<int32_t> rcm(const Pattern& A, const int32_t* roots);

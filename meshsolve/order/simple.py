@@ -36,15 +36,16 @@ def amd(A: MeshLike | Matrix) -> Ordering:
     return minimum_degree(pattern_of(A))
 
 
-def minimum_degree(pattern, most_flops=np.inf, bounded=False):
+def minimum_degree(pattern, most_flops=np.inf, bounded=False, last=None):
     """Return the minimum degree :class:`Ordering` of a checked pattern, with or without its diagonal.
 
     The ``perm`` is empty if a bound of the Cholesky operations exceeds ``most_flops``. If ``bounded``, at most ``nnz log2(nnz)`` list
     entries are read; then the remaining rows follow by the bounds of their degrees. ``report.facts["visits"]`` counts the entries.
+    The rows ``last``, (k,) int32, follow all others in their order. They count in the degrees and are not eliminated.
     """
     report = Report(ordering="amd", nnz_A=pattern.nnz + (0 if pattern.diagonal else pattern.n))
     with report.phase("order"):
-        perm, parent, colcount, visits = _core.amd(pattern.indptr, pattern.indices, most_flops=most_flops, bounded=bounded)
+        perm, parent, colcount, visits = _core.amd(pattern.indptr, pattern.indices, most_flops, bounded, last)
     if bounded:
         report.facts["visits"] = visits
     known = Elimination(parent, colcount) if len(parent) else None

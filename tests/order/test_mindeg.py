@@ -68,6 +68,35 @@ def test_tree_and_counts_are_those_of_the_order(n, density, diagonal, seed):
     assert np.array_equal(parent, etree(Q)) and np.array_equal(count, colcount(Q))
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 60), st.floats(0, 1), st.integers(0, 2**20))
+def test_rows_that_come_last(n, density, seed):
+    """Their order is kept. Tree and counts are those of a graph in which they are adjacent to each other, as in a last front."""
+    rng = np.random.default_rng(seed)
+    A = rng.random((n, n)) < density * rng.random() ** 2
+    P = pattern_of(sp.csr_array((A | A.T).astype(float)))
+    last = rng.permutation(n)[:rng.integers(1, n + 1)].astype(np.int32)
+    perm, parent, count, _ = _core.amd(P.indptr, P.indices, last=last)
+    own = n - len(last)
+    check_perm(order.Ordering(perm, "amd"), n)
+    assert np.array_equal(perm[own:], last)
+    Q = P.to_scipy()[perm][:, perm].toarray()
+    Q[own:, own:] = 1
+    expected = etree(Q)
+    expected[:own] = np.minimum(expected[:own], own)                  # the last front is one node of the tree
+    assert np.array_equal(parent, expected) and np.array_equal(count, colcount(Q))
+
+
+def test_last_rows_count_in_the_degrees():
+    """On a grid whose left column comes last: fewer operations than with an order of the others alone."""
+    A = ms.datasets.grid2d(60, 60)
+    last = np.arange(0, 3600, 60, dtype=np.int32)
+    free = np.setdiff1d(np.arange(3600), last)
+    inside = free[order.amd(A[free][:, free]).perm]
+    after, alone = (ms.schur_complement(A, last, ordering).symbolic.flops for ordering in ("amd", np.concatenate([inside, last])))
+    assert after < 0.95 * alone
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(300, 900), st.integers(1, 12), st.integers(0, 3), st.integers(0, 2**20))
 def test_tree_and_counts_with_dense_rows(n, hubs, degree, seed):

@@ -42,13 +42,14 @@ Symbolic analyze(const Pattern& A, const int32_t* perm, int threads, const Relax
   return result;
 }
 
-Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads, const Relaxation& relaxation) {
+Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads, const Relaxation& relaxation, int32_t boundary) {
   const std::vector<int32_t> position = postorder(known.parent).position;
   Symbolic result{moved(known.perm.data(), known.parent, position, threads), {}};
   result.analysis.colcount.resize(A.n);
   for_range(threads, A.n, kRows, [&](int64_t begin, int64_t end, int) {
     for (int64_t k = begin; k < end; ++k) result.analysis.colcount[position[k]] = known.colcount[k];
   });
+  result.analysis.boundary = boundary;
   result.analysis.total(threads);
   result.supernodes = relax(A, nullptr, result.analysis, threads, relaxation);
   return result;

@@ -39,7 +39,7 @@ Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices&
   const symbolic::Relaxation given{rules.data(), static_cast<int>(rules.size())}, relaxation = relax ? given : symbolic::kRelaxation;
   if (!known) return symbolic::analyze(A, perm.data(), threads, relaxation, boundary);
   const order::Elimination elimination{to_vector(perm), to_vector(known->first), to_vector(known->second)};
-  return symbolic::analyze(A, elimination, threads, relaxation);
+  return symbolic::analyze(A, elimination, threads, relaxation, boundary);
 }
 
 Symbolic restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
@@ -97,7 +97,7 @@ void bind_symbolic(nb::module_& m) {
   m.def("analyze", &build, nb::arg("indptr"), nb::arg("indices"), nb::arg("perm"),
         nb::arg("threads") = 1, nb::arg("known") = nb::none(), nb::arg("boundary") = 0, nb::arg("relax") = nb::none(),
         "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. `known`: elimination tree and column counts of "
-        "this very pattern in this order, where there is no boundary. `boundary`: rows at the end that will not be eliminated. "
+        "this very pattern in this order. `boundary`: rows at the end that will not be eliminated. "
         "`relax`: rules (columns, share, zeros) for joins of supernodes, instead of default_relaxation().");
   m.def("default_relaxation", [] {
     std::vector<std::tuple<double, double, double>> rules;

@@ -54,7 +54,8 @@ inline constexpr Relaxation kRelaxation{kRules, 4};
 Symbolic analyze(const Pattern& A, const int32_t* perm, int threads, const Relaxation& relaxation = kRelaxation, int32_t boundary = 0);
 
 // The same result from an ordering that has computed the elimination tree and the column counts.
-Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads, const Relaxation& relaxation = kRelaxation);
+Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads, const Relaxation& relaxation = kRelaxation,
+                 int32_t boundary = 0);
 
 // The pattern of L by columns: the diagonal first, rows ascending.
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads);
