@@ -78,13 +78,14 @@ def side_directions(mesh, angles=None, fans_allowed=False):
         fans (names the vertex).
     """
     angles = np.empty(0) if angles is None else angles.reshape(-1)
-    before, total, first, edge, vertex = _core.side_directions(
+    before, total, first, sides, edge, vertex = _core.side_directions(
         len(mesh.vertices), mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges), angles)
     if edge >= 0:
         raise _not_oriented(mesh, edge)
     if vertex >= 0 and not fans_allowed:
         raise InvalidInputError(f"the mesh must be manifold: the faces at vertex {vertex} form several fans; give each fan its own "
                                 "copy of the vertex")
+    mesh._boundary_sides, mesh.is_manifold = sides, vertex < 0         # cached properties: the walk has found them
     return before.reshape(-1, 3), total, first
 
 

@@ -47,13 +47,11 @@ def require_surface(mesh):
     """Raise unless the faces form one manifold surface, oriented alike. Return (n,) bool, True for vertices with a face."""
     if len(mesh.faces) == 0:
         raise InvalidInputError("the mesh must have a face, got none")
-    component = mesh.components[mesh.faces[:, 0]]
-    if (component != component[0]).any():
+    component = mesh.components
+    if component.max() > 0 and ((component := component[mesh.faces[:, 0]]) != component[0]).any():
         k = int((component != component[0]).argmax())
         raise InvalidInputError(f"the mesh must have one component: faces 0 and {k} are not connected; map each component on its own")
-    first = boundary.side_directions(mesh)[2]
-    mesh.is_manifold = True                                 # the cached property: the walk has checked it
-    return first >= 0
+    return boundary.side_directions(mesh)[2] >= 0
 
 
 def _seam(mesh):

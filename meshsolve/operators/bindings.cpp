@@ -39,6 +39,11 @@ auto edge_lengths(In<double> vertices, In<int32_t> ends, int threads) {
   return to_numpy(std::move(length));
 }
 
+auto flipped_faces(In<double> uv, In<int32_t> faces) {
+  auto out = released([&] { return operators::flipped_faces(uv.data(), faces.data(), extent(faces) / 3); });
+  return nb::make_tuple(to_numpy(std::move(out.faces)), out.area);
+}
+
 auto laplacian_values(In<int64_t> indptr, In<int32_t> indices, In<int32_t> edge, In<double> weight, int threads) {
   RawVector<double> data(extent(indices));
   {
@@ -71,8 +76,8 @@ auto side_directions(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t 
     return operators::side_directions(n, faces.data(), extent(faces) / 3, of_side.data(), edges,
                                       corner_angles.size() > 0 ? corner_angles.data() : nullptr);
   });
-  return nb::make_tuple(to_numpy(std::move(out.angle)), to_numpy(std::move(out.total)), to_numpy(std::move(out.first)), out.bad_edge,
-                         out.bad_vertex);
+  return nb::make_tuple(to_numpy(std::move(out.angle)), to_numpy(std::move(out.total)), to_numpy(std::move(out.first)),
+                         to_numpy(std::move(out.boundary)), out.bad_edge, out.bad_vertex);
 }
 
 auto flat_triangles(int64_t n, In<int32_t> corners, In<double> lengths, int copies) {
@@ -183,6 +188,7 @@ void bind_operators(nb::module_& m) {
   m.def("vertex_areas", vertex_areas, "faces"_a, "area"_a, "n"_a, "threads"_a,
         "Add a third of each triangle's area to each of its corners.");
   m.def("edge_lengths", edge_lengths, "vertices"_a, "ends"_a, "threads"_a);
+  m.def("flipped_faces", flipped_faces, "uv"_a, "faces"_a, "(faces without a positive area in the plane, the sum of all areas).");
   m.def("laplacian_values", laplacian_values, "indptr"_a, "indices"_a, "edge"_a,
         "weight"_a, "threads"_a);
   m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a, "of_side"_a, "length"_a, "angle"_a,
@@ -190,7 +196,7 @@ void bind_operators(nb::module_& m) {
   m.def("tufted_cover", tufted_cover, "faces"_a, "of_side"_a, "edges"_a, "key"_a, "round"_a, "threads"_a,
         "(mesh edge of each cover edge, cover edge of each side).");
   m.def("side_directions", side_directions, "n"_a, "faces"_a, "of_side"_a, "edges"_a, "corner_angles"_a,
-        "(angles, their totals, first sides, an edge that is not manifold and oriented or -1, a vertex with several fans or -1).");
+        "(angles, their totals, first sides, boundary sides, an edge that is not manifold and oriented or -1, a vertex with several fans or -1).");
   m.def("flat_triangles", flat_triangles, "n"_a, "corners"_a, "lengths"_a, "copies"_a,
         "(corners, flat) of the triangles, one for those that agree.");
   m.def("divergence_of_directions", divergence_of_directions, "corners"_a, "flat"_a, "b"_a, "u"_a, "n"_a, "threads"_a,

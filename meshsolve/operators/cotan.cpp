@@ -81,6 +81,17 @@ void edge_lengths(const double* x, const int32_t* ends, int64_t count, double* l
   });
 }
 
+FlatImage flipped_faces(const double* uv, const int32_t* faces, int64_t m) {
+  FlatImage out;
+  for (int64_t t = 0; t < m; ++t) {
+    const double *a = uv + 2 * int64_t{faces[3 * t]}, *b = uv + 2 * int64_t{faces[3 * t + 1]}, *c = uv + 2 * int64_t{faces[3 * t + 2]};
+    const double area = 0.5 * ((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]));
+    if (!(area > 0)) out.faces.push_back(t);               // NaN too
+    out.area += area;
+  }
+  return out;
+}
+
 void laplacian_values(const Pattern& rows, const int32_t* edge, const double* weight, double* data, int threads) {
   for_range(threads, rows.n, kGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {

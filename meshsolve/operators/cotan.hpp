@@ -3,6 +3,7 @@
 // Edges and sides are defined in mesh/edges.hpp.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "sparse/csr.hpp"
 
@@ -20,6 +21,14 @@ void vertex_areas(const int32_t* faces, int64_t m, const double* area, int64_t n
 
 // length[e] = distance between vertices ends[2 e] and ends[2 e + 1].
 void edge_lengths(const double* x, const int32_t* ends, int64_t count, double* length, int threads);
+
+// The faces that are not oriented counterclockwise in the plane or have no area, ascending, and the sum of the signed areas of all.
+// uv has the points (n, 2).
+struct FlatImage {
+  std::vector<int64_t> faces;
+  double area = 0;
+};
+FlatImage flipped_faces(const double* uv, const int32_t* faces, int64_t m);
 
 // Values of the Laplacian on the pattern of mesh::adjacency_of(..., true): -weight off the diagonal, row sums of weights on it.
 void laplacian_values(const Pattern& rows, const int32_t* edge, const double* weight, double* data, int threads);

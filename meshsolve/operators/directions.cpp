@@ -81,6 +81,7 @@ SideDirections side_directions(int32_t n, const int32_t* faces, int64_t m, const
     int32_t& first = out.first[faces[side]];
     if (first < 0 || (other[side] < 0 && other[first] >= 0)) first = side;
     ++left[faces[side]];
+    if (other[side] < 0) out.boundary.push_back(side);
   }
   for (int32_t v = 0; v < n; ++v) {
     int32_t side = out.first[v];

@@ -10,6 +10,7 @@ struct SideDirections {
   std::vector<double> angle;         // (3 m) sum of corner angles from the first side at its corner to the side, counterclockwise
   std::vector<double> total;         // (n) sum of all corner angles at a vertex
   std::vector<int32_t> first;        // (n) side with angle 0, on the boundary at a boundary vertex; -1 without faces
+  std::vector<int64_t> boundary;     // the sides without another one, ascending
   int32_t bad_edge = -1;             // an edge of more than two faces, or of two that are not oriented alike; else -1
   int32_t bad_vertex = -1;           // a vertex whose faces form several fans; else -1
 };

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from meshsolve import _core
 from meshsolve.api import cholesky, schur_complement
 from meshsolve.apps.maps.isometric import arap, slim
 from meshsolve.device import to_host
@@ -129,21 +130,24 @@ def _on_disc(mesh, method, weights, cut, images, iterations, tol, options):
     with report.phase("cut"):
         used = require_surface(mesh)
         whole, report.vertex_of = cut_to_disc(mesh) if cut else (mesh, np.arange(len(mesh.vertices), dtype=np.int32))
-        disc, rows = _without_unreferenced(whole, used[report.vertex_of])
+        disc, rows = _without_unreferenced(whole, used[report.vertex_of] if cut else used)
         loops = _boundary_of_disc(disc)
         pins = _pins(*images, method, len(mesh.vertices), rows)
     with report.phase("map"):
         uv, report.energy, report.iterations = _mapped(disc, method, weights, loops, pins, iterations, tol, options, report)
     _describe(report, disc, uv)
-    report.mesh, out = whole, np.full((len(whole.vertices), 2), np.nan)
+    report.mesh = whole
+    if len(rows) == len(whole.vertices):
+        return uv, report
+    out = np.full((len(whole.vertices), 2), np.nan)
     out[rows] = uv
     return out, report
 
 
 def _describe(report, disc, uv):
     """Fill in what is counted on the map, and warn if faces are flipped."""
-    areas = _signed_areas(disc, uv)
-    report.flipped, report.area_sign = np.flatnonzero(~(areas > 0)), int(np.sign(areas.sum()))
+    report.flipped, area = _flipped(disc, uv)
+    report.area_sign = int(np.sign(area))
     report.facts.update(energy=report.energy, flipped=len(report.flipped), iterations=report.iterations)
     if len(report.flipped):
         warn(f"parameterize: {len(report.flipped)} of {counted(len(disc.faces), 'face')} flipped, the first is face {report.flipped[0]}; "
@@ -180,10 +184,10 @@ def _mapped(mesh, method, weights, loops, pins, iterations, tol, options, report
         return _harmonic_map(mesh, weights, loops, options, report), None, 0
     if method == "slim":
         start = _tutte(mesh, loops, options)
-        flat = ~(_signed_areas(mesh, start) > 0)
-        if flat.any():
+        flat, _ = _flipped(mesh, start)
+        if len(flat):
             raise InvalidInputError("method='slim' needs a start without flips, but in double precision Tutte's map has "
-                                    f"{counted(int(flat.sum()), 'face')} without area, the first is face {int(flat.argmax())}: cut the "
+                                    f"{counted(len(flat), 'face')} without area, the first is face {flat[0]}: cut the "
                                     "mesh into rounder parts")
         return slim(mesh, start, iterations, tol, options)
     rows = assembler(mesh, threads=options["threads"])
@@ -197,7 +201,7 @@ def _mapped(mesh, method, weights, loops, pins, iterations, tol, options, report
         uv = _oriented(uv, _area_inside(arcs, uv), masses.sum())
     if method == "arap":
         return arap(mesh, L, uv, pins, iterations, tol, options)
-    return uv, 0.5 * float((uv * (L @ uv)).sum()) - _area_inside(arcs, uv), 0
+    return uv, 0.5 * float(np.vdot(uv, L @ uv)) - _area_inside(arcs, uv), 0
 
 
 def _without_unreferenced(mesh, used):
@@ -233,7 +237,7 @@ def _harmonic_map(mesh, weights, loops, options, report):
     """The harmonic map, with uniform weights if others flip faces."""
     if weights == "cotan":
         uv = _harmonic(mesh, cotan_laplacian(mesh), loops[0], options)
-        flipped = int((~(_signed_areas(mesh, uv) > 0)).sum())
+        flipped = len(_flipped(mesh, uv)[0])
         if flipped:
             weights = "uniform"
             warn(f"parameterize: cotangent weights flip {counted(flipped, 'face')}; the map was computed again with uniform weights",
@@ -302,12 +306,13 @@ def _lscm(L, arcs, rows, values, options):
         F = cholesky(_conformal_energy(L, arcs), fixed=np.append(rows, n + rows), **options)
         return F.solve(np.zeros(2 * n), fixed_values=values.T.ravel()).reshape(2, n).T
     S = schur_complement(L, kept, threads=options["threads"])
-    H, (i, j) = S.matrix.astype(complex), np.searchsorted(kept, arcs)
+    H, (i, j), fixed = S.matrix.astype(complex), np.searchsorted(kept, arcs), np.searchsorted(kept, rows)
     H.imag[i, j], H.imag[j, i] = 0.5, -0.5                              # a boundary edge has one direction
-    fixed, z = np.isin(kept, rows), np.zeros(len(kept), complex)
-    z[fixed] = values[:, 0] + 1j * values[:, 1]
-    H = H[~fixed]
-    z[~fixed] = np.linalg.solve(H[:, ~fixed], -H[:, fixed] @ z[fixed])
+    given = values[:, 0] + 1j * values[:, 1]
+    b = -H[:, fixed] @ given
+    b[fixed], H[fixed], H[:, fixed] = given, 0, 0
+    H[fixed, fixed] = 1
+    z = np.linalg.solve(H, b)
     return S.expand(np.zeros((n, 2)), np.stack([z.real, z.imag], axis=1))
 
 
@@ -328,10 +333,9 @@ def _spectral(mesh, energy, loop, options):
     return np.stack([z.real, z.imag], axis=1)
 
 
-def _signed_areas(mesh, uv):
-    a, b, c = (uv.take(corner, axis=0) for corner in mesh.faces.T)
-    u, v = b - a, c - a
-    return 0.5 * (u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0])
+def _flipped(mesh, uv):
+    """(The faces whose image has no positive area, ascending; the area of the image)."""
+    return _core.flipped_faces(np.ascontiguousarray(uv).reshape(-1), mesh.faces.reshape(-1))
 
 
 def _oriented(uv, area, wanted):

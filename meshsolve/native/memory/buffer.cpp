@@ -1,7 +1,8 @@
 // Pages of large blocks. A page fault costs as much as some hundred operations on the numbers of the page, so all pages are made
 // in one call before the block is used. Huge pages cost a quarter of that if the system has free ones. If memory is fragmented,
 // or a virtual machine has returned its free blocks to the host, one may take milliseconds. So they are made one by one, never by
-// a page fault, and after a slow one no more are requested for a while.
+// a page fault, and after a slow one no more are requested for a while. Blocks that are done in less time than one slow page takes
+// get none.
 #include "buffer.hpp"
 
 #include "native/threads/interrupt.hpp"
@@ -79,7 +80,7 @@ void make_pages(void* data, size_t bytes, int threads) {
   char* const begin = static_cast<char*>(data);
   char* const end = begin + bytes;
   char* at = first_huge(begin);
-  if (bytes < 2 * huge_page || at > end) at = end;
+  if (bytes < mapped_from || at > end) at = end;
   make_small(begin, at);
   for_range(threads, (end - at + piece - 1) / piece, 1, [&](int64_t b, int64_t e, int) {
     char* const to = std::min(at + e * piece, end);
