@@ -58,6 +58,13 @@ double half_cotangents(const double* x, const int32_t* face, double flattest, do
 
 void cotan_weights(const double* x, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t edges, double flattest,
                    double* weight, double* area, int threads) {
+  if (threads == 1 && edges > 0) {                // one thread adds them as it computes them
+    double half[3];
+    return sum_of_faces(of_side, m, edges, weight, 1, [&](int64_t t, int c) {
+      if (c == 0) area[t] = half_cotangents(x, faces + 3 * t, flattest, half);
+      return half[c];
+    });
+  }
   RawVector<double> half(edges > 0 ? 3 * m : 0);
   for_range(threads, m, kGrain, [&](int64_t begin, int64_t end, int) {
     double unused[3];
