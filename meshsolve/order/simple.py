@@ -45,7 +45,7 @@ def minimum_degree(pattern, most_flops=np.inf, bounded=False, last=None):
     """
     report = Report(ordering="amd", nnz_A=pattern.nnz + (0 if pattern.diagonal else pattern.n))
     with report.phase("order"):
-        perm, parent, colcount, visits = _core.amd(pattern.indptr, pattern.indices, most_flops, bounded, last)
+        perm, parent, colcount, visits = _core.amd(pattern.indptr, pattern.indices, most_flops=most_flops, bounded=bounded, last=last)
     if bounded:
         report.facts["visits"] = visits
     known = Elimination(parent, colcount) if len(parent) else None
