@@ -130,7 +130,7 @@ def measure(kind, size, options, clock, left_out):
 
     def batch():
         F.refactor(values)
-        F.solve(b)
+        F.solve(b, out=x)
 
     def loop():
         for M, right in zip(matrices, b, strict=False):

@@ -12,20 +12,20 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, SingularMatrixError
-from meshsolve.factor.base import as_narrow
+from meshsolve.factor.base import as_narrow, deliver
 from meshsolve.factor.sharing import Sharing, changes, reads
 from meshsolve.options import counted
 from meshsolve.report import Report, collected_warnings, warn
 from meshsolve.sparse.columns import as_array
 from meshsolve.sparse.matrix import SYMMETRY_TOLERANCE, Csr, not_symmetric
 from meshsolve.sparse.places import on_device
-from meshsolve.types import ArrayLike
+from meshsolve.types import Array, ArrayLike
 
 FACTORED, NOT_FINITE, UNKNOWN, ALONE = -1, -2, -3, -4       # of the core's states; ALONE: needs a factor of its own
 
 
 class FactorBatch:
-    """The factors of N matrices with one pattern. A subclass has ``_core``, :meth:`_factor`, :meth:`_solved` and ``_source``.
+    """The factors of N matrices with one pattern. A subclass has ``_core``, :meth:`_factor`, :meth:`_solve_into` and ``_source``.
 
     Attributes
     ----------
@@ -41,6 +41,7 @@ class FactorBatch:
     _core: Any
     _prepare: Any                           # _prepare(values): before the first factorization
     _factor: Any                            # _factor(values)
+    _solve_into: Any                        # _solve_into(x, b): writes solutions, (N, n, k) each
     _reason_of: Any                         # _reason_of(system, state): why it failed
     _source: str                            # the object that made the batch, for messages
     shape: tuple[int, int]
@@ -101,13 +102,16 @@ class FactorBatch:
         return self._reason_of(system, state)
 
     @reads
-    def solve(self, b: ArrayLike) -> np.ndarray:
+    def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
         """Solve all systems.
 
         Parameters
         ----------
         b : (N, n) or (N, n, k), real or complex
             Right-hand sides of each system.
+        out : array like the result, optional
+            Receives the result and is returned. A new array of many systems takes up to a tenth of the time: its memory is new to the
+            process.
 
         Returns
         -------
@@ -118,7 +122,7 @@ class FactorBatch:
         Raises
         ------
         InvalidInputError
-            Wrong shape, NaN or infinity (names the system), text.
+            Wrong shape, NaN or infinity (names the system), text; ``out`` does not fit.
         FactorInUseError
             Another call is refactoring this batch.
 
@@ -129,11 +133,15 @@ class FactorBatch:
         given = as_array(b, "b")
         self._check_rhs(given)
         if given.dtype.kind != "c" or self._scalar.kind == "c":
-            x = self._solve_scalars(given)
-            return as_narrow(x, given.dtype, None) if given.dtype.kind == x.dtype.kind else x
-        x = np.empty(given.shape, np.complex128)
-        x.real, x.imag = self._solve_scalars(given.real), self._solve_scalars(given.imag)
-        return as_narrow(x, given.dtype, None)
+            x = self._solve_scalars(given, out if _is_writable(out, given.shape, self._scalar, given) else None)
+            narrows = given.dtype.kind == x.dtype.kind
+        else:
+            x, narrows = np.empty(given.shape, np.complex128), True
+            x.real, x.imag = self._solve_scalars(given.real), self._solve_scalars(given.imag)
+        if x is out:
+            return x
+        x = as_narrow(x, given.dtype, out) if narrows else x
+        return deliver(x, x.shape, out)
 
     def __len__(self):
         return self.shape[0]
@@ -155,15 +163,17 @@ class FactorBatch:
         if given.ndim not in (2, 3) or given.shape[:2] != self.shape:
             raise InvalidInputError(f"b must be {self.shape} or ({self.shape[0]}, {self.shape[1]}, k), got {given.shape}")
 
-    def _solve_scalars(self, given):
+    def _solve_scalars(self, given, out=None):
+        """Solve for right-hand sides of the dtype of the values, in ``out`` if that is given."""
         columns = np.ascontiguousarray(given, self._scalar)
-        if (at := _core.first_not_finite(columns.reshape(-1).view(np.float64))) >= 0:
+        if (at := _core.first_not_finite(columns.reshape(-1).view(np.float64), self.threads)) >= 0:
             where = np.unravel_index(at * 8 // self._scalar.itemsize, columns.shape)
             raise InvalidInputError(f"b: system {where[0]}, row {where[1]} holds {columns[where]}")
-        if not columns.size:
-            return np.empty_like(columns)
-        with self.report.phase("solve"):
-            return self._solved(columns.reshape(*self.shape, -1)).reshape(columns.shape)
+        x = np.empty_like(columns) if out is None else out
+        if columns.size:
+            with self.report.phase("solve"):
+                self._solve_into(x.reshape(*self.shape, -1), columns.reshape(*self.shape, -1))
+        return x
 
     def _checked(self, values):
         """Return the values as a C contiguous (N, nnz) array; its numbers are not checked yet."""
@@ -194,6 +204,12 @@ class FactorBatch:
         system, *entry = _core.first_asymmetry(P.indptr, P.indices, data.reshape(-1), len(data), SYMMETRY_TOLERANCE, self.threads)
         if system >= 0:
             raise not_symmetric(f"system {first + system}", *entry)
+
+
+def _is_writable(out, shape, dtype, b):
+    """True if the core may write solutions to ``out`` while it reads b."""
+    return (type(out) is np.ndarray and out.shape == shape and out.dtype == dtype and out.flags.carray
+            and not np.may_share_memory(out, b))
 
 
 class SingleFactors(FactorBatch):

@@ -12,14 +12,13 @@
 // deferred while the bound of its degree has hardly grown. No data is kept for it: an eliminated neighbor in its list represents
 // the element that it became, and an absorbed element represents its absorber.
 //
-// mindeg_result.cpp writes the order and the tree.
+// mindeg_result.cpp has the call for a pattern, and writes the order and the tree.
 #include "mindeg.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <span>
 
 #include "native/memory/fetch.hpp"
 #include "native/threads/interrupt.hpp"
@@ -28,48 +27,9 @@
 namespace ms::order {
 namespace {
 int64_t list_capacity(int64_t nnz, int64_t n) { return nnz + nnz / 2 + n + 1; }
-
-// All n rows, ascending, except that the rows `last` come last in their order.
-std::vector<int32_t> with_last(int32_t n, std::span<const int32_t> last) {
-  std::vector<bool> is_last(n);
-  for (const int32_t i : last) is_last[i] = true;
-  std::vector<int32_t> rows;
-  rows.reserve(n);
-  for (int32_t i = 0; i < n; ++i)
-    if (!is_last[i]) rows.push_back(i);
-  rows.insert(rows.end(), last.begin(), last.end());
-  return rows;
-}
 }  // namespace
 
 bool fits_32_bits(int64_t nnz, int64_t n) { return list_capacity(nnz, n) + n < std::numeric_limits<int32_t>::max(); }
-
-Elimination amd(const Pattern& A, const Limits& limits, std::span<const int32_t> last) {
-  const int32_t own = A.n - static_cast<int32_t>(last.size());
-  const std::vector<int32_t> rows = last.empty() ? std::vector<int32_t>() : with_last(A.n, last);
-  Elimination result{std::vector<int32_t>(A.n), {}, {}};
-  const auto order = [&](auto&& graph) {
-    if (last.empty())
-      graph.begin(A, own);
-    else
-      graph.begin(A, own, rows);
-    const bool complete = graph.run(result.perm.data(), limits);
-    result.visits = graph.visits();
-    if (!complete) {
-      result.perm.clear();
-      return;
-    }
-    graph.tree(result);
-    if (last.empty()) return;
-    for (int32_t k = 0; k < own; ++k) result.perm[k] = rows[result.perm[k]];
-    std::copy(last.begin(), last.end(), result.perm.begin() + own);
-  };
-  if (fits_32_bits(A.nnz(), A.n))
-    order(MinDegree<int32_t>());
-  else
-    order(MinDegree<int64_t>());
-  return result;
-}
 
 template <class Index>
 void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {

@@ -1,11 +1,54 @@
-// Results of minimum degree (mindeg.cpp): the order of all vertices, by a postorder of the tree of pivots, and the elimination
-// tree with column counts. Cost: O(n), and a pass over the lists of dense rows.
+// Minimum degree of a pattern, by mindeg.cpp, and its results: the order of all vertices, by a postorder of the tree of pivots, and
+// the elimination tree with column counts. Cost of the results: O(n), and a pass over the lists of dense rows.
 #include <algorithm>
+#include <span>
 
 #include "mindeg.hpp"
 #include "native/forest.hpp"
 
 namespace ms::order {
+namespace {
+
+// All n rows, ascending, except that the rows `last` come last in their order.
+std::vector<int32_t> with_last(int32_t n, std::span<const int32_t> last) {
+  std::vector<bool> is_last(n);
+  for (const int32_t i : last) is_last[i] = true;
+  std::vector<int32_t> rows;
+  rows.reserve(n);
+  for (int32_t i = 0; i < n; ++i)
+    if (!is_last[i]) rows.push_back(i);
+  rows.insert(rows.end(), last.begin(), last.end());
+  return rows;
+}
+
+}  // namespace
+
+Elimination amd(const Pattern& A, const Limits& limits, std::span<const int32_t> last) {
+  const int32_t own = A.n - static_cast<int32_t>(last.size());
+  const std::vector<int32_t> rows = last.empty() ? std::vector<int32_t>() : with_last(A.n, last);
+  Elimination result{std::vector<int32_t>(A.n), {}, {}};
+  const auto order = [&](auto&& graph) {
+    if (last.empty())
+      graph.begin(A, own);
+    else
+      graph.begin(A, own, rows);
+    const bool complete = graph.run(result.perm.data(), limits);
+    result.visits = graph.visits();
+    if (!complete) {
+      result.perm.clear();
+      return;
+    }
+    graph.tree(result);
+    if (last.empty()) return;
+    for (int32_t k = 0; k < own; ++k) result.perm[k] = rows[result.perm[k]];
+    std::copy(last.begin(), last.end(), result.perm.begin() + own);
+  };
+  if (fits_32_bits(A.nnz(), A.n))
+    order(MinDegree<int32_t>());
+  else
+    order(MinDegree<int64_t>());
+  return result;
+}
 
 // Attaches the trees of pivots to the chain of dense rows. The parent of a root is the first dense row adjacent to a vertex of
 // its tree. With the last dense row as parent, its update matrix would be kept on the stack longer than necessary.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <cstring>
 #include <iterator>
 #include <random>
@@ -187,23 +188,25 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
 
 Asymmetry first_asymmetry(const Pattern& A, const double* values, int64_t count, double tolerance, int threads) {
   const int64_t nnz = A.ptr[A.n];
-  std::vector<int64_t> below, mirror, next(A.ptr, A.ptr + A.n);         // entries below the diagonal, and their mirror entries
-  for (int32_t i = 0; i < A.n; ++i)                     // rows ascend, so row j meets its mirror entries in order
+  struct Pair { uint32_t below, above; };               // an entry below the diagonal and its mirror entry: small, so that the cache
+  std::vector<Pair> pairs;                              // has room for the values of a system
+  const bool are_few = nnz <= std::numeric_limits<uint32_t>::max();
+  std::vector<int64_t> next(A.ptr, A.ptr + A.n);
+  for (int32_t i = 0; are_few && i < A.n; ++i)          // rows ascend, so row j meets its mirror entries in order
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
       const int64_t q = next[A.idx[p]]++;
       if (A.idx[p] >= i) continue;
-      below.push_back(p);
-      mirror.push_back(q);
+      pairs.push_back({static_cast<uint32_t>(p), static_cast<uint32_t>(q)});
     }
   std::atomic<int64_t> first{count};
   each_system(threads, count, 1, [&](int64_t i, int) {
     if (i > first) return;
     const double* const x = values + i * nnz;
-    bool same = true, comparable = false;
-    for (size_t q = 0; q < below.size(); ++q) same &= x[below[q]] == x[mirror[q]];
+    bool same = are_few, comparable = !are_few;
+    for (const Pair& p : pairs) same &= x[p.below] == x[p.above];
     if (same) return;
-    for (size_t q = 0; q < below.size(); ++q)
-      comparable = comparable || (x[below[q]] != x[mirror[q]] && std::isfinite(x[below[q]]) && std::isfinite(x[mirror[q]]));
+    for (const Pair& p : pairs)
+      comparable = comparable || (x[p.below] != x[p.above] && std::isfinite(x[p.below]) && std::isfinite(x[p.above]));
     if (!comparable) return;
     const Symmetry found = symmetry(A, x, 1);
     if (!(found.gap > tolerance * found.scale)) return;

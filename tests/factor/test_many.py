@@ -42,6 +42,26 @@ def test_bad_right_hand_sides(maker):
             F.solve(b)
 
 
+def test_solutions_in_the_arrays_of_the_caller(maker):
+    """Also in b itself, in an array that is not contiguous, and in one that is wider than b."""
+    F, b = maker.factor_batch(batch(9)), np.random.default_rng(1).standard_normal((2, 9, N, 2))
+    strided = np.zeros((9, N, 4))[..., ::2]
+    for given, out in ((b[0], np.empty((9, N, 2))), (b[0], strided), (b[0], b[0].copy()), (b[0][..., :0], np.empty((9, N, 0))),
+                       (b[0].astype(np.float32), np.empty((9, N, 2))), (b[0].astype(np.float32), np.empty((9, N, 2), np.float32)),
+                       (b[0] + 1j * b[1], np.empty((9, N, 2), complex)), (np.ones((9, N), int), np.empty((9, N)))):
+        expected = F.solve(given)
+        assert F.solve(given, out) is out and np.array_equal(out.astype(expected.dtype), expected)
+    x = b[0].copy()
+    assert F.solve(x, out=x) is x and np.array_equal(x, F.solve(b[0]))
+    right, expected = x[..., 0], F.solve(x[..., 0])
+    assert np.array_equal(F.solve(right, x.reshape(-1)[:9 * N].reshape(9, N)), expected)        # the memory of x, in part
+    frozen = np.empty((9, N, 2))
+    frozen.flags.writeable = False
+    for out, message in ((np.empty((9, N)), "out must be"), (np.empty((9, N, 2), np.float32), "out must be"), (frozen, "read-only")):
+        with pytest.raises(ms.InvalidInputError, match=message):
+            F.solve(b[0], out)
+
+
 def test_other_errors(maker, monkeypatch):
     F = maker.factor_batch(batch(5))
     with pytest.raises(ms.InvalidInputError, match="this batch has 5"):

@@ -74,7 +74,5 @@ class CholeskyBatch(FactorBatch):
     def _reason_of(self, system, state):
         return f"the matrix is not positive definite: the pivot of column {self.symbolic.perm[state]} is not positive"
 
-    def _solved(self, columns):
-        x = np.empty_like(columns)
+    def _solve_into(self, x, columns):
         self._core.solve(columns.reshape(-1), x.reshape(-1), columns.shape[2], self.threads)
-        return x

@@ -14,7 +14,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.errors import InvalidInputError, NotSymmetricError
-from meshsolve.factor.base import as_narrow
+from meshsolve.factor.base import as_narrow, deliver
 from meshsolve.factor.cholesky.batch import CholeskyBatch
 from meshsolve.factor.cholesky.cuda import BIAS
 from meshsolve.factor.cholesky.singular import LEAST_EXPONENT, constant_component
@@ -231,7 +231,7 @@ class CholeskyBatchCuda(CholeskyBatch):
             return super().refactor(values)
 
     @reads_in_turn
-    def solve(self, b: Array) -> Array:
+    def solve(self, b: Array, out: Array | None = None) -> Array:
         """Solve all systems; see :meth:`CholeskyBatch.solve`. b may lie on the host or on the GPU, and so does the result."""
         home = CUDA if device.holds(b) else HOST
         with device.errors("solves with a batch of factors"):
@@ -241,7 +241,7 @@ class CholeskyBatchCuda(CholeskyBatch):
                 x = home.joined(*(self._solve_parts(part, home) for part in (given.real, given.imag)))
             else:
                 x = self._solve_parts(given, home)
-            return as_narrow(x, given.dtype, None)
+            return deliver(as_narrow(x, given.dtype, out, home), x.shape, out, home)
 
     def _solve_parts(self, given, home):
         """Solve for real right-hand sides in the place ``home``."""

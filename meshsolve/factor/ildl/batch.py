@@ -104,8 +104,8 @@ class IldlBatch(SingleFactors):
             return str(overflow(int(self._factor_of._core.plan.symbolic.perm[state])))
         return super()._reason_of(system, state)
 
-    def _solved(self, columns):
-        x, P, count = np.empty_like(columns), self._pattern, self.shape[0]
+    def _solve_into(self, x, columns):
+        P, count = self._pattern, self.shape[0]
         error, outside = np.empty(count), np.empty(count)
         self._core.solve(P.indptr, P.indices, columns.reshape(-1), x.reshape(-1), error, outside, (ENOUGH, TARGET, STEPS),
                          (OUTSIDE, ROUNDING * np.finfo(np.float64).eps), self.threads)
@@ -118,7 +118,6 @@ class IldlBatch(SingleFactors):
         if len(far):
             warn(f"b is not in the range of {counted(len(far), 'singular system')}, the first is system {far[0]} (inertia counts its zero "
                  f"eigenvalues): A x differs from b by {outside[far[0]]:.2g} times its length", MeshsolveWarning)
-        return x
 
 
 class Batched:

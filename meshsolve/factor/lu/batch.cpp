@@ -126,7 +126,7 @@ std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const Colum
 }
 
 template <class S>
-void Batch<S>::factor(const S* Ax, int64_t nnz, const Pivoting& rule, const Limits& limits, int threads) {
+void Batch<S>::factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, const Limits& limits, int threads) {
   std::fill(state_.begin(), state_.end(), unknown);
   std::fill(is_measured_.begin(), is_measured_.end(), uint8_t{0});
   std::fill(error_.begin(), error_.end(), not_a_number);
@@ -137,6 +137,7 @@ void Batch<S>::factor(const S* Ax, int64_t nnz, const Pivoting& rule, const Limi
     const int64_t first = g * together, here = std::min(together, count() - first);
     Outcome seen[most_together];
     bool any = false;
+    std::copy_n(given + first * nnz, here * nnz, Ax + first * nnz);
     for (int64_t i = first; i < first + here; ++i) {
       state_[i] = is_finite(Ax + i * nnz, nnz) ? unfit : not_finite;
       any = any || state_[i] == unfit;

@@ -46,8 +46,9 @@ class Batch {
   Batch(const std::shared_ptr<Plan>& plan, int64_t count)
       : factors_(make_factors(std::shared_ptr<const Plan>(plan), count, S())), state_(count, unknown), is_measured_(count), error_(count) {}
 
-  // Factors all systems; Ax: (count, nnz) values of A. After an interruption the remaining systems are `unknown`.
-  void factor(const S* Ax, int64_t nnz, const Pivoting& rule, const Limits& limits, int threads);
+  // Factors all systems with the values `given`, (count, nnz), which it copies to Ax: solves need them. After an interruption the
+  // remaining systems are `unknown`.
+  void factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, const Limits& limits, int threads);
 
   // X := A^-1 B for B and X of (count, n, k) numbers; NaN for systems that are not `factored`. The first solution of each factor is
   // measured, unless its right-hand sides are zero: error()[i] is its backward error. One caller at a time until all are measured.

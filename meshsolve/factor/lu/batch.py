@@ -70,27 +70,26 @@ class LUBatch(SingleFactors):
 
     def _factor(self, data):
         self._forget()
-        self._data[...] = data
         with self.report.phase("numeric"):
-            self._core.factor(self._data.reshape(-1), *self._factor_of._pivot_rule(self._pivots, self._unit), RISK, self.threads)
+            rule = self._factor_of._pivot_rule(self._pivots, self._unit)
+            self._core.factor(data.reshape(-1), self._data.reshape(-1), *rule, RISK, self.threads)
             self._factor_those_alone()
         self.report.facts.update(bytes=self.nbytes, alone=len(self._alone))
 
     def _factor_alone(self, system):
         return self._factor_of._of_values(self._data[system].copy(), self._pivots, self._unit)
 
-    def _solved(self, columns):
+    def _solve_into(self, x, columns):
         if self._core.is_measured and not self._alone:
-            return self._solve_in_core(columns)
+            self._solve_in_core(x, columns)
+            return
         with self._sharing.turn():                      # one thread measures
-            x = self._solve_in_core(columns)
+            self._solve_in_core(x, columns)
             if (self._core.state() == ALONE).any():
                 self._factor_those_alone()
                 self._solve_those_alone(columns, x)
                 self.report.facts["alone"] = len(self._alone)
-            return x
 
-    def _solve_in_core(self, columns):
-        x, P = np.empty_like(columns), self._pattern
+    def _solve_in_core(self, x, columns):
+        P = self._pattern
         self._core.solve(P.indptr, P.indices, self._data.reshape(-1), columns.reshape(-1), x.reshape(-1), ENOUGH, SUSPECT, self.threads)
-        return x

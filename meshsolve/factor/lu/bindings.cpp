@@ -106,10 +106,12 @@ void bind_lu_batch(nb::module_& m, const char* name) {
            "plan"_a, "count"_a)
       .def("__init__", [](Batch* self, std::shared_ptr<lu::ColumnPlan> plan, int64_t count) { new (self) Batch(plan, count); },
            "plan"_a, "count"_a)
-      .def("factor", [](Batch& f, In<NumpyOf<T>> data, double threshold, double tiny, double perturbed_size, double risk, int threads) {
+      .def("factor", [](Batch& f, In<NumpyOf<T>> given, InOut<NumpyOf<T>> data, double threshold, double tiny, double perturbed_size,
+                        double risk, int threads) {
         Released free;
-        f.factor(native<T>(data.data()), extent(data) / f.count(), {threshold, tiny, perturbed_size}, {risk, 0, 0}, threads);
-      }, "data"_a, "threshold"_a, "tiny"_a, "perturbed_size"_a, "risk"_a, "threads"_a)
+        f.factor(native<T>(given.data()), native<T>(data.data()), extent(data) / f.count(), {threshold, tiny, perturbed_size}, {risk, 0, 0},
+                 threads);
+      }, "given"_a, "data"_a, "threshold"_a, "tiny"_a, "perturbed_size"_a, "risk"_a, "threads"_a)
       .def("solve", [](Batch& f, In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, In<NumpyOf<T>> B, InOut<NumpyOf<T>> X,
                        double enough, double suspect, int threads) {
         Released free;

@@ -135,9 +135,9 @@ void group_update(Int m, Int k, const double* A, Int lda, double* C) {
 
 void group_assemble(Int m, Int k, const unsigned* ptr, const unsigned* source, const int* row, const double* const* values, double* A,
                     Int lda, double* diagonal) {
+  __builtin_memset(A, 0, sizeof(double) * group_size * static_cast<unsigned long>(k * lda));
   for (Int j = 0; j < k; ++j) {
     double* const column = A + j * lda * group_size;
-    for (Int i = 0; i < m; ++i) set_lanes(column, i, Lanes{});
     for (unsigned p = ptr[j]; p < ptr[j + 1]; ++p) {
       Lanes v;
 #pragma GCC unroll 8

@@ -84,6 +84,8 @@ def test_refactor_and_right_hand_sides_on_the_host(cuda):
     for given in (b[0], b[0].astype(np.float32), b[0].astype(np.int64), b[0] + 1j * b[1], b[0, :, :, :0]):
         for x, held in ((F.solve(given), False), (F.solve(to_cuda(given)), True)):
             assert device.holds(x) == held
+            out = 0 * x
+            assert F.solve(to_cuda(given) if held else given, out) is out and (out == x).all()
             close(x, host.solve(given), 1e-6 if given.dtype == np.float32 else 1e-13)
 
 
