@@ -101,7 +101,7 @@ double largest(const S* x, int32_t n, int64_t k) {
   return most;
 }
 
-// A single factor would neither choose other pivots nor measure rows.
+// A single factor would not choose other pivots, and entries have grown less than `risk`.
 bool is_safe(const Outcome& seen, double risk) {
   const double growth = seen.largest_pivot_row / seen.largest_entry;
   const bool fits = seen.perturbed == 0 && std::isfinite(seen.largest_pivot_row) && std::isfinite(growth);
@@ -144,43 +144,108 @@ void Batch<S>::factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, 
     }
     if (!any) return;
     factors_->factor(g, here, Ax + first * nnz, nnz, rule, seen, work, worker);
-    for (int64_t q = 0; q < here; ++q)
-      if (state_[first + q] == unfit && is_safe(seen[q], limits.risk)) state_[first + q] = factored;
+    for (int64_t q = 0; q < here; ++q) {
+      if (state_[first + q] == unfit && is_safe(seen[q], limits.unbounded)) state_[first + q] = factored;
+      is_risky_[first + q] = !is_safe(seen[q], limits.risk);
+    }
   });
 }
 
-// Measures a solution, with R as work space.
+// Of a worker that measures.
 template <class S>
-bool Batch<S>::is_good(int64_t i, const Pattern& A, const S* Ax, const S* B, const S* X, S* R, int64_t k, const Limits& limits) {
-  const Strided<const S> x{X, k, 1}, b{B, k, 1};
-  error_[i] = sparse::measured_residual<S>(A, Ax, false, x, b, {R, k, 1}, k);
-  bool is_good = error_[i] <= limits.enough, any = false;
+struct Batch<S>::Space {
+  std::vector<S> R, B, X, sizes;               // residuals; right-hand sides and solutions of probes; |A|, |x|, a zero and |A| |x|
+
+  static S* of(std::vector<S>& v, int64_t size) {
+    if (static_cast<int64_t>(v.size()) < size) v.resize(size);
+    return v.data();
+  }
+};
+
+// Solves for a known x without small entries; systems that lose it become unfit. A right-hand side of the caller does not show errors
+// where it vanishes.
+template <class S>
+void Batch<S>::probe(int64_t first, int64_t end, const Measured<S>& by, const std::shared_ptr<void>& work, int worker, Space& space) {
+  const int64_t n = by.A.n, nnz = by.A.nnz(), count = end - first;
+  S *const B = Space::of(space.B, (count + 2) * n), *const X = Space::of(space.X, count * n), *const R = Space::of(space.R, n);
+  S *const minus = B + count * n, *const zero = minus + n;
+  for (int64_t j = 0; j < n; ++j) minus[j] = S(-by.known[j]), zero[j] = S(0);
+  std::fill(B, B + count * n, S(0));
+  for (int64_t i = first; i < end; ++i) {
+    if (!is_unmeasured(i) || !is_risky_[i]) continue;
+    S* const b = B + (i - first) * n;
+    sparse::measured_residual<S>(by.A, by.Ax + i * nnz, false, {minus, 1, 1}, {zero, 1, 1}, {b, 1, 1}, 1);
+    if (!is_finite(b, n)) state_[i] = unfit;                // the scalings leave the range of double precision
+  }
+  factors_->solve(first / factors_->group(), count, B, X, 1, work, worker);
+  for (int64_t i = first; i < end; ++i) {
+    if (!is_unmeasured(i) || !is_risky_[i]) continue;
+    const int64_t at = (i - first) * n;
+    const double error = sparse::measured_residual<S>(by.A, by.Ax + i * nnz, false, {X + at, 1, 1}, {B + at, 1, 1}, {R, 1, 1}, 1);
+    if (!(error <= by.limits.probe)) state_[i] = unfit;
+  }
+}
+
+namespace {
+
+double absolute(double x) { return std::fabs(x); }
+double absolute(Complex x) { return std::hypot(x.re, x.im); }
+
+// The largest entry of the residual R of a block relative to that of |A| |x| + |b|; infinite for NaN. `sizes`: nnz + 3 n k numbers.
+template <class S>
+double error_of_rows(const Pattern& A, const S* Ax, const S* B, const S* X, const S* R, int64_t k, S* sizes) {
+  const int64_t nnz = A.nnz(), size = A.n * k;
+  S *const minus = sizes + nnz, *const zero = minus + size, *const sum = zero + size;
+  for (int64_t p = 0; p < nnz; ++p) sizes[p] = S(absolute(Ax[p]));
+  for (int64_t p = 0; p < size; ++p) minus[p] = S(-absolute(X[p])), zero[p] = S(0);
+  sparse::measured_residual<S>(A, sizes, false, {minus, k, 1}, {zero, k, 1}, {sum, k, 1}, k);
+  double worst = 0;
+  for (int64_t p = 0; p < size; ++p) {
+    const double row = absolute(sum[p]) + absolute(B[p]), error = absolute(R[p]) / (row == 0 ? 1 : row);
+    worst = error <= worst ? worst : std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+  }
+  return worst;
+}
+
+}  // namespace
+
+template <class S>
+bool Batch<S>::is_good(int64_t i, const Measured<S>& by, const S* B, const S* X, int64_t k, Space& space) {
+  const Pattern& A = by.A;
+  const S* const Ax = by.Ax + i * A.nnz();
+  S* const R = Space::of(space.R, A.n * k);
+  error_[i] = sparse::measured_residual<S>(A, Ax, false, {X, k, 1}, {B, k, 1}, {R, k, 1}, k);
+  bool is_good = error_[i] <= by.limits.enough, any = false;
   for (int64_t c = 0; c < k; ++c) {
     const double size = largest(B + c, A.n, k);
     any = any || size > 0;
-    is_good = is_good && !(largest(R + c, A.n, k) > limits.suspect * size);
+    is_good = is_good && !(largest(R + c, A.n, k) > by.limits.suspect * size);
   }
+  if (is_good && is_risky_[i]) is_good = error_of_rows(A, Ax, B, X, R, k, Space::of(space.sizes, A.nnz() + 3 * A.n * k)) <= by.limits.rows;
   is_measured_[i] = any;                  // b = 0 shows nothing about the factor
   return is_good;
 }
 
 template <class S>
-void Batch<S>::solve(const Pattern& A, const S* Ax, const S* B, S* X, int64_t k, const Limits& limits, int threads) {
-  const int64_t size = A.n * k, nnz = A.nnz();
+void Batch<S>::solve(const Measured<S>& by, const S* B, S* X, int64_t k, int threads) {
+  const int64_t size = by.A.n * k;
   const auto work = factors_->work_of_solve(threads);
-  std::vector<Buffer<S>> residual(threads);
+  std::vector<Space> spaces(threads);
   const int64_t together = factors_->group();
   each_system(threads, (count() + together - 1) / together, together * k, [&](int64_t g, int worker) {
     const interrupt::Member uncounted(nullptr);
     const int64_t first = g * together, end = std::min(first + together, count());
-    const auto is_factored = [](int32_t state) { return state == factored; };
-    if (std::any_of(state_.begin() + first, state_.begin() + end, is_factored))
+    const auto any = [&](auto is) {
+      for (int64_t i = first; i < end; ++i)
+        if (is(i)) return true;
+      return false;
+    };
+    if (any([&](int64_t i) { return is_unmeasured(i) && is_risky_[i]; })) probe(first, end, by, work, worker, spaces[worker]);
+    if (any([&](int64_t i) { return state_[i] == factored; }))
       factors_->solve(g, end - first, B + first * size, X + first * size, k, work, worker);
-    Buffer<S>& r = residual[worker];
-    if (r.size() < size) r = Buffer<S>(size);
     for (int64_t i = first; i < end; ++i) {
       S* const x = X + i * size;
-      if (state_[i] == factored && !is_measured_[i] && !is_good(i, A, Ax + i * nnz, B + i * size, x, r.data(), k, limits)) state_[i] = unfit;
+      if (is_unmeasured(i) && !is_good(i, by, B + i * size, x, k, spaces[worker])) state_[i] = unfit;
       if (state_[i] != factored) std::fill(x, x + size, S(not_a_number));
     }
   });

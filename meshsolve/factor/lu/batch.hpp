@@ -11,8 +11,18 @@ namespace ms::lu {
 
 // When a single factor does more than one plain solve; see solves.py.
 struct Limits {
-  double risk;                            // growth of the entries
+  double risk, unbounded;                 // growth of the entries: from risk on a factor is probed, from unbounded on it is unfit
   double enough, suspect;                 // backward error, and size of the residual relative to b, of the first solution
+  double probe, rows;                     // of risky factors: backward errors of the probe, and of the first solution row by row
+};
+
+// What measures need: the matrices, and the dense solution (n) of the probe.
+template <class S>
+struct Measured {
+  const Pattern& A;
+  const S* Ax;                            // (count, nnz) values
+  const double* known;
+  Limits limits;
 };
 
 constexpr int64_t most_together = 4;
@@ -44,15 +54,17 @@ class Batch {
 
   template <class Plan>                   // FrontPlan or ColumnPlan
   Batch(const std::shared_ptr<Plan>& plan, int64_t count)
-      : factors_(make_factors(std::shared_ptr<const Plan>(plan), count, S())), state_(count, unknown), is_measured_(count), error_(count) {}
+      : factors_(make_factors(std::shared_ptr<const Plan>(plan), count, S())), state_(count, unknown), is_measured_(count), is_risky_(count),
+        error_(count) {}
 
   // Factors all systems with the values `given`, (count, nnz), which it copies to Ax: solves need them. After an interruption the
   // remaining systems are `unknown`.
   void factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, const Limits& limits, int threads);
 
   // X := A^-1 B for B and X of (count, n, k) numbers; NaN for systems that are not `factored`. The first solution of each factor is
-  // measured, unless its right-hand sides are zero: error()[i] is its backward error. One caller at a time until all are measured.
-  void solve(const Pattern& A, const S* Ax, const S* B, S* X, int64_t k, const Limits& limits, int threads);
+  // measured, unless its right-hand sides are zero: error()[i] is its backward error. A risky factor is probed before. One caller at
+  // a time until all are measured.
+  void solve(const Measured<S>& by, const S* B, S* X, int64_t k, int threads);
 
   const std::vector<int32_t>& state() const { return state_; }
   const std::vector<double>& error() const { return error_; }                 // NaN: not measured
@@ -60,11 +72,14 @@ class Batch {
   int64_t count() const { return static_cast<int64_t>(state_.size()); }
 
  private:
-  bool is_good(int64_t i, const Pattern& A, const S* Ax, const S* B, const S* X, S* R, int64_t k, const Limits& limits);
+  struct Space;
+  bool is_unmeasured(int64_t i) const { return state_[i] == factored && !is_measured_[i]; }
+  void probe(int64_t first, int64_t end, const Measured<S>& by, const std::shared_ptr<void>& work, int worker, Space& space);
+  bool is_good(int64_t i, const Measured<S>& by, const S* B, const S* X, int64_t k, Space& space);
 
   const std::unique_ptr<Factors<S>> factors_;
   std::vector<int32_t> state_;
-  std::vector<uint8_t> is_measured_;
+  std::vector<uint8_t> is_measured_, is_risky_;
   std::vector<double> error_;
 };
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.factor.lu.solves import ENOUGH, RISK, SUSPECT
+from meshsolve.factor.base import irregular
+from meshsolve.factor.lu.solves import ENOUGH, RISK, ROWS, SUSPECT, UNBOUNDED, WRONG
 from meshsolve.factor.many import ALONE, SingleFactors
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
@@ -30,8 +31,8 @@ class LUBatch(SingleFactors):
         Systems without a factor, ascending: singular, not finite, or not reached before Ctrl-C. Their solutions are NaN;
         :meth:`reason` says why. The first solve may find more.
     alone : (a,) int64
-        Systems with a factor of their own, because the pivots of the analysis do not fit, entries grow by more than 1000, or the first
-        solution needs refinement. Each takes the time of a single ``refactor`` and ``solve``. The first solve may find more.
+        Systems with a factor of their own, because the pivots of the analysis do not fit, entries grow by more than a million, or the
+        first solution needs refinement. Each takes the time of a single ``refactor`` and ``solve``. The first solve may find more.
     backward_error : (N,) float64
         Normwise backward error of the first solution after each factorization, NaN without one.
     shape : tuple of int
@@ -46,6 +47,8 @@ class LUBatch(SingleFactors):
         """Factor ``values``, (N, nnz) in the pattern of ``factor``, with its pivots, on ``threads`` threads."""
         self._factor_of, now = factor, factor._numeric
         self._pivots, self._unit = now.pivots, now.unit
+        scale = now.pivots.analysis.col_scale
+        self._known = scale * irregular(len(scale))                 # the solution of a probe
         pattern, scalar = factor._backend.pattern, factor._backend.scalar
         super().__init__(pattern, values, scalar, threads, nnz_L=self._pivots.nnz, engine=self._pivots.engine)
 
@@ -72,7 +75,7 @@ class LUBatch(SingleFactors):
         self._forget()
         with self.report.phase("numeric"):
             rule = self._factor_of._pivot_rule(self._pivots, self._unit)
-            self._core.factor(data.reshape(-1), self._data.reshape(-1), *rule, RISK, self.threads)
+            self._core.factor(data.reshape(-1), self._data.reshape(-1), *rule, RISK, UNBOUNDED, self.threads)
             self._factor_those_alone()
         self.report.facts.update(bytes=self.nbytes, alone=len(self._alone))
 
@@ -92,4 +95,5 @@ class LUBatch(SingleFactors):
 
     def _solve_in_core(self, x, columns):
         P = self._pattern
-        self._core.solve(P.indptr, P.indices, self._data.reshape(-1), columns.reshape(-1), x.reshape(-1), ENOUGH, SUSPECT, self.threads)
+        self._core.solve(P.indptr, P.indices, self._data.reshape(-1), self._known, columns.reshape(-1), x.reshape(-1), ENOUGH, SUSPECT,
+                         WRONG["double"], ROWS, self.threads)

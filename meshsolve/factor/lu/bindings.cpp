@@ -107,18 +107,18 @@ void bind_lu_batch(nb::module_& m, const char* name) {
       .def("__init__", [](Batch* self, std::shared_ptr<lu::ColumnPlan> plan, int64_t count) { new (self) Batch(plan, count); },
            "plan"_a, "count"_a)
       .def("factor", [](Batch& f, In<NumpyOf<T>> given, InOut<NumpyOf<T>> data, double threshold, double tiny, double perturbed_size,
-                        double risk, int threads) {
+                        double risk, double unbounded, int threads) {
         Released free;
-        f.factor(native<T>(given.data()), native<T>(data.data()), extent(data) / f.count(), {threshold, tiny, perturbed_size}, {risk, 0, 0},
-                 threads);
-      }, "given"_a, "data"_a, "threshold"_a, "tiny"_a, "perturbed_size"_a, "risk"_a, "threads"_a)
-      .def("solve", [](Batch& f, In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, In<NumpyOf<T>> B, InOut<NumpyOf<T>> X,
-                       double enough, double suspect, int threads) {
+        f.factor(native<T>(given.data()), native<T>(data.data()), extent(data) / f.count(), {threshold, tiny, perturbed_size},
+                 {risk, unbounded, 0, 0, 0, 0}, threads);
+      }, "given"_a, "data"_a, "threshold"_a, "tiny"_a, "perturbed_size"_a, "risk"_a, "unbounded"_a, "threads"_a)
+      .def("solve", [](Batch& f, In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, In<double> known, In<NumpyOf<T>> B,
+                       InOut<NumpyOf<T>> X, double enough, double suspect, double probe, double rows, int threads) {
         Released free;
         const Pattern A = pattern(indptr, indices);
-        f.solve(A, native<T>(data.data()), native<T>(B.data()), native<T>(X.data()), extent(B) / (f.count() * A.n), {0, enough, suspect},
-                threads);
-      }, "indptr"_a, "indices"_a, "data"_a, "B"_a, "X"_a, "enough"_a, "suspect"_a, "threads"_a)
+        f.solve({A, native<T>(data.data()), known.data(), {0, 0, enough, suspect, probe, rows}}, native<T>(B.data()), native<T>(X.data()),
+                extent(B) / (f.count() * A.n), threads);
+      }, "indptr"_a, "indices"_a, "data"_a, "known"_a, "B"_a, "X"_a, "enough"_a, "suspect"_a, "probe"_a, "rows"_a, "threads"_a)
       .def("state", [](const Batch& f) { return copied(f.state()); })
       .def("error", [](const Batch& f) { return copied(f.error()); })
       .def_prop_ro("is_measured", &Batch::is_measured);
