@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import meshsolve as ms
+from meshsolve.factor.lu.solves import RISK, UNBOUNDED
 
 pytestmark = pytest.mark.native
 GRID = sp.csr_array(ms.datasets.grid2d(7, 6, boundary="dirichlet") + sp.diags_array(np.full(41, 0.3), offsets=1))
@@ -44,6 +45,23 @@ def test_solutions_have_the_bits_of_single_factors(A, engine):
         assert all(np.array_equal(single.solve(b[i]), x[i]) for i, single in enumerate(singles))
         assert all(np.allclose(np.linalg.solve(member(A, values[i]).toarray(), b[i]), x[i], rtol=1e-6) for i in (0, 8))
     assert many.backward_error.max() < 1e-12 and len(many.alone) < 5 and repr(many).startswith("LUBatch(9 systems")
+
+
+@pytest.mark.parametrize("engine", ["columns", "fronts"])
+@pytest.mark.parametrize("A", [circuit(150), circuit(40, 1, complex)], ids=["circuit", "complex"])
+def test_factors_that_are_probed(A, engine):
+    """Entries grow by 1000 to a million: a probe and each row of the first solution are measured. Few fail a test and get a factor of
+    their own."""
+    rng, F, values = np.random.default_rng(5), ms.lu(A, engine=engine), batch(A, 120)
+    values *= 10 ** (np.repeat([1.6, 2.2], 60)[:, None] * rng.uniform(-1, 1, values.shape))
+    many, b = F.factor_batch(values), rng.standard_normal((120, A.shape[0], 2))
+    singles = [copy.copy(F).refactor(member(A, row)) for row in values]
+    risky = np.array([RISK <= single._numeric.risk < UNBOUNDED and single._numeric.perturbed == 0 for single in singles])
+    for right in (0 * b, b, b[::-1]):                                           # b = 0 shows nothing
+        x = many.solve(right)
+        assert all(np.array_equal(single.solve(right[i]), x[i]) for i, single in enumerate(singles))
+    alone = np.isin(np.arange(120), many.alone)
+    assert (risky & ~alone).sum() > 5 and (risky & alone).any() and np.isfinite(many.backward_error).all()
 
 
 def test_the_batch_keeps_its_pivots():
