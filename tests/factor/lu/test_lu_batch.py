@@ -53,7 +53,7 @@ def test_factors_that_are_probed(A, engine):
     """Entries grow by 1000 to a million: a probe and each row of the first solution are measured. Few fail a test and get a factor of
     their own."""
     rng, F, values = np.random.default_rng(5), ms.lu(A, engine=engine), batch(A, 120)
-    values *= 10 ** (np.repeat([1.6, 2.2], 60)[:, None] * rng.uniform(-1, 1, values.shape))
+    values *= 10 ** (np.repeat([1.6, 3.0], 60)[:, None] * rng.uniform(-1, 1, values.shape))
     many, b = F.factor_batch(values), rng.standard_normal((120, A.shape[0], 2))
     singles = [copy.copy(F).refactor(member(A, row)) for row in values]
     risky = np.array([RISK <= single._numeric.risk < UNBOUNDED and single._numeric.perturbed == 0 for single in singles])
