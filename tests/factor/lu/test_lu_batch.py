@@ -53,7 +53,7 @@ def test_factors_that_are_probed(A, engine):
     """Entries grow by 1000 to a million: a probe and each row of the first solution are measured. Few fail a test and get a factor of
     their own."""
     rng, F, values = np.random.default_rng(5), ms.lu(A, engine=engine), batch(A, 120)
-    values *= 10 ** (np.repeat([1.6, 3.0], 60)[:, None] * rng.uniform(-1, 1, values.shape))
+    values *= 10 ** (np.repeat([1.6, 2.2], 60)[:, None] * rng.uniform(-1, 1, values.shape))
     many, b = F.factor_batch(values), rng.standard_normal((120, A.shape[0], 2))
     singles = [copy.copy(F).refactor(member(A, row)) for row in values]
     risky = np.array([RISK <= single._numeric.risk < UNBOUNDED and single._numeric.perturbed == 0 for single in singles])
@@ -61,7 +61,19 @@ def test_factors_that_are_probed(A, engine):
         x = many.solve(right)
         assert all(np.array_equal(single.solve(right[i]), x[i]) for i, single in enumerate(singles))
     alone = np.isin(np.arange(120), many.alone)
-    assert (risky & ~alone).sum() > 5 and (risky & alone).any() and np.isfinite(many.backward_error).all()
+    assert (risky & ~alone).sum() > 5 and alone.any() and np.isfinite(many.backward_error).all()
+
+
+def test_a_probe_shows_what_the_right_hand_side_hides():
+    """b is zero in the block whose pivot is small: without a probe the next solutions would lose five digits."""
+    A = sp.csr_array(np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 1.0]]))
+    small = [3e-6, 1, 1, 2, 1]
+    many = ms.lu(A).factor_batch(np.stack([A.data, small, A.data]))
+    assert len(many.alone) == 0
+    many.solve(np.tile([0.0, 0.0, 1.0], (3, 1)))
+    assert many.alone.tolist() == [1] and len(many.failed) == 0
+    x = many.solve(np.ones((3, 3)))[1]
+    assert abs(member(A, small) @ x - 1).max() < 1e-14
 
 
 def test_the_batch_keeps_its_pivots():
