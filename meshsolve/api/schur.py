@@ -92,7 +92,7 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
     [6.0, 5.0, 4.0, 3.0]
     """
     place = PLACES[_place_of(device, A)]
-    lower, threads = as_flag(lower, "lower"), thread_count(threads)
+    lower, seed, threads = as_flag(lower, "lower"), as_seed(seed), thread_count(threads)
     with place.errors("the Schur complement"):
         M = _symmetric(A, mesh, lower, threads, place)
         return _general(A, rows, ordering, threads, place) if M is None else _definite(M, rows, ordering, seed, threads, lower, place)
@@ -180,6 +180,6 @@ def _ordered(whole, kept, ordering, seed, threads, engine):
     of_free = ordering if order.is_method(ordering) else kept.restrict(ordering)
     if orderer is not engine:
         of_free = with_few_levels(of_free, graph)
-    chosen = order.resolve(of_free, graph, seed=as_seed(seed), threads=threads, place=orderer.place.name)
+    chosen = order.resolve(of_free, graph, seed=seed, threads=threads, place=orderer.place.name)
     perm = np.concatenate([kept.free[to_host(chosen.perm)], kept.rows])
     return replace(chosen, perm=perm, tree=None, elimination=None)

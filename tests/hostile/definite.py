@@ -84,6 +84,7 @@ ROWS = [
     bad(SCHUR, "`device=\"cuda\"` without CuPy or a GPU", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.schur_complement), (spd(), [0]), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad(SCHUR, "`device=\"cuda\"` with complex entries", "on the CPU only in this version", keeping([0], lambda: 1j * spd(), device="cuda"), ms.DeviceUnavailableError),
     bad(SCHUR, "an unknown `device`", "device must be one of", keeping([0], device="gpu")),
+    bad(SCHUR, "a negative or fractional seed", "seed must be an integer", keeping([0], seed=-1)),
     bad("S.refactor", "an entry outside the analyzed pattern", "row 2, column 9 that is not in the analyzed pattern", lambda tmp: (SHARED_SCHUR.refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
     bad("S.refactor", "a block without `rows` that is not definite", "the pivot of column 8", lambda tmp: (SHARED_SCHUR.refactor, (entry(8, 8, -2.0),), {}), Indefinite, column=8),
     bad("S.refactor", "a Schur complement that another call uses", "is using the factor", lambda tmp: (used_within(lambda S: S.reduce(RHS), lambda S: S.refactor(spd())), (copy.copy(SHARED_SCHUR),), {}), FactorInUseError),
