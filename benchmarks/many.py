@@ -6,8 +6,8 @@
 For Cholesky the systems are Laplacians of a 6 x 6 grid, of a sphere with 642 vertices and of a grid with 5,000 vertices, each with a random
 positive diagonal; for L D L^T the same shifted by -1, which is indefinite; for LU generated circuits of about as many rows, whose entries
 vary by a fifth. A loop calls ``refactor`` and ``solve`` for each system of a sample, with one thread; CHOLMOD (supernodal or simplicial
-as it chooses, METIS) and KLU get prepared arrays and are called by ctypes. The batch has all threads. Solutions of the sample are
-compared bit by bit with those of a single factor. Prints microseconds per system and writes
+as it chooses, METIS) and KLU get prepared arrays and are called by ctypes. The batch has all threads and writes its solutions to an
+array that it gets. Solutions of the sample are compared bit by bit with those of a single factor. Prints microseconds per system and writes
 benchmarks/results/many-<date>-<threads>t.json.
 
 With ``--device cuda`` the values and right-hand sides of the Cholesky systems lie on the GPU. The peer is the uniform batch of cuDSS.
