@@ -1,5 +1,5 @@
-// Minimum degree of a pattern, by mindeg.cpp, and its results: the order of all vertices, by a postorder of the tree of pivots, and
-// the elimination tree with column counts. Cost of the results: O(n), and a pass over the lists of dense rows.
+// Minimum degree of a pattern, and its results: the order of all vertices, by a postorder of the tree of pivots, and the elimination
+// tree with column counts. Cost of the results: O(n), and a pass over the lists of dense rows.
 #include <algorithm>
 #include <span>
 
