@@ -5,9 +5,9 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <random>
 
 #include "native/threads/atomic.hpp"
@@ -188,8 +188,8 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
 
 Asymmetry first_asymmetry(const Pattern& A, const double* values, int64_t count, double tolerance, int threads) {
   const int64_t nnz = A.ptr[A.n];
-  struct Pair { uint32_t below, above; };               // an entry below the diagonal and its mirror entry: small, so that the cache
-  std::vector<Pair> pairs;                              // has room for the values of a system
+  struct Pair { uint32_t below, above; };               // an entry below the diagonal and its mirror entry
+  std::vector<Pair> pairs;                              // small, so that the cache has room for the values of a system
   const bool are_few = nnz <= std::numeric_limits<uint32_t>::max();
   std::vector<int64_t> next(A.ptr, A.ptr + A.n);
   for (int32_t i = 0; are_few && i < A.n; ++i)          // rows ascend, so row j meets its mirror entries in order

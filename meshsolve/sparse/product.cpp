@@ -2,10 +2,8 @@
 // backward error is that of Rigal and Gaches 1967, |r| / (|A| |x| + |b|) in the maximum norm.
 #include "product.hpp"
 
-#include <cmath>
 #include <limits>
 
-#include "native/dense/complex.hpp"
 #include "native/threads/interrupt.hpp"
 #include "sweep.hpp"
 
@@ -37,9 +35,6 @@ inline void sum_rows(const Pattern& A, const double* x, int64_t from, int64_t to
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr int64_t kSamples = 1 << 13;           // entries of a sampled product per task
 constexpr int64_t kRun = 256;                   // entries of a row summed at once: the rounding of a long row stays small
-
-double magnitude(double x) { return std::fabs(x); }
-double magnitude(Complex x) { return std::hypot(x.re, x.im); }
 
 template <class S>
 double column_norm(const Pattern& A, const S* data) {

@@ -2,12 +2,17 @@
 // The first two take real C contiguous blocks of n rows of k values. `measured_residual` takes real or complex blocks of any strides.
 // Cost: O(k nnz). A transposed matrix takes n numbers of memory.
 #pragma once
+#include <cmath>
 #include <cstdint>
 
 #include "csr.hpp"
+#include "native/dense/complex.hpp"
 #include "native/memory/strided.hpp"
 
 namespace ms::sparse {
+
+inline double magnitude(double x) { return std::fabs(x); }
+inline double magnitude(Complex x) { return std::hypot(x.re, x.im); }
 
 // Q := A P, and dots[c] = p_c . q_c.
 void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q, int64_t k, double* dots, int threads);

@@ -126,7 +126,7 @@ std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const Colum
 }
 
 template <class S>
-void Batch<S>::factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, const Limits& limits, int threads) {
+void Batch<S>::factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, const Growth& most, int threads) {
   std::fill(state_.begin(), state_.end(), unknown);
   std::fill(is_measured_.begin(), is_measured_.end(), uint8_t{0});
   std::fill(error_.begin(), error_.end(), not_a_number);
@@ -145,8 +145,8 @@ void Batch<S>::factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, 
     if (!any) return;
     factors_->factor(g, here, Ax + first * nnz, nnz, rule, seen, work, worker);
     for (int64_t q = 0; q < here; ++q) {
-      if (state_[first + q] == unfit && is_safe(seen[q], limits.unbounded)) state_[first + q] = factored;
-      is_risky_[first + q] = !is_safe(seen[q], limits.risk);
+      if (state_[first + q] == unfit && is_safe(seen[q], most.unbounded)) state_[first + q] = factored;
+      is_risky_[first + q] = !is_safe(seen[q], most.risk);
     }
   });
 }
@@ -165,7 +165,7 @@ struct Batch<S>::Space {
 // Solves for a known x without small entries; systems that lose it become unfit. A right-hand side of the caller does not show errors
 // where it vanishes.
 template <class S>
-void Batch<S>::probe(int64_t first, int64_t end, const Measured<S>& by, const std::shared_ptr<void>& work, int worker, Space& space) {
+void Batch<S>::probe(int64_t first, int64_t end, const Measured<S>& by, const typename Factors<S>::Work& work, int worker, Space& space) {
   const int64_t n = by.A.n, nnz = by.A.nnz(), count = end - first;
   S *const B = Space::of(space.B, (count + 2) * n), *const X = Space::of(space.X, count * n), *const R = Space::of(space.R, n);
   S *const minus = B + count * n, *const zero = minus + n;
@@ -188,20 +188,17 @@ void Batch<S>::probe(int64_t first, int64_t end, const Measured<S>& by, const st
 
 namespace {
 
-double absolute(double x) { return std::fabs(x); }
-double absolute(Complex x) { return std::hypot(x.re, x.im); }
-
 // The largest entry of the residual R of a block relative to that of |A| |x| + |b|; infinite for NaN. `sizes`: nnz + 3 n k numbers.
 template <class S>
 double error_of_rows(const Pattern& A, const S* Ax, const S* B, const S* X, const S* R, int64_t k, S* sizes) {
   const int64_t nnz = A.nnz(), size = A.n * k;
   S *const minus = sizes + nnz, *const zero = minus + size, *const sum = zero + size;
-  for (int64_t p = 0; p < nnz; ++p) sizes[p] = S(absolute(Ax[p]));
-  for (int64_t p = 0; p < size; ++p) minus[p] = S(-absolute(X[p])), zero[p] = S(0);
+  for (int64_t p = 0; p < nnz; ++p) sizes[p] = S(sparse::magnitude(Ax[p]));
+  for (int64_t p = 0; p < size; ++p) minus[p] = S(-sparse::magnitude(X[p])), zero[p] = S(0);
   sparse::measured_residual<S>(A, sizes, false, {minus, k, 1}, {zero, k, 1}, {sum, k, 1}, k);
   double worst = 0;
   for (int64_t p = 0; p < size; ++p) {
-    const double row = absolute(sum[p]) + absolute(B[p]), error = absolute(R[p]) / (row == 0 ? 1 : row);
+    const double row = sparse::magnitude(sum[p]) + sparse::magnitude(B[p]), error = sparse::magnitude(R[p]) / (row == 0 ? 1 : row);
     worst = error <= worst ? worst : std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
   }
   return worst;

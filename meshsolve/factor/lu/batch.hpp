@@ -10,8 +10,10 @@
 namespace ms::lu {
 
 // When a single factor does more than one plain solve; see solves.py.
+struct Growth {
+  double risk, unbounded;                 // of the entries: from risk on a factor is probed, from unbounded on it is unfit
+};
 struct Limits {
-  double risk, unbounded;                 // growth of the entries: from risk on a factor is probed, from unbounded on it is unfit
   double enough, suspect;                 // backward error, and size of the residual relative to b, of the first solution
   double probe, rows;                     // of risky factors: backward errors of the probe, and of the first solution row by row
 };
@@ -59,7 +61,7 @@ class Batch {
 
   // Factors all systems with the values `given`, (count, nnz), which it copies to Ax: solves need them. After an interruption the
   // remaining systems are `unknown`.
-  void factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, const Limits& limits, int threads);
+  void factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, const Growth& most, int threads);
 
   // X := A^-1 B for B and X of (count, n, k) numbers; NaN for systems that are not `factored`. The first solution of each factor is
   // measured, unless its right-hand sides are zero: error()[i] is its backward error. A risky factor is probed before. One caller at
@@ -74,7 +76,7 @@ class Batch {
  private:
   struct Space;
   bool is_unmeasured(int64_t i) const { return state_[i] == factored && !is_measured_[i]; }
-  void probe(int64_t first, int64_t end, const Measured<S>& by, const std::shared_ptr<void>& work, int worker, Space& space);
+  void probe(int64_t first, int64_t end, const Measured<S>& by, const typename Factors<S>::Work& work, int worker, Space& space);
   bool is_good(int64_t i, const Measured<S>& by, const S* B, const S* X, int64_t k, Space& space);
 
   const std::unique_ptr<Factors<S>> factors_;

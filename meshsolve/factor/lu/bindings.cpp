@@ -110,13 +110,13 @@ void bind_lu_batch(nb::module_& m, const char* name) {
                         double risk, double unbounded, int threads) {
         Released free;
         f.factor(native<T>(given.data()), native<T>(data.data()), extent(data) / f.count(), {threshold, tiny, perturbed_size},
-                 {risk, unbounded, 0, 0, 0, 0}, threads);
+                 {risk, unbounded}, threads);
       }, "given"_a, "data"_a, "threshold"_a, "tiny"_a, "perturbed_size"_a, "risk"_a, "unbounded"_a, "threads"_a)
       .def("solve", [](Batch& f, In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, In<double> known, In<NumpyOf<T>> B,
                        InOut<NumpyOf<T>> X, double enough, double suspect, double probe, double rows, int threads) {
         Released free;
         const Pattern A = pattern(indptr, indices);
-        f.solve({A, native<T>(data.data()), known.data(), {0, 0, enough, suspect, probe, rows}}, native<T>(B.data()), native<T>(X.data()),
+        f.solve({A, native<T>(data.data()), known.data(), {enough, suspect, probe, rows}}, native<T>(B.data()), native<T>(X.data()),
                 extent(B) / (f.count() * A.n), threads);
       }, "indptr"_a, "indices"_a, "data"_a, "known"_a, "B"_a, "X"_a, "enough"_a, "suspect"_a, "probe"_a, "rows"_a, "threads"_a)
       .def("state", [](const Batch& f) { return copied(f.state()); })
