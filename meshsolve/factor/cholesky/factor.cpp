@@ -129,15 +129,21 @@ template <class T>
 void write_update(const Front<T>& f, int threads) {
   const PackedLower u = f.updates();
   const auto begin = [](int64_t q) { return q * PackedLower::tile; };
+  const auto write = [&](const Piece& piece) {
+    const int64_t c = begin(piece.block);
+    for (int64_t k = 0; k < f.shape.steps(); ++k) {
+      const Step<T> step = f.step(k);
+      multiply(piece, u.width(c), step, step.from(f.shape.pivots) + c, f.update + u.begin(c), u.ld(c), k == 0);
+    }
+  };
+  if (threads == 1) {                          // most fronts are small, and a list of pieces takes longer than their products
+    for (int64_t q = 0; begin(q) < u.rows; ++q) write({q, 0, u.ld(begin(q))});
+    return;
+  }
   const std::vector<Piece> pieces = cut((u.rows + PackedLower::tile - 1) / PackedLower::tile, threads,
                                         [&](int64_t q) { return u.ld(begin(q)); }, [&](int64_t q) { return u.width(begin(q)); });
   for_range(threads, static_cast<int64_t>(pieces.size()), 1, [&](int64_t b, int64_t stop, int) {
-    for (int64_t p = b; p < stop; ++p)
-      for (int64_t k = 0; k < f.shape.steps(); ++k) {
-        const int64_t c = begin(pieces[p].block);
-        const Step<T> step = f.step(k);
-        multiply(pieces[p], u.width(c), step, step.from(f.shape.pivots) + c, f.update + u.begin(c), u.ld(c), k == 0);
-      }
+    for (int64_t p = b; p < stop; ++p) write(pieces[p]);
   });
 }
 
