@@ -64,7 +64,7 @@ unsigned Group::factor(const double* const (&values)[size], double* panels, Spac
     const int64_t ld = group_ld(tree, s);
     double* const panel = panels + panel_ptr_[s] * size;
     if (static_cast<int64_t>(space.diagonal.size()) < pivots * size) space.diagonal.resize(2 * pivots * size);
-    kernels.assemble(height, pivots, tree.entry_ptr.data() + tree.first(s), tree.entry_source.data(), tree.entry_row.data(), values, panel,
+    kernels.assemble(pivots, tree.entry_ptr.data() + tree.first(s), tree.entry_source.data(), tree.entry_row.data(), values, panel,
                      ld, space.diagonal.data());
     const auto each_child = [&](auto add) {
       for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {

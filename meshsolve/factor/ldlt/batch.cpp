@@ -79,8 +79,9 @@ Batch::Batch(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& ru
 
 int32_t Batch::factor_one(System& system, Complete<double>& factor, const Pattern& A, const double* Ax, const double* scale,
                           double most_spread) const {
-  if (first_not_finite(Ax, A.nnz()) >= 0) return not_finite;
-  if (std::all_of(Ax, Ax + A.nnz(), [](double a) { return a == 0; })) return zero;
+  system.norm = norm(A, Ax);
+  if (!std::isfinite(system.norm) && first_not_finite(Ax, A.nnz()) >= 0) return not_finite;
+  if (system.norm == 0) return zero;
   if (system.scale.size() == 0) {
     system.scaled = Buffer<double>(A.nnz());
     system.scale = Buffer<double>(A.n);
@@ -90,7 +91,6 @@ int32_t Batch::factor_one(System& system, Complete<double>& factor, const Patter
   factor.choose_threshold(is_strict_);
   if (const int32_t failed = factor.factor(system.scaled.data(), 1); failed >= 0) return failed;
   store(factor.fronts(), system.fronts, system.memory);
-  system.norm = norm(A, system.scaled.data(), system.scale.data(), 1);
   system.inertia = factor.pivots().inertia;
   system.undecided = factor.pivots().undecided;
   return factored;

@@ -86,7 +86,13 @@ class Complete {
   int64_t panel_scalars() const { return panel_scalars_; }            // without delayed columns
 
  private:
-  struct Worker;
+  struct alignas(cache_line) Worker {
+    std::vector<int> to, order;
+    std::vector<T> moved;
+    Buffer<T> product;                    // L D of the current front
+    Pivots pivots;                        // of the fronts so far
+  };
+
   int32_t run(const T* values, double tiny, int threads);
   int32_t run_and_settle(const T* values, bool is_strict, int threads);
   void open(int32_t s, int worker, int threads);
@@ -100,6 +106,7 @@ class Complete {
   const int64_t panel_scalars_;
   Arena memory_;                          // of fronts: panel, column-major, leading_dimension(height); D, and names of columns
   std::vector<FrontState<T>> state_;
+  std::vector<Worker> workers_;           // work space; large blocks are freed after each factorization
   Pivots pivots_;
   fronts::MatrixValues<T> values_;
   mutable fronts::BlockMemory<T> blocks_;           // of the numeric phase; also workspace of a solve

@@ -19,19 +19,8 @@ using fronts::UpdateBlocks;
 
 constexpr int64_t short_front = 256;           // rows; hundreds of such fronts are eliminated between two polls for Ctrl-C
 constexpr int64_t tile_columns = 128;          // columns of a tile of a large front
+constexpr int64_t largest_kept = int64_t{1} << 17;      // scalars of a work space that is kept for the next factorization
 constexpr size_t least_chunk = size_t{64} << 10, largest_chunk = size_t{32} << 20;      // bytes, of the memory of fronts
-
-}  // namespace
-
-template <class T>
-struct alignas(cache_line) Complete<T>::Worker {
-  std::vector<int> to, order;
-  std::vector<T> moved;
-  Buffer<T> product;                           // L D of the current front
-  Pivots pivots;                               // of the fronts so far
-};
-
-namespace {
 
 template <class T>
 struct Front {
@@ -193,7 +182,8 @@ int32_t Complete<T>::run(const T* values, double tiny, int threads) {
   const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, fronts::packed_lower, blocks_);
-  std::vector<Worker> workers(threads);
+  workers_.resize(threads);
+  for (Worker& worker : workers_) worker.pivots = {};
   const LdlRule rule{is_strict_ ? strict_threshold_ : rule_.threshold, tiny};
   memory_.reset(threads, std::clamp<size_t>(panel_scalars() * sizeof(T) / threads, least_chunk, largest_chunk));
   interrupt::begin(tree.count());
@@ -210,7 +200,7 @@ int32_t Complete<T>::run(const T* values, double tiny, int threads) {
         *f.at(r < own ? r : r + shift, j) += values[p];
       }
     }
-    Worker& worker = workers[id];
+    Worker& worker = workers_[id];
     int64_t base = own;
     for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
       const int32_t c = tree.child[q];
@@ -229,7 +219,10 @@ int32_t Complete<T>::run(const T* values, double tiny, int threads) {
     return failed;
   });
   pivots_ = {};
-  for (const Worker& worker : workers) pivots_ += worker.pivots;
+  for (Worker& worker : workers_) {
+    pivots_ += worker.pivots;
+    if (worker.product.size() > largest_kept) worker.product = Buffer<T>();
+  }
   return column;
 }
 

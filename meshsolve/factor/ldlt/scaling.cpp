@@ -28,6 +28,12 @@ double spread(const std::vector<double>& sizes) {
   return most == infinite ? infinite : least < most ? std::log2(most) - std::log2(least) : 0;
 }
 
+double sum_of_sizes(const double* begin, const double* end) {
+  double sum = 0;
+  for (const double* x = begin; x < end; ++x) sum += std::abs(*x);
+  return sum;
+}
+
 }  // namespace
 
 double rescale(const Pattern& A, const double* values, double* scale, double* scaled, bool complete, int threads) {
@@ -38,16 +44,14 @@ double rescale(const Pattern& A, const double* values, double* scale, double* sc
     bool all_fit = true;
     for (int64_t i = begin; i < end; ++i) {
       const bool dense = static_cast<double>(A.ptr[i + 1] - A.ptr[i]) > dense_from;
-      double largest = 0, sum = 0;
-      bool vanished = false;
+      double largest = 0;
       for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
         scaled[p] = values[p] * scale[i] * scale[A.idx[p]];
         largest = std::max(largest, std::abs(scaled[p]));
-        sum += std::abs(scaled[p]);
-        vanished = vanished || (values[p] != 0 && scaled[p] == 0);
       }
-      if (dense) largest = std::sqrt(largest) * std::sqrt(sum);          // at least the 2-norm
-      size[i] = largest == 0 && vanished ? infinite : largest;           // out of range, below or above
+      const auto vanished = [&] { return std::any_of(values + A.ptr[i], values + A.ptr[i + 1], [](double a) { return a != 0; }); };
+      if (dense) largest = std::sqrt(largest) * std::sqrt(sum_of_sizes(scaled + A.ptr[i], scaled + A.ptr[i + 1]));      // at least the 2-norm
+      size[i] = largest == 0 && vanished() ? infinite : largest;           // out of range, below or above
       const bool near = largest == 0 || (largest >= 0.5 && largest <= 2);
       step[i] = near ? 1.0 : std::exp2(-std::rint((dense ? 1.0 : 0.5) * std::log2(largest)));
       all_fit = all_fit && step[i] == 1.0 && size[i] < infinite;
@@ -76,6 +80,16 @@ double norm(const Pattern& A, const double* scaled, const double* scale, int thr
     largest[begin / kScalingGrain] = most;
   });
   return largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
+}
+
+double norm(const Pattern& A, const double* values) {
+  double most = 0;
+  for (int32_t i = 0; i < A.n; ++i) {
+    const double sum = sum_of_sizes(values + A.ptr[i], values + A.ptr[i + 1]);
+    if (!(sum <= most)) most = sum;
+    if (std::isnan(sum)) return sum;
+  }
+  return most;
 }
 
 }  // namespace ms::ldlt

@@ -14,4 +14,7 @@ double rescale(const Pattern& A, const double* values, double* scale, double* sc
 // The largest row sum of |A|, computed from the scaled matrix and its scale. O(nnz).
 double norm(const Pattern& A, const double* scaled, const double* scale, int threads);
 
+// The same from the values of A, NaN if one is NaN: with the same bits, as scales are powers of two.
+double norm(const Pattern& A, const double* values);
+
 }  // namespace ms::ldlt

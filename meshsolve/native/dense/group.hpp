@@ -10,9 +10,9 @@ constexpr int group_size = 4;
 
 // All matrices are column-major.
 struct GroupKernels {
-  // Clears an m x k panel A and adds the entries of the systems' matrices. Column j has the entries ptr[j] to ptr[j + 1] - 1: entry p
+  // Clears the k columns of a panel A and adds the entries of the systems' matrices. Column j has the entries ptr[j] to ptr[j + 1] - 1: entry p
   // has the value values[lane][source[p]] and the row row[p]. diagonal: (k) receives the diagonal.
-  void (*assemble)(Int m, Int k, const unsigned* ptr, const unsigned* source, const int* row, const double* const* values, double* A, Int lda,
+  void (*assemble)(Int k, const unsigned* ptr, const unsigned* source, const int* row, const double* const* values, double* A, Int lda,
                    double* diagonal);
   // Columns [begin, end) of X (m x m, lower): adds X(i, j) to row to[i], column to[j] (ascending) of a front. Y is its part from row
   // and column `origin` on.

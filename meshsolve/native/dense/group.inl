@@ -133,7 +133,7 @@ void group_update(Int m, Int k, const double* A, Int lda, double* C) {
   }
 }
 
-void group_assemble(Int m, Int k, const unsigned* ptr, const unsigned* source, const int* row, const double* const* values, double* A,
+void group_assemble(Int k, const unsigned* ptr, const unsigned* source, const int* row, const double* const* values, double* A,
                     Int lda, double* diagonal) {
   __builtin_memset(A, 0, sizeof(double) * group_size * static_cast<unsigned long>(k * lda));
   for (Int j = 0; j < k; ++j) {

@@ -62,17 +62,19 @@ struct LdlBlock {
     order[j] = name;
   }
 
-  // Largest absolute value of column c below its diagonal; `row` is the largest one's row within the block, or c.
+  // Largest absolute value of column c below its diagonal. Unless the diagonal is accepted at once, `row` becomes the largest one's row
+  // within the block, or c.
   T survey(Int c, Int& row) const {
-    T most = 0;
+    const T most = greatest(m - c - 1, &at(0, c) + c + 1);
     row = c;
+    if (absolute(at(c, c)) >= static_cast<T>(LdlChoice<T, LdlBlock>::prompt) * most) return most;
+    T found = 0;
     for (Int i = c + 1; i < w; ++i)
-      if (const T v = absolute(at(i, c)); v > most) {
-        most = v;
+      if (const T v = absolute(at(i, c)); v > found) {
+        found = v;
         row = i;
       }
-    const T below = greatest(m - w, &at(0, c) + w);
-    return below > most ? below : most;
+    return most;
   }
 
   // Largest absolute value off the diagonal of column r > c, without row c.

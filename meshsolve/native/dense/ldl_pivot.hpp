@@ -21,7 +21,8 @@ template <class T> struct SmallPivot {
 };
 
 // Block has `at(i, j)` and three functions that return the largest absolute value off the diagonal:
-//   survey(k, r)          of column k below its diagonal; sets r to the row of the largest one within the block, or to k;
+//   survey(k, r)          of column k below its diagonal; sets r to the row of the largest one within the block, or to k, if the diagonal
+//                         is not accepted at once;
 //   survey_partner(k, r)  of row and column r without row k;
 //   without(k, r)         of column k without row r, called after survey_partner.
 // They may ignore NaN, which reaches the diagonal with the pivot of its column. `holds_nan(k)`, of column k below its diagonal,
