@@ -62,6 +62,27 @@ def test_solutions_in_the_arrays_of_the_caller(maker):
             F.solve(b[0], out)
 
 
+@pytest.mark.parametrize("kind", MAKERS)
+def test_batches_larger_than_the_caches(kind):
+    """Factors of more than 20 MB are written past the caches. Systems of L D L^T have pairs and delayed columns."""
+    A = sp.csr_array(ms.cotan_laplacian(ms.datasets.icosphere(3)))
+    values = np.repeat(A.data[None], 300, axis=0)
+    values[:, np.repeat(np.arange(642), np.diff(A.indptr)) == A.indices] += 0.1 + np.random.default_rng(0).random((300, 642)) - (kind == "ildl")
+    members = [sp.csr_array((row, A.indices, A.indptr), shape=A.shape) for row in values]
+    if kind == "cholesky":
+        batched = single = ms.analyze(A)
+    else:
+        batched = single = ms.lu(members[0]) if kind == "lu" else ms.ildl(members[0], fill_level=None)
+    F, b = batched.factor_batch(values, threads=2), np.random.default_rng(1).standard_normal((300, 642))
+    x = F.solve(b)
+    assert F.nbytes > 20 << 20 and len(F.failed) == 0
+    for i in (0, 1, 2, 3, 150, 299):
+        K = single.factor(members[i]) if kind == "cholesky" else single.refactor(members[i])
+        assert np.array_equal(x[i], K.solve(b[i]))
+    if kind == "ildl":
+        assert any(single.refactor(M).report.facts["delayed"] for M in members[:20])
+
+
 def test_other_errors(maker, monkeypatch):
     F = maker.factor_batch(batch(5))
     with pytest.raises(ms.InvalidInputError, match="this batch has 5"):

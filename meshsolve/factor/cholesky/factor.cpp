@@ -387,7 +387,7 @@ void Batch<T>::factor_group(int64_t g, const double* Ax, int64_t nnz, Worker& w)
       values[l] = some;
   }
   T* const panels = panels_.data() + g * group_->scalars();
-  const unsigned alone = group_->factor(values, panels, w.group);
+  const unsigned alone = group_->factor(values, panels, fronts::leaves_cache<T>(panel_scalars()), w.group);
   for (int l = 0; l < size; ++l) {
     if (!(used >> l & 1)) continue;
     int32_t& state = state_[first + l];

@@ -5,6 +5,7 @@
 
 #include "factor/fronts/solve.hpp"
 #include "native/memory/fetch.hpp"
+#include "native/memory/stream.hpp"
 #include "panel.hpp"
 
 namespace ms::cholesky {
@@ -12,8 +13,11 @@ namespace {
 
 using fronts::AssemblyTree;
 
-// Leading dimension of a panel: odd, so that columns do not share cache sets.
-int64_t group_ld(const AssemblyTree& tree, int32_t s) { return tree.height(s) | 1; }
+// Numbers of each matrix in a panel: without the part above the diagonal.
+int64_t panel_numbers(const AssemblyTree& tree, int32_t s) {
+  const int64_t pivots = tree.pivots(s);
+  return pivots * tree.height(s) - pivots * (pivots - 1) / 2;
+}
 
 // The fronts of a group, for fronts::Forward: one right-hand side of each matrix in the lanes of a row.
 struct GroupProblem {
@@ -32,19 +36,22 @@ struct GroupProblem {
   template <int64_t S>
   void eliminate(int32_t s, double* Y, double* U, int) const {
     fetch_panel(s + fronts::fronts_ahead);
-    group_kernels().forward(tree.height(s), tree.pivots(s), panel(s), group_ld(tree, s), own(s, Y), U, nullptr);
+    group_kernels().forward(tree.height(s), tree.pivots(s), panel(s), own(s, Y), U, nullptr);
   }
   template <int64_t S>
   void eliminate_at(int32_t s, double* Y, int) const {
     fetch_panel(s + fronts::fronts_ahead);
-    group_kernels().forward(tree.height(s), tree.pivots(s), panel(s), group_ld(tree, s), own(s, Y), Y, tree.rows(s));
+    group_kernels().forward(tree.height(s), tree.pivots(s), panel(s), own(s, Y), Y, tree.rows(s));
   }
 };
 
 }  // namespace
 
 Group::Group(std::shared_ptr<const AssemblyTree> tree)
-    : tree_(std::move(tree)), panel_ptr_(fronts::positions(*tree_, [&](int32_t s) { return tree_->pivots(s) * group_ld(*tree_, s); })) {}
+    : tree_(std::move(tree)), panel_ptr_(fronts::positions(*tree_, [&](int32_t s) { return panel_numbers(*tree_, s); })),
+      largest_panel_(0) {
+  for (int32_t s = 0; s < tree_->count(); ++s) largest_panel_ = std::max(largest_panel_, panel_numbers(*tree_, s));
+}
 
 bool Group::is_worthwhile(const AssemblyTree& tree) {
   bool is_any_large = false;
@@ -52,20 +59,21 @@ bool Group::is_worthwhile(const AssemblyTree& tree) {
   return !is_any_large && tree.boundary() < 0;
 }
 
-unsigned Group::factor(const double* const (&values)[size], double* panels, Space& space) const {
+unsigned Group::factor(const double* const (&values)[size], double* panels, bool far, Space& space) const {
   const AssemblyTree& tree = *tree_;
   const GroupKernels& kernels = group_kernels();
   const auto plan = fronts::plan_of(tree, 1, fronts::Use::factor);
   fronts::UpdateBlocks<double> blocks(tree, *plan, 1, fronts::full, space.memory, nullptr, size);
+  if (far && space.panel.size() < largest_panel_ * size) space.panel = Buffer<double>(largest_panel_ * size);
   std::fill_n(space.ratio, size, 1.0);
   unsigned bad = 0;
   fronts::bottom_up(tree, *plan, 1, blocks, [&](int32_t s, double* update, int, int) {
     const int64_t pivots = tree.pivots(s), height = tree.height(s), u = height - pivots;
-    const int64_t ld = group_ld(tree, s);
-    double* const panel = panels + panel_ptr_[s] * size;
+    double* const place = panels + panel_ptr_[s] * size;
+    double* const panel = far ? space.panel.data() : place;
     if (static_cast<int64_t>(space.diagonal.size()) < pivots * size) space.diagonal.resize(2 * pivots * size);
-    kernels.assemble(pivots, tree.entry_ptr.data() + tree.first(s), tree.entry_source.data(), tree.entry_row.data(), values, panel,
-                     ld, space.diagonal.data());
+    kernels.assemble(height, pivots, tree.entry_ptr.data() + tree.first(s), tree.entry_source.data(), tree.entry_row.data(), values,
+                     panel, space.diagonal.data());
     const auto each_child = [&](auto add) {
       for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
         const int32_t c = tree.child[q];
@@ -75,15 +83,17 @@ unsigned Group::factor(const double* const (&values)[size], double* panels, Spac
       }
     };
     each_child([&](const double* X, int64_t count, const int32_t* to, int64_t split) {
-      kernels.extend_add(0, split, count, X, to, panel, ld, 0);
+      kernels.add_to_panel(split, count, X, to, panel, height);
     });
-    bad |= kernels.panel(height, pivots, panel, ld, space.diagonal.data(), space.ratio);
-    kernels.update(u, pivots, panel + pivots * size, ld, update);
+    bad |= kernels.panel(height, pivots, panel, space.diagonal.data(), space.ratio);
+    kernels.update(u, pivots, panel, update);
+    if (far) stream(panel, (panel_ptr_[s + 1] - panel_ptr_[s]) * size, place);
     each_child([&](const double* X, int64_t count, const int32_t* to, int64_t split) {
-      kernels.extend_add(split, count, count, X, to, update, u, pivots);
+      kernels.add_to_update(split, count, X, to, update, u, pivots);
     });
     return -1;
   }, false);
+  if (far) end_streams();
   return bad;
 }
 
@@ -91,8 +101,9 @@ void Group::copy(const double* single, int lane, double* panels) const {
   for (int32_t s = 0; s < tree_->count(); ++s) {
     const PanelShape shape = panel_shape(*tree_, s);
     const Step<const double> from = shape.step(single, 0);
+    double* to = panels + panel_ptr_[s] * size + lane;
     for (int64_t j = 0; j < shape.pivots; ++j)
-      for (int64_t i = j; i < shape.height; ++i) panels[(panel_ptr_[s] + i + j * group_ld(*tree_, s)) * size + lane] = from.data[i + j * from.ld];
+      for (int64_t i = j; i < shape.height; ++i, to += size) *to = from.data[i + j * from.ld];
     single += shape.scalars();
   }
 }
@@ -111,7 +122,7 @@ void Group::solve(const double* panels, const double* const (&B)[size], double* 
   fronts::Forward<double, size, GroupProblem>{p, Y, &blocks}.run(*plan, 1);
   fronts::top_down(*plan, 1, [&](int32_t s, int) {
     p.fetch_panel(s - fronts::fronts_ahead);
-    group_kernels().backward(tree.height(s), tree.pivots(s), p.panel(s), group_ld(tree, s), p.own(s, Y), Y, tree.rows(s));
+    group_kernels().backward(tree.height(s), tree.pivots(s), p.panel(s), p.own(s, Y), Y, tree.rows(s));
   });
   for (int l = 0; l < size; ++l)
     for (int64_t j = 0; X[l] && j < tree.n(); ++j) X[l][perm[j] * stride] = Y[j * size + l];

@@ -23,12 +23,14 @@ class Group {
   struct Space {
     fronts::BlockMemory<double> memory;
     std::vector<double> diagonal;               // of the current front
+    Buffer<double> panel;                       // of the current front
     double ratio[size];                         // of the last factorization: see LeastPivot
   };
 
   // Factors the matrices with values[lane] in the analyzed pattern. Returns a bit for each matrix that a single factorization must
-  // compute: a pivot is not positive, or extremely large or small. Its panels are undefined.
-  unsigned factor(const double* const (&values)[size], double* panels, Space& space) const;
+  // compute: a pivot is not positive, or extremely large or small. Its panels are undefined. far: the panels will have left the caches
+  // before they are read again.
+  unsigned factor(const double* const (&values)[size], double* panels, bool far, Space& space) const;
 
   // Copies the panels of a single factor, stored as in panel.hpp, to one lane.
   void copy(const double* single, int lane, double* panels) const;
@@ -40,6 +42,7 @@ class Group {
  private:
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   std::vector<int64_t> panel_ptr_;              // (fronts + 1) in numbers of each matrix
+  int64_t largest_panel_;                       // numbers of each matrix
 };
 
 }  // namespace ms::cholesky

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "native/memory/fetch.hpp"
+#include "native/memory/stream.hpp"
 #include "native/threads/systems.hpp"
 #include "scaling.hpp"
 #include "sparse/check.hpp"
@@ -15,25 +15,28 @@
 namespace ms::ldlt {
 namespace {
 
-// Copies the pivots of all fronts into one block: columns of L, D, names of the columns.
-void store(const std::vector<FrontState<double>>& from, std::vector<FrontState<double>>& fronts, Buffer<char>& memory) {
-  const auto panel = [](const FrontState<double>& f) { return f.ld * f.pivots; };
-  int64_t scalars = 0, names = 0;
-  for (const auto& f : from) scalars += panel(f) + 2 * f.pivots, names += f.columns;
-  const int64_t bytes = scalars * int64_t{sizeof(double)} + names * int64_t{sizeof(int32_t)};
+// Copies the pivots of all fronts into one block: columns of L, then D, then names of the columns. far: the block will have left the caches
+// before it is read.
+void store(const std::vector<FrontState<double>>& from, bool far, std::vector<FrontState<double>>& fronts, Buffer<char>& memory) {
+  const auto panel = [](const FrontState<double>& f) { return (f.ld * f.pivots + 1) / 2 * 2; };      // even; behind it lies more of the front
+  int64_t of_panels = 0, pivots = 0, names = 0;
+  for (const auto& f : from) of_panels += panel(f), pivots += f.pivots, names += f.columns;
+  const int64_t bytes = (of_panels + 2 * pivots) * int64_t{sizeof(double)} + names * int64_t{sizeof(int32_t)};
   if (memory.size() < bytes) memory = Buffer<char>(bytes);
   fronts = from;
-  double* next = reinterpret_cast<double*>(memory.data());
-  int32_t* next_name = reinterpret_cast<int32_t*>(next + scalars);
-  constexpr int64_t ahead = 512, line = 8;                 // scalars; the memory of a system has left the caches
+  double *next = reinterpret_cast<double*>(memory.data()), *next_d = next + of_panels;
+  int32_t* next_name = reinterpret_cast<int32_t*>(next_d + 2 * pivots);
   for (FrontState<double>& f : fronts) {
-    const double* const old = f.panel;
-    for (int64_t q = 0; q < panel(f); q += line) fetch_to_write(next + ahead + q);
-    f.panel = std::exchange(next, std::copy_n(old, panel(f), next));
-    f.d = std::exchange(next, std::copy_n(f.d, f.pivots, next));
-    f.e = std::exchange(next, std::copy_n(f.e, f.pivots, next));
+    if (far)
+      stream(f.panel, panel(f), next);
+    else
+      std::copy_n(f.panel, panel(f), next);
+    f.panel = std::exchange(next, next + panel(f));
+    f.d = std::exchange(next_d, std::copy_n(f.d, f.pivots, next_d));
+    f.e = std::exchange(next_d, std::copy_n(f.e, f.pivots, next_d));
     f.name = std::exchange(next_name, std::copy_n(f.name, f.columns, next_name));
   }
+  if (far) end_streams();
 }
 
 // The largest absolute value in column c of an (n, k) block divided by `scale`, which may be null; NaN for one.
@@ -90,7 +93,7 @@ int32_t Batch::factor_one(System& system, Complete<double>& factor, const Patter
   if (rescale(A, Ax, system.scale.data(), system.scaled.data(), true, 1) > most_spread) return unfit;
   factor.choose_threshold(is_strict_);
   if (const int32_t failed = factor.factor(system.scaled.data(), 1); failed >= 0) return failed;
-  store(factor.fronts(), system.fronts, system.memory);
+  store(factor.fronts(), fronts::leaves_cache<double>(panel_scalars_ * count()), system.fronts, system.memory);
   system.inertia = factor.pivots().inertia;
   system.undecided = factor.pivots().undecided;
   return factored;
