@@ -87,7 +87,7 @@ unsigned Group::factor(const double* const (&values)[size], double* panels, bool
     });
     bad |= kernels.panel(height, pivots, panel, space.diagonal.data(), space.ratio);
     kernels.update(u, pivots, panel, update);
-    if (far) stream(panel, (panel_ptr_[s + 1] - panel_ptr_[s]) * size, place);
+    if (far) copy_block(panel, (panel_ptr_[s + 1] - panel_ptr_[s]) * size, place, far);
     each_child([&](const double* X, int64_t count, const int32_t* to, int64_t split) {
       kernels.add_to_update(split, count, X, to, update, u, pivots);
     });

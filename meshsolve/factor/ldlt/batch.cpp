@@ -1,6 +1,7 @@
 #include "batch.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -18,7 +19,7 @@ namespace {
 // Copies the pivots of all fronts into one block: columns of L, then D, then names of the columns. far: the block will have left the caches
 // before it is read.
 void store(const std::vector<FrontState<double>>& from, bool far, std::vector<FrontState<double>>& fronts, Buffer<char>& memory) {
-  const auto panel = [](const FrontState<double>& f) { return (f.ld * f.pivots + 1) / 2 * 2; };      // even; behind it lies more of the front
+  const auto panel = [](const FrontState<double>& f) { return (f.ld * f.pivots + 1) / 2 * 2; };      // one more lies in the front as well
   int64_t of_panels = 0, pivots = 0, names = 0;
   for (const auto& f : from) of_panels += panel(f), pivots += f.pivots, names += f.columns;
   const int64_t bytes = (of_panels + 2 * pivots) * int64_t{sizeof(double)} + names * int64_t{sizeof(int32_t)};
@@ -27,28 +28,23 @@ void store(const std::vector<FrontState<double>>& from, bool far, std::vector<Fr
   double *next = reinterpret_cast<double*>(memory.data()), *next_d = next + of_panels;
   int32_t* next_name = reinterpret_cast<int32_t*>(next_d + 2 * pivots);
   for (FrontState<double>& f : fronts) {
-    if (far)
-      stream(f.panel, panel(f), next);
-    else
-      std::copy_n(f.panel, panel(f), next);
+    copy_block(f.panel, panel(f), next, far);
     f.panel = std::exchange(next, next + panel(f));
     f.d = std::exchange(next_d, std::copy_n(f.d, f.pivots, next_d));
     f.e = std::exchange(next_d, std::copy_n(f.e, f.pivots, next_d));
     f.name = std::exchange(next_name, std::copy_n(f.name, f.columns, next_name));
   }
-  if (far) end_streams();
 }
 
-// The largest absolute value in column c of an (n, k) block divided by `scale`, which may be null; NaN for one.
-double largest(const double* x, const double* scale, int32_t n, int64_t k, int64_t c) {
-  double most = 0;
-  for (int32_t i = 0; i < n; ++i) {
-    const double size = std::abs(scale ? x[i * k + c] / scale[i] : x[i * k + c]);
-    if (!(size <= most)) most = size;
-    if (std::isnan(size)) return size;
-  }
-  return most;
-}
+// The largest absolute value of numbers; NaN for one. Their bits ascend with them, and those of NaN are the largest.
+class Largest {
+ public:
+  void see(double x) { most_ = std::max(most_, std::bit_cast<int64_t>(std::abs(x))); }
+  double get() const { return std::bit_cast<double>(most_); }
+
+ private:
+  int64_t most_ = 0;
+};
 
 double length(const double* x, int32_t n, int64_t k, int64_t c) {
   double sum = 0;
@@ -93,7 +89,9 @@ int32_t Batch::factor_one(System& system, Complete<double>& factor, const Patter
   if (rescale(A, Ax, system.scale.data(), system.scaled.data(), true, 1) > most_spread) return unfit;
   factor.choose_threshold(is_strict_);
   if (const int32_t failed = factor.factor(system.scaled.data(), 1); failed >= 0) return failed;
-  store(factor.fronts(), fronts::leaves_cache<double>(panel_scalars_ * count()), system.fronts, system.memory);
+  const bool far = fronts::leaves_cache<double>(panel_scalars_ * count());
+  store(factor.fronts(), far, system.fronts, system.memory);
+  if (far) end_streams();
   system.inertia = factor.pivots().inertia;
   system.undecided = factor.pivots().undecided;
   return factored;
@@ -115,13 +113,20 @@ void Batch::factor(const Pattern& A, const double* Ax, const double* scale, doub
 // The backward error of x in the caller's units. The work space receives the scaled system's b, x and residual.
 double Batch::measure(const System& system, const Pattern& A, const double* x, const double* b, int64_t k, Work& work) const {
   const double* const scale = system.scale.data();
-  for (int32_t i = 0; i < A.n; ++i)
-    for (int64_t p = i * k; p < (i + 1) * k; ++p) work.b[p] = scale[i] * b[p], work.x[p] = x[p] / scale[i];
+  const auto each_row = [&](int64_t c, auto f) {             // f(row, its position in column c)
+    if (k == 1)
+      for (int64_t i = 0; i < A.n; ++i) f(i, i);
+    else
+      for (int64_t i = 0; i < A.n; ++i) f(i, i * k + c);
+  };
+  for (int64_t c = 0; c < k; ++c) each_row(c, [&](int64_t i, int64_t p) { work.b[p] = scale[i] * b[p], work.x[p] = x[p] / scale[i]; });
   sparse::residual(A, system.scaled.data(), work.b, work.x, work.residual, k, work.squares.data(), 1);
   double worst = 0;
-  for (int64_t c = 0; c < k; ++c)
-    worst = std::max(worst, sparse::backward_error(system.norm, largest(work.residual, scale, A.n, k, c), largest(x, nullptr, A.n, k, c),
-                                                   largest(b, nullptr, A.n, k, c)));
+  for (int64_t c = 0; c < k; ++c) {
+    Largest left, of_x, of_b;
+    each_row(c, [&](int64_t i, int64_t p) { left.see(work.residual[p] / scale[i]), of_x.see(x[p]), of_b.see(b[p]); });
+    worst = std::max(worst, sparse::backward_error(system.norm, left.get(), of_x.get(), of_b.get()));
+  }
   return worst;
 }
 

@@ -1,4 +1,4 @@
-// Copies to memory that will have left the caches before it is read: past the caches, so that its old contents are not read first.
+// Copies to memory that will have left the caches before it is read. Written past the caches, its old contents are not read first.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -9,13 +9,13 @@
 
 namespace ms {
 
-// Copies an even number of values to an address that is a multiple of 16 bytes. Other threads see them after end_streams().
-inline void stream(const double* from, int64_t count, double* to) {
+// Copies an even number of values to an address that is a multiple of 16 bytes. far: past the caches; other threads see the values after
+// end_streams().
+inline void copy_block(const double* from, int64_t count, double* to, bool far) {
 #ifdef __SSE2__
-  for (int64_t i = 0; i < count; i += 2) _mm_stream_pd(to + i, _mm_loadu_pd(from + i));
-#else
-  std::memcpy(to, from, sizeof(double) * count);
+  for (; far && count > 0; count -= 2, from += 2, to += 2) _mm_stream_pd(to, _mm_loadu_pd(from));
 #endif
+  if (count > 0) std::memcpy(to, from, sizeof(double) * count);
 }
 
 inline void end_streams() {
