@@ -16,8 +16,8 @@
 namespace ms::ldlt {
 namespace {
 
-// Copies the pivots of all fronts into one block: columns of L, then D, then names of the columns. far: the block will have left the caches
-// before it is read.
+// Copies the pivots of all fronts into one block: columns of L, then D, then names of the columns. With `far` the block goes past the
+// caches, which it will have left before it is read.
 void store(const std::vector<FrontState<double>>& from, bool far, std::vector<FrontState<double>>& fronts, Buffer<char>& memory) {
   const auto panel = [](const FrontState<double>& f) { return (f.ld * f.pivots + 1) / 2 * 2; };      // one more lies in the front as well
   int64_t of_panels = 0, pivots = 0, names = 0;
