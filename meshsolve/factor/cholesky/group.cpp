@@ -48,10 +48,7 @@ struct GroupProblem {
 }  // namespace
 
 Group::Group(std::shared_ptr<const AssemblyTree> tree)
-    : tree_(std::move(tree)), panel_ptr_(fronts::positions(*tree_, [&](int32_t s) { return panel_numbers(*tree_, s); })),
-      largest_panel_(0) {
-  for (int32_t s = 0; s < tree_->count(); ++s) largest_panel_ = std::max(largest_panel_, panel_numbers(*tree_, s));
-}
+    : tree_(std::move(tree)), panel_ptr_(fronts::positions(*tree_, [&](int32_t s) { return panel_numbers(*tree_, s); })) {}
 
 bool Group::is_worthwhile(const AssemblyTree& tree) {
   bool is_any_large = false;
@@ -64,12 +61,13 @@ unsigned Group::factor(const double* const (&values)[size], double* panels, bool
   const GroupKernels& kernels = group_kernels();
   const auto plan = fronts::plan_of(tree, 1, fronts::Use::factor);
   fronts::UpdateBlocks<double> blocks(tree, *plan, 1, fronts::full, space.memory, nullptr, size);
-  if (far && space.panel.size() < largest_panel_ * size) space.panel = Buffer<double>(largest_panel_ * size);
   std::fill_n(space.ratio, size, 1.0);
   unsigned bad = 0;
   fronts::bottom_up(tree, *plan, 1, blocks, [&](int32_t s, double* update, int, int) {
     const int64_t pivots = tree.pivots(s), height = tree.height(s), u = height - pivots;
+    const int64_t numbers = (panel_ptr_[s + 1] - panel_ptr_[s]) * size;
     double* const place = panels + panel_ptr_[s] * size;
+    if (far && space.panel.size() < numbers) space.panel = Buffer<double>(2 * numbers);
     double* const panel = far ? space.panel.data() : place;
     if (static_cast<int64_t>(space.diagonal.size()) < pivots * size) space.diagonal.resize(2 * pivots * size);
     kernels.assemble(height, pivots, tree.entry_ptr.data() + tree.first(s), tree.entry_source.data(), tree.entry_row.data(), values,
@@ -87,7 +85,7 @@ unsigned Group::factor(const double* const (&values)[size], double* panels, bool
     });
     bad |= kernels.panel(height, pivots, panel, space.diagonal.data(), space.ratio);
     kernels.update(u, pivots, panel, update);
-    if (far) copy_block(panel, (panel_ptr_[s + 1] - panel_ptr_[s]) * size, place, far);
+    if (far) copy_block(panel, numbers, place, far);
     each_child([&](const double* X, int64_t count, const int32_t* to, int64_t split) {
       kernels.add_to_update(split, count, X, to, update, u, pivots);
     });

@@ -42,7 +42,6 @@ class Group {
  private:
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   std::vector<int64_t> panel_ptr_;              // (fronts + 1) in numbers of each matrix
-  int64_t largest_panel_;                       // numbers of each matrix
 };
 
 }  // namespace ms::cholesky

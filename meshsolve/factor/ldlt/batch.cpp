@@ -114,7 +114,7 @@ void Batch::factor(const Pattern& A, const double* Ax, const double* scale, doub
 double Batch::measure(const System& system, const Pattern& A, const double* x, const double* b, int64_t k, Work& work) const {
   const double* const scale = system.scale.data();
   const auto each_row = [&](int64_t c, auto f) {             // f(row, its position in column c)
-    if (k == 1)
+    if (k == 1)                                              // consecutive numbers are compiled to vectors
       for (int64_t i = 0; i < A.n; ++i) f(i, i);
     else
       for (int64_t i = 0; i < A.n; ++i) f(i, i * k + c);

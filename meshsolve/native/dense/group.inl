@@ -190,8 +190,8 @@ void group_add_to_panel(Int end, Int m, const double* X, const int* to, double* 
   for (Int j = 0; j < end; ++j) add_group_column(j, m, X, to, 0, A + group_column(height, to[j]) * group_size);
 }
 
-void group_add_to_update(Int begin, Int m, const double* X, const int* to, double* C, Int rows, Int origin) {
-  for (Int j = begin; j < m; ++j) add_group_column(j, m, X, to, origin, C + (to[j] - origin) * rows * group_size);
+void group_add_to_update(Int begin, Int m, const double* X, const int* to, double* C, Int rows, Int pivots) {
+  for (Int j = begin; j < m; ++j) add_group_column(j, m, X, to, pivots, C + (to[j] - pivots) * rows * group_size);
 }
 
 // ---- solves

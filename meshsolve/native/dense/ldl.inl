@@ -67,7 +67,7 @@ struct LdlBlock {
   T survey(Int c, Int& row) const {
     const T most = greatest(m - c - 1, &at(0, c) + c + 1);
     row = c;
-    if (absolute(at(c, c)) >= static_cast<T>(LdlChoice<T, LdlBlock>::prompt) * most) return most;
+    if (LdlChoice<T, LdlBlock>::accepts_at_once(absolute(at(c, c)), most)) return most;
     T found = 0;
     for (Int i = c + 1; i < w; ++i)
       if (const T v = absolute(at(i, c)); v > found) {

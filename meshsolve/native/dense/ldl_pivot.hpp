@@ -35,6 +35,7 @@ struct LdlChoice {
 
   static T absolute(T x) { return x < 0 ? -x : x; }
   static bool is_finite(T x) { return x - x == 0; }
+  static bool accepts_at_once(T own, T most) { return own >= static_cast<T>(prompt) * most; }
 
   // The determinant of the pivot [a b; b c] over b.
   static T scaled_determinant(T a, T b, T c) { return (a / b) * c - b; }
@@ -54,7 +55,7 @@ struct LdlChoice {
     const T most = f.survey(k, r), own = absolute(f.at(k, k));
     if (!is_finite(own) || !is_finite(most)) return LdlStep::overflow;
     if (own <= tiny && most <= tiny) return f.holds_nan(k) ? LdlStep::overflow : LdlStep::zero;
-    if (own >= static_cast<T>(prompt) * most) return LdlStep::single;
+    if (accepts_at_once(own, most)) return LdlStep::single;
     if (r > k) {
       const T partner = f.survey_partner(k, r), shared = absolute(f.at(r, k)), other = absolute(f.at(r, r));
       const bool may_swap = other >= threshold * (partner > shared ? partner : shared) && other > tiny;
