@@ -73,7 +73,7 @@ class Symbolic(_symbolic.Symbolic):
 
 
     def factor_batch(self, values: ArrayLike, precision: Literal["double", "single"] = "double",
-                     threads: int | None = None) -> CholeskyBatch:
+                     threads: int | None = None, *, keep: bool = True) -> CholeskyBatch:
         """Compute the Cholesky factors of many matrices with the analyzed pattern, where their values lie.
 
         Parameters
@@ -85,6 +85,9 @@ class Symbolic(_symbolic.Symbolic):
         precision : {"double", "single"}
         threads : int, optional
             Threads share the systems. Not used on the GPU, where all systems go through each launch together.
+        keep : bool
+            False, on the host: factors are not kept, and each ``solve`` factors and solves the systems in one pass. That is faster for
+            systems that are solved once, and takes no memory for factors. ``solve`` reads ``values`` then: do not change the array before.
 
         Returns
         -------
@@ -94,7 +97,7 @@ class Symbolic(_symbolic.Symbolic):
         Raises
         ------
         InvalidInputError
-            Wrong shape, no system, complex numbers or text.
+            Wrong shape, no system, complex numbers or text; ``keep=False`` for values on the GPU.
         NotSymmetricError
             A system is not symmetric (names the first, ``.row``, ``.column``).
         OutOfMemoryError
@@ -108,7 +111,8 @@ class Symbolic(_symbolic.Symbolic):
         Notes
         -----
         A matrix that is not positive definite, or has NaN, fails alone: it is listed in ``.failed`` and its solutions are NaN. O(N
-        flops) time, O(N nnz(L)) memory. Small systems gain the most: one call for all takes no Python time for each.
+        flops) time, O(N nnz(L)) memory; O(nnz(L)) for each thread if factors are not kept. Small systems gain the most: one call for all
+        takes no Python time for each.
 
         Examples
         --------
@@ -121,10 +125,13 @@ class Symbolic(_symbolic.Symbolic):
         True
         """
         one_of(precision, "precision", tuple(CORES))
+        keep = as_flag(keep, "keep")
         if not on_device(values):
-            return CholeskyBatch(self, values, precision, thread_count(threads))
+            return CholeskyBatch(self, values, precision, thread_count(threads), keep)
+        if not keep:
+            raise InvalidInputError("values lie on the GPU, where batches keep their factors: use keep=True, or pass values.get()")
         with errors("a batch of factors"):
-            return CholeskyBatchCuda(self, values, precision, 1)
+            return CholeskyBatchCuda(self, values, precision, 1, True)
 
     def values_of(self, A: Matrix) -> np.ndarray:
         """Return the entries of A in the order of the analyzed pattern, (nnz,) float64: a row for :meth:`factor_batch`.

@@ -1,7 +1,8 @@
 """What the factors of many matrices of one pattern share: checks of values and right-hand sides, failed systems, factors of single ones.
 
 All systems are factored and solved in one call of the core, each on one thread. A system for which one plain factorization and solve are
-not enough (other pivots, another scaling) gets a factor of its own in Python.
+not enough (other pivots, another scaling) gets a factor of its own in Python. A batch that does not keep factors factors and solves each
+system in one pass, while its factor is in the caches.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FACTORED, NOT_FINITE, UNKNOWN, ALONE = -1, -2, -3, -4       # of the core's stat
 
 
 class FactorBatch:
-    """The factors of N matrices with one pattern. A subclass has ``_core``, :meth:`_factor`, :meth:`_solve_into` and ``_source``.
+    """The factors of N matrices with one pattern. A subclass has ``_core``, the methods declared below, and ``_source``.
 
     Attributes
     ----------
@@ -40,21 +41,23 @@ class FactorBatch:
 
     _core: Any
     _prepare: Any                           # _prepare(values): before the first factorization
-    _factor: Any                            # _factor(values)
+    _factor: Any                            # _factor(values): of a batch that keeps factors
     _solve_into: Any                        # _solve_into(x, b): writes solutions, (N, n, k) each
+    _factor_and_solve: Any                  # _factor_and_solve(values, x, b): both, for k >= 0, without keeping factors
     _reason_of: Any                         # _reason_of(system, state): why it failed
     _source: str                            # the object that made the batch, for messages
     shape: tuple[int, int]
 
-    def __init__(self, pattern: Csr, values, scalar, threads, **facts):
-        """``scalar``: dtype of the values; ``facts``: of the report."""
+    def __init__(self, pattern: Csr, values, scalar, threads, keep, **facts):
+        """``scalar``: dtype of the values; ``keep``: the factors stay for solves; ``facts``: of the report."""
         self._pattern, self._scalar, self._sharing, self.threads = pattern, np.dtype(scalar), Sharing(), threads
         self._reasons: dict[int, str] = {}
+        self._keeps, self._is_current = keep, keep          # current: the states are those of the last values
         data = self._checked(values)
         self.shape = len(data), pattern.n
         self.report = Report(threads=threads, nnz_A=pattern.nnz, systems=len(data), **facts)
         self._prepare(data)
-        self._factor(data)
+        self._receive(data)
 
     @changes
     def refactor(self, values: ArrayLike):
@@ -80,19 +83,19 @@ class FactorBatch:
         if len(data) != self.shape[0]:
             raise InvalidInputError(f"values have {counted(len(data), 'system')}, but this batch has {self.shape[0]}: make another batch "
                                     "with factor_batch(values)")
-        self._factor(data)
+        self._receive(data)
         return self
 
     @property
     def failed(self) -> np.ndarray:
-        return np.array([i for i in np.flatnonzero(self._core.state() != FACTORED) if self._has_failed(int(i))], np.int64)
+        return np.array([i for i in np.flatnonzero(self._states() != FACTORED) if self._has_failed(int(i))], np.int64)
 
     def reason(self, system: int) -> str:
         """Say why a system has no factor; "" if it has one."""
         if not -self.shape[0] <= system < self.shape[0]:
             raise InvalidInputError(f"system must be in 0..{self.shape[0] - 1}, got {system}")
         system = int(system) % self.shape[0]
-        state = int(self._core.state()[system])
+        state = int(self._states()[system])
         if state == FACTORED or not self._has_failed(system):
             return ""
         if state == NOT_FINITE:
@@ -128,7 +131,8 @@ class FactorBatch:
 
         Notes
         -----
-        The solution of a system has the bits of a single factor with this analysis. O(N nnz(L) k) time, in parallel over the systems.
+        The solution of a system has the bits of a single factor with this analysis. O(N nnz(L) k) time, in parallel over the systems; with
+        ``keep=False`` each call factors the systems too.
         """
         given = as_array(b, "b")
         self._check_rhs(given)
@@ -156,6 +160,33 @@ class FactorBatch:
     def _has_failed(self, system):
         return True
 
+    def _check(self, data):
+        """Raise unless the values can be those of a batch."""
+
+    def _receive(self, data):
+        """Factor the systems, or leave that to the solves."""
+        self._check(data)
+        if self._keeps:
+            self._factor(data)
+        else:
+            self._values, self._is_current = data, False
+
+    def _run(self, x, columns):
+        """Factor and solve the systems whose factors are not kept."""
+        with self._sharing.turn():                          # which changes the states
+            self._is_current = False
+            self._factor_and_solve(self._values, x, columns)
+            self._is_current = True
+
+    def _states(self):
+        """Return the core's state of each system, which is found now if its factor is not kept and nothing was solved yet."""
+        if self._keeps:
+            return self._core.state()
+        with self._sharing.turn():
+            if not self._is_current:
+                self._run(*np.empty((2, *self.shape, 0), self._scalar))
+            return self._core.state()
+
     def _check_rhs(self, given):
         """Raise unless ``given`` has numbers and the shape of right-hand sides; on the host or on the GPU."""
         if given.dtype.kind not in "fiubc":
@@ -172,7 +203,8 @@ class FactorBatch:
         x = np.empty_like(columns) if out is None else out
         if columns.size:
             with self.report.phase("solve"):
-                self._solve_into(x.reshape(*self.shape, -1), columns.reshape(*self.shape, -1))
+                solve = self._solve_into if self._keeps else self._run
+                solve(x.reshape(*self.shape, -1), columns.reshape(*self.shape, -1))
         return x
 
     def _checked(self, values):
@@ -227,6 +259,7 @@ class SingleFactors(FactorBatch):
 
     @property
     def alone(self) -> np.ndarray:
+        self._states()
         return np.array(sorted(self._alone), np.int64)
 
     def _has_failed(self, system):

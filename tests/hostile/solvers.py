@@ -49,6 +49,7 @@ ROWS = [
     *[bad(f"{name}(...).solve", given, says, lambda tmp, f=made, b=b: (f(spd().data[None]).solve, (b,), {})) for name, made in BATCHES.items() for given, says, b in [
         ("b of another shape", "b must be (1, 12)", np.ones(N)), ("NaN or infinity in b", "system 0, row 3 holds nan", np.where(np.arange(N) == 3, np.nan, 1.0)[None])]],
     *[bad(f"{name}(...).solve", "`out` of another shape", "out must be a writable array of shape (1, 12)", lambda tmp, f=made: (f(spd().data[None]).solve, (RHS[None], np.empty(N)), {})) for name, made in BATCHES.items()],
+    bad("Symbolic.factor_batch", "`keep=False` for values on the GPU", "on the GPU, where batches keep their factors: use keep=True", lambda tmp: (on_harness(lambda: SHARED.symbolic.factor_batch(to_cuda(spd().data[None]), keep=False)), (), {})),
     bad("ildl: F.factor_batch", "a system that is not symmetric", "system 1 is not symmetric", lambda tmp: (SHARED_LDL.factor_batch, (np.stack([spd().data, np.arange(float(spd().nnz))]),), {}), Unsymmetric),
     *[bad(name, "values on the GPU", "on the GPU, where only batches of Cholesky factors are computed", lambda tmp, f=made: (on_harness(lambda: f(to_cuda(spd().data[None]))), (), {})) for name, made in BATCHES.items() if name != "Symbolic.factor_batch"],
     bad("cg(fixed=)", "an operator as A", "without entries, which fixed= and pin=True need", lambda tmp: (ms.cg, (sp.linalg.aslinearoperator(spd()), RHS), {"fixed": [0]})),

@@ -40,10 +40,10 @@ class CholeskyBatch(FactorBatch):
 
     _source = "Symbolic"
 
-    def __init__(self, symbolic, values, precision, threads):
-        """Factor ``values``, (N, nnz) in the pattern that ``symbolic`` has analyzed, on ``threads`` threads."""
+    def __init__(self, symbolic, values, precision, threads, keep):
+        """Factor ``values``, (N, nnz) in the pattern that ``symbolic`` has analyzed, on ``threads`` threads. ``keep``: the factors."""
         self.symbolic, self.precision = symbolic, precision
-        super().__init__(symbolic.matrix_pattern, values, np.float64, threads, nnz_L=symbolic.nnz, flops=symbolic.flops)
+        super().__init__(symbolic.matrix_pattern, values, np.float64, threads, keep, nnz_L=symbolic.nnz, flops=symbolic.flops)
 
     @property
     def nbytes(self) -> int:
@@ -53,16 +53,22 @@ class CholeskyBatch(FactorBatch):
     def _prepare(self, data):
         tree = assembly_tree(self.symbolic, self.threads)
         self._core = CORES[self.precision](tree, len(data))
-        itemsize = 8 if self.precision == "double" else 4
-        ensure_memory(itemsize * (self._core.panel_scalars + self.threads * self._core.systems_at_once * tree.work_scalars(1)),
-                      f"the factors of {counted(len(data), 'system')} together")
+        itemsize, together = 8 if self.precision == "double" else 4, self.threads * self._core.systems_at_once
+        kept = self._core.panel_scalars if self._keeps else self.threads * self._core.item_scalars
+        ensure_memory(itemsize * (kept + together * tree.work_scalars(1)), f"the factors of {counted(len(data), 'system')} together")
 
-    def _factor(self, data):
+    def _check(self, data):
         if not getattr(self.symbolic, "lower", False):
             self._require_symmetric(data)
+
+    def _factor(self, data):
         with self.report.phase("numeric"):
             self._core.factor(data.reshape(-1), self.threads)
         self.report.facts["bytes"] = self.nbytes
+        self._warn_of_doubtful()
+
+    def _factor_and_solve(self, data, x, columns):
+        self._core.factor_and_solve(data.reshape(-1), columns.reshape(-1), x.reshape(-1), columns.shape[2], self.threads)
         self._warn_of_doubtful()
 
     def _warn_of_doubtful(self):

@@ -114,6 +114,10 @@ void bind_cholesky_batch(nb::module_& m, const char* name) {
         Released free;
         f.factor(data.data(), f.count() ? extent(data) / f.count() : 0, threads);
       }, "data"_a, "threads"_a)
+      .def("factor_and_solve", [](Batch& f, In<double> data, In<double> B, InOut<double> X, int64_t k, int threads) {
+        Released free;
+        f.factor_and_solve(data.data(), f.count() ? extent(data) / f.count() : 0, B.data(), X.data(), k, threads);
+      }, "data"_a, "B"_a, "X"_a, "k"_a, "threads"_a)
       .def("solve", [](const Batch& f, In<double> B, InOut<double> X, int64_t k, int threads) {
         Released free;
         f.solve(B.data(), X.data(), k, threads);
@@ -121,6 +125,7 @@ void bind_cholesky_batch(nb::module_& m, const char* name) {
       .def("state", [](const Batch& f) { return copied(f.state()); })
       .def("may_be_singular", [](const Batch& f) { return copied(f.may_be_singular()); })
       .def_prop_ro("panel_scalars", &Batch::panel_scalars)
+      .def_prop_ro("item_scalars", &Batch::item_scalars)
       .def_prop_ro("systems_at_once", &Batch::systems_at_once)
       .def_prop_ro("nbytes", &Batch::nbytes);
 }

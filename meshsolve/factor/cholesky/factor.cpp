@@ -346,6 +346,8 @@ struct Batch<T>::Worker {
   LeastPivot<T> least;
   Group::Space group;
   Buffer<T> single;                            // panels of a system of a group that is factored alone
+  Buffer<T> panels;                            // of an item whose factors are not kept
+  fronts::SolveSpace<T> space;
 
   explicit Worker(const AssemblyTree& tree)
       : plan(fronts::plan_of(tree, 1, fronts::Use::factor)), blocks(tree, *plan, 1, fronts::packed_lower, memory), values(tree.entries()) {}
@@ -367,7 +369,7 @@ int32_t Batch<T>::factor_one(const double* Ax, T* panels, Worker& w, uint8_t& ma
 
 // Lanes without a system, or whose matrix is not finite, repeat another one.
 template <class T>
-void Batch<T>::factor_group(int64_t g, const double* Ax, int64_t nnz, Worker& w) requires std::same_as<T, double> {
+void Batch<T>::factor_group(int64_t g, const double* Ax, int64_t nnz, T* panels, bool far, Worker& w) requires std::same_as<T, double> {
   constexpr int size = Group::size;
   const int64_t first = g * size, systems = std::min<int64_t>(size, count() - first);
   const double *values[size] = {}, *some = nullptr;
@@ -386,8 +388,7 @@ void Batch<T>::factor_group(int64_t g, const double* Ax, int64_t nnz, Worker& w)
     else
       values[l] = some;
   }
-  T* const panels = panels_.data() + g * group_->scalars();
-  const unsigned alone = group_->factor(values, panels, fronts::leaves_cache<T>(panel_scalars()), w.group);
+  const unsigned alone = group_->factor(values, panels, far, w.group);
   for (int l = 0; l < size; ++l) {
     if (!(used >> l & 1)) continue;
     int32_t& state = state_[first + l];
@@ -405,19 +406,40 @@ void Batch<T>::factor_group(int64_t g, const double* Ax, int64_t nnz, Worker& w)
 }
 
 template <class T>
-void Batch<T>::factor(const double* Ax, int64_t nnz, int threads) {
-  if (!panels_.data()) panels_ = fronts::panels<T>(panel_scalars(), threads);
+void Batch<T>::factor_item(int64_t i, const double* Ax, int64_t nnz, T* panels, bool far, Worker& w) {
+  if constexpr (std::same_as<T, double>)
+    if (group_) return factor_group(i, Ax, nnz, panels, far, w);
+  const double* const x = Ax + i * nnz;
+  state_[i] = first_not_finite(x, nnz) >= 0 ? int32_t{not_finite} : factor_one(x, panels, w, may_be_singular_[i]);
+}
+
+// Calls f(item, worker) for all items, after what is known of their systems has been forgotten.
+template <class T>
+template <class F>
+void Batch<T>::each_item(int64_t steps, int threads, F f) {
   std::fill(state_.begin(), state_.end(), unknown);
   std::fill(may_be_singular_.begin(), may_be_singular_.end(), uint8_t{0});
   std::vector<std::unique_ptr<Worker>> workers(threads);
-  const int64_t steps = systems_at_once();
-  each_system(threads, group_ ? groups() : count(), steps, [&](int64_t i, int id) {
+  each_system(threads, items(), steps * systems_at_once(), [&](int64_t i, int id) {
     if (!workers[id]) workers[id] = std::make_unique<Worker>(*tree_);
-    if constexpr (std::same_as<T, double>)
-      if (group_) return factor_group(i, Ax, nnz, *workers[id]);
-    const double* const x = Ax + i * nnz;
-    state_[i] = first_not_finite(x, nnz) >= 0 ? int32_t{not_finite}
-                                              : factor_one(x, panels_.data() + i * panel_ptr_.back(), *workers[id], may_be_singular_[i]);
+    f(i, *workers[id]);
+  });
+}
+
+template <class T>
+void Batch<T>::factor(const double* Ax, int64_t nnz, int threads) {
+  if (!panels_.data()) panels_ = fronts::panels<T>(panel_scalars(), threads);
+  const bool far = fronts::leaves_cache<T>(panel_scalars());
+  each_item(1, threads, [&](int64_t i, Worker& w) { factor_item(i, Ax, nnz, panels_.data() + i * item_scalars(), far, w); });
+}
+
+template <class T>
+void Batch<T>::factor_and_solve(const double* Ax, int64_t nnz, const double* B, double* X, int64_t k, int threads) {
+  each_item(1 + k, threads, [&](int64_t i, Worker& w) {
+    if (w.panels.size() == 0) w.panels = Buffer<T>(item_scalars());
+    factor_item(i, Ax, nnz, w.panels.data(), false, w);
+    const interrupt::Member uncounted(nullptr);
+    if (k > 0) solve_item(i, w.panels.data(), B, X, k, w.space);
   });
 }
 

@@ -230,7 +230,7 @@ void Factor<T>::in_blocks(int64_t k, const int32_t* perm, int threads, Block&& b
 
 // X is NaN for systems without a factor.
 template <class T>
-void Batch<T>::solve_group(int64_t g, const double* B, double* X, int64_t k, fronts::SolveSpace<T>& space) const
+void Batch<T>::solve_group(int64_t g, const T* panels, const double* B, double* X, int64_t k, fronts::SolveSpace<T>& space) const
   requires std::same_as<T, double>
 {
   constexpr int size = Group::size;
@@ -245,31 +245,35 @@ void Batch<T>::solve_group(int64_t g, const double* B, double* X, int64_t k, fro
       else if (c == 0)
         std::fill(X + at, X + at + scalars, std::numeric_limits<double>::quiet_NaN());
     }
-    group_->solve(panels_.data() + g * group_->scalars(), b, x, k, space);
+    group_->solve(panels, b, x, k, space);
   }
 }
 
 template <class T>
-void Batch<T>::solve(const double* B, double* X, int64_t k, int threads) const {
+void Batch<T>::solve_item(int64_t i, const T* panels, const double* B, double* X, int64_t k, fronts::SolveSpace<T>& space) const {
+  if constexpr (std::same_as<T, double>)
+    if (group_) return solve_group(i, panels, B, X, k, space);
   const AssemblyTree& tree = *tree_;
+  const int64_t size = tree.n() * k;
+  if (state_[i] != factored) {
+    std::fill(X + i * size, X + (i + 1) * size, std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
   const auto plan = fronts::plan_of(tree, 1, fronts::Use::solve_small_subtrees);
-  const int64_t size = tree.n() * k, scalars = panel_ptr_.back();
+  space.reserve(tree.n(), k, 1, nullptr);
+  const Problem<T> p{tree, *plan, panels, panel_ptr_.data(), tree.symbolic->analysis.perm.data(), 1, space,
+                     fronts::leaves_cache<T>(panel_ptr_.back())};
+  const Strided<const double> b{B + i * size, k, 1};
+  const Strided<double> x{X + i * size, k, 1};
+  fronts::in_row_blocks(k, [&](auto S, int64_t K, int64_t at) { solve_block<T, S>(System::A, p, b.from(at), K, x.from(at)); });
+}
+
+template <class T>
+void Batch<T>::solve(const double* B, double* X, int64_t k, int threads) const {
   std::vector<fronts::SolveSpace<T>> spaces(threads);
-  each_system(threads, group_ ? groups() : count(), k * systems_at_once(), [&](int64_t i, int worker) {
-    fronts::SolveSpace<T>& space = spaces[worker];
+  each_system(threads, items(), k * systems_at_once(), [&](int64_t i, int worker) {
     const interrupt::Member uncounted(nullptr);
-    if constexpr (std::same_as<T, double>)
-      if (group_) return solve_group(i, B, X, k, space);
-    if (state_[i] != factored) {
-      std::fill(X + i * size, X + (i + 1) * size, std::numeric_limits<double>::quiet_NaN());
-      return;
-    }
-    space.reserve(tree.n(), k, 1, nullptr);
-    const Problem<T> p{tree, *plan, panels_.data() + i * scalars, panel_ptr_.data(), tree.symbolic->analysis.perm.data(), 1, space,
-                       fronts::leaves_cache<T>(scalars)};
-    const Strided<const double> b{B + i * size, k, 1};
-    const Strided<double> x{X + i * size, k, 1};
-    fronts::in_row_blocks(k, [&](auto S, int64_t K, int64_t at) { solve_block<T, S>(System::A, p, b.from(at), K, x.from(at)); });
+    solve_item(i, panels_.data() + i * item_scalars(), B, X, k, spaces[worker]);
   });
 }
 

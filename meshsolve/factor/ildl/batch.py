@@ -19,12 +19,14 @@ from meshsolve.factor.ldlt.residual import ENOUGH, OUTSIDE, ROUNDING, STEPS, TAR
 from meshsolve.factor.many import SingleFactors
 from meshsolve.factor.sharing import Sharing, reads
 from meshsolve.memory import ensure_memory
-from meshsolve.options import counted, thread_count
+from meshsolve.options import as_flag, counted, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.matrix import as_symmetric
 from meshsolve.types import ArrayLike, Matrix
 
 STALE = 20                              # largest ratio of row sizes, as a power of two, for which a scaling made for other values is kept
+REFINEMENT = ENOUGH, TARGET, STEPS
+RANGE = OUTSIDE, ROUNDING * np.finfo(np.float64).eps
 ZERO = -5                               # state of the core: the matrix has no nonzero
 
 
@@ -52,10 +54,10 @@ class IldlBatch(SingleFactors):
 
     _source = "K"
 
-    def __init__(self, factor, values, threads):
-        """Factor ``values``, (N, nnz) in the pattern of ``factor``, on ``threads`` threads."""
+    def __init__(self, factor, values, threads, keep):
+        """Factor ``values``, (N, nnz) in the pattern of ``factor``, on ``threads`` threads. ``keep``: the factors."""
         self._factor_of, self._is_strict = factor, factor._core.native.is_strict
-        super().__init__(factor._pattern, values, np.float64, threads, nnz_L=factor.nnz)
+        super().__init__(factor._pattern, values, np.float64, threads, keep, nnz_L=factor.nnz)
 
     @property
     def nbytes(self) -> int:
@@ -64,6 +66,7 @@ class IldlBatch(SingleFactors):
 
     @property
     def inertia(self) -> np.ndarray:
+        self._states()
         counts = self._core.inertia().reshape(-1, 3)
         for i, factor in self._alone.items():
             counts[i] = factor.inertia
@@ -75,27 +78,33 @@ class IldlBatch(SingleFactors):
 
     def _prepare(self, data):
         plan, count, n = self._factor_of._core.plan, len(data), self._pattern.n
+        held = count if self._keeps else min(count, self.threads)
         tree = plan.tree(self.threads)
         self._core = _core.LdltBatch(tree, RULE["d"], STRICT_THRESHOLD, self._is_strict, count)
-        ensure_memory(8 * count * (plan.nnz + self._pattern.nnz + n) + 8 * self.threads * tree.work_scalars(1),
+        ensure_memory(8 * held * (plan.nnz + self._pattern.nnz + n) + 8 * self.threads * tree.work_scalars(1),
                       f"the factors of {counted(count, 'system')} together")
 
-    def _factor(self, data):
+    def _check(self, data):
         self._require_symmetric(data)
-        self._forget()
         self.backward_error = np.full(len(data), np.nan)
-        with self.report.phase("numeric"):
-            P, most_spread = self._pattern, self._factor_of._spread + STALE
-            self._core.factor(P.indptr, P.indices, data.reshape(-1), self._factor_of._matched_scale, most_spread, self.threads)
-            self._given = data
-            try:
+
+    def _factor(self, data):
+        self._forget()
+        self._values = data
+        try:
+            with self.report.phase("numeric"):
+                self._core.factor(*self._matrices(data), self.threads)
                 self._factor_those_alone()
-            finally:
-                del self._given
+        finally:
+            del self._values
         self.report.facts.update(bytes=self.nbytes, alone=len(self._alone))
 
+    def _matrices(self, data):
+        P = self._pattern
+        return P.indptr, P.indices, data.reshape(-1), self._factor_of._matched_scale, self._factor_of._spread + STALE
+
     def _factor_alone(self, system):
-        return self._factor_of._of_values(self._given[system], self._is_strict)
+        return self._factor_of._of_values(self._values[system], self._is_strict)
 
     def _reason_of(self, system, state):
         if state == ZERO:
@@ -105,15 +114,25 @@ class IldlBatch(SingleFactors):
         return super()._reason_of(system, state)
 
     def _solve_into(self, x, columns):
-        P, count = self._pattern, self.shape[0]
-        error, outside = np.empty(count), np.empty(count)
-        self._core.solve(P.indptr, P.indices, columns.reshape(-1), x.reshape(-1), error, outside, (ENOUGH, TARGET, STEPS),
-                         (OUTSIDE, ROUNDING * np.finfo(np.float64).eps), self.threads)
+        P, found = self._pattern, np.empty((2, self.shape[0]))
+        self._core.solve(P.indptr, P.indices, columns.reshape(-1), x.reshape(-1), *found, REFINEMENT, RANGE, self.threads)
         with self._sharing.turn():
-            self._solve_those_alone(columns, x)
-            for i, factor in self._alone.items():
-                error[i] = factor._numeric.residual(x[i], columns[i])[1]
-            self.backward_error = error
+            self._finish(x, columns, *found)
+
+    def _factor_and_solve(self, data, x, columns):
+        self._forget()
+        found = np.empty((2, self.shape[0]))
+        self._core.factor_and_solve(*self._matrices(data), columns.reshape(-1), x.reshape(-1), *found, REFINEMENT, RANGE, self.threads)
+        self._factor_those_alone()
+        if columns.size:
+            self._finish(x, columns, *found)
+
+    def _finish(self, x, columns, error, outside):
+        """Solve those alone, and report what the core has found of each solution."""
+        self._solve_those_alone(columns, x)
+        for i, factor in self._alone.items():
+            error[i] = factor._numeric.residual(x[i], columns[i])[1]
+        self.backward_error = error
         far = np.flatnonzero(outside)
         if len(far):
             warn(f"b is not in the range of {counted(len(far), 'singular system')}, the first is system {far[0]} (inertia counts its zero "
@@ -130,7 +149,7 @@ class Batched:
     _threads: Any
 
     @reads
-    def factor_batch(self, values: ArrayLike, threads: int | None = None) -> IldlBatch:
+    def factor_batch(self, values: ArrayLike, threads: int | None = None, *, keep: bool = True) -> IldlBatch:
         """Compute the complete factors of many matrices in the pattern of A, with the analysis of this factor, on the CPU.
 
         Parameters
@@ -140,6 +159,9 @@ class Batched:
             is a csr_array with sorted indices and without duplicates; :meth:`values_of` makes the row of any other matrix.
         threads : int, optional
             Threads share the systems; each runs on one. Default: those of this factor.
+        keep : bool
+            False: factors are not kept, and each ``solve`` factors and solves the systems in one pass. That is faster for systems that are
+            solved once, and takes no memory for factors. ``solve`` reads ``values`` then: do not change the array before.
 
         Returns
         -------
@@ -176,7 +198,7 @@ class Batched:
         if self.on_device or self.storage != np.float64:
             raise InvalidInputError('batches are factored on the CPU in float64. Make the factor with device="cpu" and dtype=np.float64, '
                                     f'got "{self._place}" and {self.storage}')
-        return IldlBatch(self, values, self._threads if threads is None else thread_count(threads))
+        return IldlBatch(self, values, self._threads if threads is None else thread_count(threads), as_flag(keep, "keep"))
 
     @reads
     def values_of(self, A: Matrix) -> np.ndarray:

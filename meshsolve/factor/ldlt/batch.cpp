@@ -73,46 +73,69 @@ struct Batch::Work {
 };
 
 Batch::Batch(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& rule, double strict_threshold, bool is_strict, int64_t count)
-    : tree_(std::move(tree)), rule_(rule), strict_threshold_(strict_threshold), is_strict_(is_strict), systems_(count),
-      state_(count, unknown) {}
+    : tree_(std::move(tree)), rule_(rule), strict_threshold_(strict_threshold), is_strict_(is_strict), state_(count, unknown),
+      inertia_(count), undecided_(count) {}
 
-int32_t Batch::factor_one(System& system, Complete<double>& factor, const Pattern& A, const double* Ax, const double* scale,
-                          double most_spread) const {
-  system.norm = norm(A, Ax);
-  if (!std::isfinite(system.norm) && first_not_finite(Ax, A.nnz()) >= 0) return not_finite;
-  if (system.norm == 0) return zero;
-  if (system.scale.size() == 0) {
-    system.scaled = Buffer<double>(A.nnz());
-    system.scale = Buffer<double>(A.n);
+int32_t Batch::factor_one(int64_t i, Scaled& matrix, Complete<double>& factor, const Pattern& A, const double* Ax, const double* scale,
+                          double most_spread) {
+  matrix.norm = norm(A, Ax);
+  if (!std::isfinite(matrix.norm) && first_not_finite(Ax, A.nnz()) >= 0) return not_finite;
+  if (matrix.norm == 0) return zero;
+  if (matrix.scale.size() == 0) {
+    matrix.values = Buffer<double>(A.nnz());
+    matrix.scale = Buffer<double>(A.n);
   }
-  std::copy_n(scale, A.n, system.scale.data());
-  if (rescale(A, Ax, system.scale.data(), system.scaled.data(), true, 1) > most_spread) return unfit;
+  std::copy_n(scale, A.n, matrix.scale.data());
+  if (rescale(A, Ax, matrix.scale.data(), matrix.values.data(), true, 1) > most_spread) return unfit;
   factor.choose_threshold(is_strict_);
-  if (const int32_t failed = factor.factor(system.scaled.data(), 1); failed >= 0) return failed;
-  const bool far = fronts::leaves_cache<double>(panel_scalars_ * count());
-  store(factor.fronts(), far, system.fronts, system.memory);
-  if (far) end_streams();
-  system.inertia = factor.pivots().inertia;
-  system.undecided = factor.pivots().undecided;
+  if (const int32_t failed = factor.factor(matrix.values.data(), 1); failed >= 0) return failed;
+  inertia_[i] = factor.pivots().inertia;
+  undecided_[i] = factor.pivots().undecided;
   return factored;
 }
 
-void Batch::factor(const Pattern& A, const double* Ax, const double* scale, double most_spread, int threads) {
+// Calls f(system, worker, work space of its factor) for all systems, after what is known of them has been forgotten.
+template <class F>
+void Batch::each_factor(int64_t steps, int threads, F f) {
   std::fill(state_.begin(), state_.end(), unknown);
+  std::fill(inertia_.begin(), inertia_.end(), Inertia{});
+  std::fill(undecided_.begin(), undecided_.end(), 0);
   std::deque<Complete<double>> workers;
   for (int q = 0; q < threads; ++q) workers.emplace_back(tree_, rule_, strict_threshold_, is_strict_);
-  panel_scalars_ = workers[0].panel_scalars();
-  each_system(threads, count(), 1, [&](int64_t i, int worker) {
+  panel_scalars_ = workers[0].panel_scalars() * count();
+  each_system(threads, count(), steps, [&](int64_t i, int worker) {
     const interrupt::Member uncounted(nullptr);
-    systems_[i].inertia = {};
-    systems_[i].undecided = 0;
-    state_[i] = factor_one(systems_[i], workers[worker], A, Ax + i * A.nnz(), scale, most_spread);
+    f(i, worker, workers[worker]);
+  });
+}
+
+void Batch::factor(const Pattern& A, const double* Ax, const double* scale, double most_spread, int threads) {
+  systems_.resize(count());
+  each_factor(1, threads, [&](int64_t i, int, Complete<double>& own) {
+    System& system = systems_[i];
+    state_[i] = factor_one(i, system.matrix, own, A, Ax + i * A.nnz(), scale, most_spread);
+    if (state_[i] != factored) return;
+    const bool far = fronts::leaves_cache<double>(panel_scalars_);
+    store(own.fronts(), far, system.fronts, system.memory);
+    if (far) end_streams();
+  });
+}
+
+void Batch::factor_and_solve(const Pattern& A, const double* Ax, const double* scale, double most_spread, const double* B, double* X,
+                             double* error, double* outside, int64_t k, const Refinement& rule, int threads) {
+  std::vector<Scaled> matrices(threads);
+  std::vector<Work> works(threads);
+  const Problem p{A, B, X, error, outside, k, rule};
+  each_factor(1 + k, threads, [&](int64_t i, int worker, Complete<double>& own) {
+    Scaled& matrix = matrices[worker];
+    state_[i] = factor_one(i, matrix, own, A, Ax + i * A.nnz(), scale, most_spread);
+    if (k > 0) solve_one(i, {own.fronts(), own.panel_scalars(), matrix}, p, works[worker]);
   });
 }
 
 // The backward error of x in the caller's units. The work space receives the scaled system's b, x and residual.
-double Batch::measure(const System& system, const Pattern& A, const double* x, const double* b, int64_t k, Work& work) const {
-  const double* const scale = system.scale.data();
+double Batch::measure(const Scaled& matrix, const Pattern& A, const double* x, const double* b, int64_t k, Work& work) const {
+  const double* const scale = matrix.scale.data();
   const auto each_row = [&](int64_t c, auto f) {             // f(row, its position in column c)
     if (k == 1)                                              // consecutive numbers are compiled to vectors
       for (int64_t i = 0; i < A.n; ++i) f(i, i);
@@ -120,28 +143,28 @@ double Batch::measure(const System& system, const Pattern& A, const double* x, c
       for (int64_t i = 0; i < A.n; ++i) f(i, i * k + c);
   };
   for (int64_t c = 0; c < k; ++c) each_row(c, [&](int64_t i, int64_t p) { work.b[p] = scale[i] * b[p], work.x[p] = x[p] / scale[i]; });
-  sparse::residual(A, system.scaled.data(), work.b, work.x, work.residual, k, work.squares.data(), 1);
+  sparse::residual(A, matrix.values.data(), work.b, work.x, work.residual, k, work.squares.data(), 1);
   double worst = 0;
   for (int64_t c = 0; c < k; ++c) {
     Largest left, of_x, of_b;
     each_row(c, [&](int64_t i, int64_t p) { left.see(work.residual[p] / scale[i]), of_x.see(x[p]), of_b.see(b[p]); });
-    worst = std::max(worst, sparse::backward_error(system.norm, left.get(), of_x.get(), of_b.get()));
+    worst = std::max(worst, sparse::backward_error(matrix.norm, left.get(), of_x.get(), of_b.get()));
   }
   return worst;
 }
 
 // Refines x as meshsolve/sparse/refine.py does; returns its backward error.
-double Batch::refine(const System& system, const Pattern& A, const double* b, double* x, int64_t k, const Refinement& rule,
-                     Work& work) const {
-  const int64_t size = A.n * k;
-  double error = measure(system, A, x, b, k, work);
-  if (error <= rule.enough) return error;
-  for (int step = 0; step < rule.steps && !(error <= rule.target); ++step) {
-    for (int64_t p = 0; p < size; ++p) work.residual[p] /= system.scale.data()[p / k];
-    solve_fronts<double>(*tree_, system.fronts, panel_scalars_ * count(), system.scale.data(), {work.residual, k, 1}, {work.correction, k, 1}, k, 1,
+double Batch::refine(const Factored& system, const Problem& p, const double* b, double* x, Work& work) const {
+  const double* const scale = system.matrix.scale.data();
+  const int64_t size = p.A.n * p.k;
+  double error = measure(system.matrix, p.A, x, b, p.k, work);
+  if (error <= p.rule.enough) return error;
+  for (int step = 0; step < p.rule.steps && !(error <= p.rule.target); ++step) {
+    for (int64_t q = 0; q < size; ++q) work.residual[q] /= scale[q / p.k];
+    solve_fronts<double>(*tree_, system.fronts, system.panel_scalars, scale, {work.residual, p.k, 1}, {work.correction, p.k, 1}, p.k, 1,
                          work.space);
-    for (int64_t p = 0; p < size; ++p) work.corrected[p] = x[p] + work.correction[p];
-    const double before = error, after = measure(system, A, work.corrected, b, k, work);
+    for (int64_t q = 0; q < size; ++q) work.corrected[q] = x[q] + work.correction[q];
+    const double before = error, after = measure(system.matrix, p.A, work.corrected, b, p.k, work);
     if (!(after < before)) break;
     std::copy_n(work.corrected, size, x);
     error = after;
@@ -150,43 +173,40 @@ double Batch::refine(const System& system, const Pattern& A, const double* b, do
   return error;
 }
 
+void Batch::solve_one(int64_t i, const Factored& system, const Problem& p, Work& work) const {
+  const int64_t k = p.k, size = p.A.n * k;
+  const double* const b = p.B + i * size;
+  double* const x = p.X + i * size;
+  p.outside[i] = 0;
+  if (state_[i] != factored) {
+    p.error[i] = std::numeric_limits<double>::quiet_NaN();
+    std::fill(x, x + size, p.error[i]);
+    return;
+  }
+  work.reserve(p.A.n, k);
+  solve_fronts<double>(*tree_, system.fronts, system.panel_scalars, system.matrix.scale.data(), {b, k, 1}, {x, k, 1}, k, 1, work.space);
+  p.error[i] = refine(system, p, b, x, work);
+  if (inertia_[i].zero == 0) return;
+  measure(system.matrix, p.A, x, b, k, work);
+  for (int64_t c = 0; c < k; ++c) {
+    const double left = length(work.residual, p.A.n, k, c), own = length(work.b, p.A.n, k, c);
+    if (left > p.rule.outside * own + p.rule.rounding * length(work.x, p.A.n, k, c)) p.outside[i] = std::max(p.outside[i], left / own);
+  }
+}
+
 void Batch::solve(const Pattern& A, const double* B, double* X, double* error, double* outside, int64_t k, const Refinement& rule,
                   int threads) const {
-  const int64_t size = A.n * k;
   std::vector<Work> works(threads);
+  const Problem p{A, B, X, error, outside, k, rule};
   each_system(threads, count(), k, [&](int64_t i, int worker) {
-    Work& work = works[worker];
-    const System& system = systems_[i];
-    const double* const b = B + i * size;
-    double* const x = X + i * size;
     const interrupt::Member uncounted(nullptr);
-    outside[i] = 0;
-    if (state_[i] != factored) {
-      error[i] = std::numeric_limits<double>::quiet_NaN();
-      std::fill(x, x + size, error[i]);
-      return;
-    }
-    work.reserve(A.n, k);
-    solve_fronts<double>(*tree_, system.fronts, panel_scalars_ * count(), system.scale.data(), {b, k, 1}, {x, k, 1}, k, 1, work.space);
-    error[i] = refine(system, A, b, x, k, rule, work);
-    if (system.inertia.zero == 0) return;
-    measure(system, A, x, b, k, work);
-    for (int64_t c = 0; c < k; ++c) {
-      const double left = length(work.residual, A.n, k, c), own = length(work.b, A.n, k, c);
-      if (left > rule.outside * own + rule.rounding * length(work.x, A.n, k, c)) outside[i] = std::max(outside[i], left / own);
-    }
+    solve_one(i, {systems_[i].fronts, panel_scalars_, systems_[i].matrix}, p, works[worker]);
   });
 }
 
 std::vector<int64_t> Batch::inertia() const {
   std::vector<int64_t> out;
-  for (const System& s : systems_) out.insert(out.end(), {s.inertia.positive, s.inertia.negative, s.inertia.zero});
-  return out;
-}
-
-std::vector<int64_t> Batch::undecided() const {
-  std::vector<int64_t> out;
-  for (const System& s : systems_) out.push_back(s.undecided);
+  for (const Inertia& found : inertia_) out.insert(out.end(), {found.positive, found.negative, found.zero});
   return out;
 }
 
@@ -194,7 +214,7 @@ int64_t Batch::nbytes() const {
   int64_t sum = 0;
   for (const System& s : systems_)
     sum += s.memory.size() + int64_t{sizeof(FrontState<double>)} * static_cast<int64_t>(s.fronts.size()) +
-           int64_t{sizeof(double)} * (s.scale.size() + s.scaled.size());
+           int64_t{sizeof(double)} * (s.matrix.scale.size() + s.matrix.values.size());
   return sum;
 }
 

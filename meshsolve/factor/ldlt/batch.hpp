@@ -37,35 +37,57 @@ class Batch {
   void solve(const Pattern& A, const double* B, double* X, double* error, double* outside, int64_t k, const Refinement& rule,
              int threads) const;
 
+  // Both, without keeping factors: each is solved for k >= 0 right-hand sides while it is in the caches.
+  void factor_and_solve(const Pattern& A, const double* Ax, const double* scale, double most_spread, const double* B, double* X,
+                        double* error, double* outside, int64_t k, const Refinement& rule, int threads);
+
   const std::vector<int32_t>& state() const { return state_; }
   std::vector<int64_t> inertia() const;   // (count, 3): positive, negative, zero
-  std::vector<int64_t> undecided() const; // (count) pivots so close to zero that rounding may have changed their sign
+  // (count) pivots so close to zero that rounding may have changed their sign
+  const std::vector<int64_t>& undecided() const { return undecided_; }
   int64_t count() const { return static_cast<int64_t>(state_.size()); }
   int64_t nbytes() const;
 
  private:
+  struct Scaled {                         // a matrix as it is factored
+    Buffer<double> scale, values;
+    double norm = 0;                      // of A: largest row sum of absolute values
+  };
   struct System {
     std::vector<FrontState<double>> fronts;
     Buffer<char> memory;                  // of the fronts: columns of L, D, names
-    Buffer<double> scale, scaled;
-    double norm = 0;                      // of A: largest row sum of absolute values
-    Inertia inertia;
-    int64_t undecided = 0;
+    Scaled matrix;
+  };
+  struct Factored {                       // what a solve reads, of a system or of a thread
+    const std::vector<FrontState<double>>& fronts;
+    int64_t panel_scalars;                // that compete for the caches
+    const Scaled& matrix;
+  };
+  struct Problem {                        // what the solves of all systems share
+    const Pattern& A;
+    const double* B;
+    double *X, *error, *outside;
+    int64_t k;
+    const Refinement& rule;
   };
   struct Work;
 
-  int32_t factor_one(System& system, Complete<double>& factor, const Pattern& A, const double* Ax, const double* scale,
-                     double most_spread) const;
-  double measure(const System& system, const Pattern& A, const double* x, const double* b, int64_t k, Work& work) const;
-  double refine(const System& system, const Pattern& A, const double* b, double* x, int64_t k, const Refinement& rule, Work& work) const;
+  template <class F> void each_factor(int64_t steps, int threads, F f);
+  int32_t factor_one(int64_t i, Scaled& matrix, Complete<double>& factor, const Pattern& A, const double* Ax, const double* scale,
+                     double most_spread);
+  void solve_one(int64_t i, const Factored& system, const Problem& p, Work& work) const;
+  double measure(const Scaled& matrix, const Pattern& A, const double* x, const double* b, int64_t k, Work& work) const;
+  double refine(const Factored& system, const Problem& p, const double* b, double* x, Work& work) const;
 
   const std::shared_ptr<const fronts::AssemblyTree> tree_;
   const LdlRule rule_;
   const double strict_threshold_;
   const bool is_strict_;
-  int64_t panel_scalars_ = 0;
-  std::vector<System> systems_;
+  int64_t panel_scalars_ = 0;             // of all systems, without delayed columns
+  std::vector<System> systems_;           // made by the first factor()
   std::vector<int32_t> state_;
+  std::vector<Inertia> inertia_;
+  std::vector<int64_t> undecided_;
 };
 
 }  // namespace ms::ldlt

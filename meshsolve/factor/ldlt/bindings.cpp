@@ -46,6 +46,11 @@ void bind_complete(nb::module_& m, const char* name) {
       .def_prop_ro("nbytes", &Factor::nbytes);
 }
 
+ldlt::Refinement rule_of(std::tuple<double, double, int> refinement, std::pair<double, double> range) {
+  const auto [enough, target, steps] = refinement;
+  return {enough, target, steps, range.first, range.second};
+}
+
 // The Python wrapper checks that `data` has (count, nnz) numbers, and B and X (count, n, k).
 void bind_ldlt_batch(nb::module_& m) {
   using namespace nb::literals;
@@ -60,17 +65,24 @@ void bind_ldlt_batch(nb::module_& m) {
         Released free;
         f.factor(pattern(indptr, indices), data.data(), scale.data(), most_spread, threads);
       }, "indptr"_a, "indices"_a, "data"_a, "scale"_a, "most_spread"_a, "threads"_a)
+      .def("factor_and_solve", [](Batch& f, In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> scale, double most_spread,
+                                  In<double> B, InOut<double> X, InOut<double> error, InOut<double> outside,
+                                  std::tuple<double, double, int> refinement, std::pair<double, double> range, int threads) {
+        Released free;
+        const Pattern A = pattern(indptr, indices);
+        f.factor_and_solve(A, data.data(), scale.data(), most_spread, B.data(), X.data(), error.data(), outside.data(),
+                           extent(B) / (f.count() * A.n), rule_of(refinement, range), threads);
+      }, "indptr"_a, "indices"_a, "data"_a, "scale"_a, "most_spread"_a, "B"_a, "X"_a, "error"_a, "outside"_a, "refinement"_a, "range"_a,
+         "threads"_a)
       .def("solve", [](const Batch& f, In<int64_t> indptr, In<int32_t> indices, In<double> B, InOut<double> X, InOut<double> error,
                        InOut<double> outside, std::tuple<double, double, int> refinement, std::pair<double, double> range, int threads) {
         Released free;
         const Pattern A = pattern(indptr, indices);
-        const auto [enough, target, steps] = refinement;
-        f.solve(A, B.data(), X.data(), error.data(), outside.data(), extent(B) / (f.count() * A.n),
-                {enough, target, steps, range.first, range.second}, threads);
+        f.solve(A, B.data(), X.data(), error.data(), outside.data(), extent(B) / (f.count() * A.n), rule_of(refinement, range), threads);
       }, "indptr"_a, "indices"_a, "B"_a, "X"_a, "error"_a, "outside"_a, "refinement"_a, "range"_a, "threads"_a)
       .def("state", [](const Batch& f) { return copied(f.state()); })
       .def("inertia", [](const Batch& f) { return to_numpy(f.inertia()); })
-      .def("undecided", [](const Batch& f) { return to_numpy(f.undecided()); })
+      .def("undecided", [](const Batch& f) { return copied(f.undecided()); })
       .def_prop_ro("nbytes", &Batch::nbytes);
 }
 

@@ -29,7 +29,7 @@ from meshsolve.factor.lu.solves import GROWTH, MeasuredSolves, Numeric, Observed
 from meshsolve.factor.lu.triangles import Triangles, core_arrays
 from meshsolve.factor.sharing import Sharing, changes, reads, reads_in_turn
 from meshsolve.factor.trial import try_known_solutions
-from meshsolve.options import is_auto, one_of, thread_count
+from meshsolve.options import as_flag, is_auto, one_of, thread_count
 from meshsolve.report import Report, progress_to
 from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.matrix import Csr
@@ -137,7 +137,7 @@ class LUFactor(MeasuredSolves):
         return self
 
     @reads
-    def factor_batch(self, values: ArrayLike, threads: int | None = None) -> LUBatch:
+    def factor_batch(self, values: ArrayLike, threads: int | None = None, *, keep: bool = True) -> LUBatch:
         """Factor many matrices in the analyzed pattern with the pivots and scalings of this factor, on the CPU.
 
         Parameters
@@ -147,6 +147,9 @@ class LUFactor(MeasuredSolves):
             csr_array with sorted indices and without duplicates; :meth:`values_of` makes the row of any other matrix.
         threads : int, optional
             Threads share the systems; each runs on one. Default: those of this factor.
+        keep : bool
+            False: factors are not kept, and each ``solve`` factors and solves the systems in one pass. That is faster for systems that are
+            solved once, and takes no memory for factors. ``solve`` reads ``values`` then: do not change the array before.
 
         Returns
         -------
@@ -180,7 +183,7 @@ class LUFactor(MeasuredSolves):
         if self._place != "cpu" or self.precision != "double":
             raise InvalidInputError('batches are factored on the CPU in double precision. Make the factor with device="cpu" and '
                                     f'precision="double", got "{self._place}" and "{self.precision}"')
-        return LUBatch(self, values, self.threads if threads is None else thread_count(threads))
+        return LUBatch(self, values, self.threads if threads is None else thread_count(threads), as_flag(keep, "keep"))
 
     @reads
     def values_of(self, A: Matrix) -> np.ndarray:

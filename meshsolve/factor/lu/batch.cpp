@@ -23,8 +23,8 @@ class FactorsOf : public Factors<S> {
   using Memory = typename Factor::Memory;
   using Space = typename Factor::Space;
 
-  FactorsOf(const std::shared_ptr<const typename Factor::Plan>& plan, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) factors_.emplace_back(plan);
+  FactorsOf(const std::shared_ptr<const typename Factor::Plan>& plan, int64_t count, int workers) {
+    for (int64_t i = 0; i < (workers > 0 ? workers : count); ++i) factors_.emplace_back(plan);
   }
   Work work_of_factor(int workers) const override { return std::make_shared<std::vector<Memory>>(workers); }
   Work work_of_solve(int workers) const override { return std::make_shared<std::vector<Space>>(workers); }
@@ -44,8 +44,9 @@ class LanesOf : public Factors<double> {
  public:
   using Factor = ColumnFactor<Lanes>;
 
-  LanesOf(const std::shared_ptr<const ColumnPlan>& plan, int64_t count) {
-    for (int64_t i = 0; i < count; i += Lanes::count) factors_.emplace_back(plan);
+  LanesOf(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, int workers) {
+    const int64_t groups = (count + Lanes::count - 1) / Lanes::count;
+    for (int64_t g = 0; g < (workers > 0 ? workers : groups); ++g) factors_.emplace_back(plan);
   }
   Work work_of_factor(int workers) const override { return std::make_shared<std::vector<Space>>(workers); }
   Work work_of_solve(int workers) const override { return std::make_shared<std::vector<Space>>(workers); }
@@ -110,45 +111,19 @@ bool is_safe(const Outcome& seen, double risk) {
 
 }  // namespace
 
-std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, double) {
-  return std::make_unique<FactorsOf<double, FrontFactor<double>>>(plan, count);
+std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, int workers, double) {
+  return std::make_unique<FactorsOf<double, FrontFactor<double>>>(plan, count, workers);
 }
-std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, Complex) {
-  return std::make_unique<FactorsOf<Complex, FrontFactor<Complex>>>(plan, count);
+std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, int workers, Complex) {
+  return std::make_unique<FactorsOf<Complex, FrontFactor<Complex>>>(plan, count, workers);
 }
-std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, double) {
+std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, int workers, double) {
   const int64_t entries = static_cast<int64_t>(plan->pattern.l_row.size() + plan->pattern.u_row.size());
-  if (count >= Lanes::count && entries * int64_t{sizeof(Lanes)} <= most_lanes) return std::make_unique<LanesOf>(plan, count);
-  return std::make_unique<FactorsOf<double, ColumnFactor<double>>>(plan, count);
+  if (count >= Lanes::count && entries * int64_t{sizeof(Lanes)} <= most_lanes) return std::make_unique<LanesOf>(plan, count, workers);
+  return std::make_unique<FactorsOf<double, ColumnFactor<double>>>(plan, count, workers);
 }
-std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, Complex) {
-  return std::make_unique<FactorsOf<Complex, ColumnFactor<Complex>>>(plan, count);
-}
-
-template <class S>
-void Batch<S>::factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, const Growth& most, int threads) {
-  std::fill(state_.begin(), state_.end(), unknown);
-  std::fill(is_measured_.begin(), is_measured_.end(), uint8_t{0});
-  std::fill(error_.begin(), error_.end(), not_a_number);
-  const auto work = factors_->work_of_factor(threads);
-  const int64_t together = factors_->group();
-  each_system(threads, (count() + together - 1) / together, together, [&](int64_t g, int worker) {
-    const interrupt::Member uncounted(nullptr);
-    const int64_t first = g * together, here = std::min(together, count() - first);
-    Outcome seen[most_together];
-    bool any = false;
-    std::copy_n(given + first * nnz, here * nnz, Ax + first * nnz);
-    for (int64_t i = first; i < first + here; ++i) {
-      state_[i] = is_finite(Ax + i * nnz, nnz) ? unfit : not_finite;
-      any = any || state_[i] == unfit;
-    }
-    if (!any) return;
-    factors_->factor(g, here, Ax + first * nnz, nnz, rule, seen, work, worker);
-    for (int64_t q = 0; q < here; ++q) {
-      if (state_[first + q] == unfit && is_safe(seen[q], most.unbounded)) state_[first + q] = factored;
-      is_risky_[first + q] = !is_safe(seen[q], most.risk);
-    }
-  });
+std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, int workers, Complex) {
+  return std::make_unique<FactorsOf<Complex, ColumnFactor<Complex>>>(plan, count, workers);
 }
 
 // Of a worker that measures.
@@ -165,8 +140,8 @@ struct Batch<S>::Space {
 // Solves for a known x without small entries; systems that lose it become unfit. A right-hand side of the caller does not show errors
 // where it vanishes.
 template <class S>
-void Batch<S>::probe(int64_t first, int64_t end, const Measured<S>& by, const typename Factors<S>::Work& work, int worker, Space& space) {
-  const int64_t n = by.A.n, nnz = by.A.nnz(), count = end - first;
+void Batch<S>::probe(const Part& part, const Measured<S>& by, const Work& work, Space& space) {
+  const int64_t n = by.A.n, nnz = by.A.nnz(), first = part.first, end = part.end, count = end - first;
   S *const B = Space::of(space.B, (count + 2) * n), *const X = Space::of(space.X, count * n), *const R = Space::of(space.R, n);
   S *const minus = B + count * n, *const zero = minus + n;
   for (int64_t j = 0; j < n; ++j) minus[j] = S(-by.known[j]), zero[j] = S(0);
@@ -177,7 +152,7 @@ void Batch<S>::probe(int64_t first, int64_t end, const Measured<S>& by, const ty
     sparse::measured_residual<S>(by.A, by.Ax + i * nnz, false, {minus, 1, 1}, {zero, 1, 1}, {b, 1, 1}, 1);
     if (!is_finite(b, n)) state_[i] = unfit;                // the scalings leave the range of double precision
   }
-  factors_->solve(first / factors_->group(), count, B, X, 1, work, worker);
+  factors_->solve(part.factors, count, B, X, 1, work, part.worker);
   for (int64_t i = first; i < end; ++i) {
     if (!is_unmeasured(i) || !is_risky_[i]) continue;
     const int64_t at = (i - first) * n;
@@ -224,27 +199,83 @@ bool Batch<S>::is_good(int64_t i, const Measured<S>& by, const S* B, const S* X,
 }
 
 template <class S>
-void Batch<S>::solve(const Measured<S>& by, const S* B, S* X, int64_t k, int threads) {
+void Batch<S>::factor_part(const Part& p, const S* Ax, int64_t nnz, const Pivoting& rule, const Growth& most, const Work& work) {
+  Outcome seen[most_together];
+  bool any = false;
+  for (int64_t i = p.first; i < p.end; ++i) {
+    state_[i] = is_finite(Ax + i * nnz, nnz) ? unfit : not_finite;
+    any = any || state_[i] == unfit;
+  }
+  if (!any) return;
+  factors_->factor(p.factors, p.end - p.first, Ax + p.first * nnz, nnz, rule, seen, work, p.worker);
+  for (int64_t i = p.first; i < p.end; ++i) {
+    if (state_[i] == unfit && is_safe(seen[i - p.first], most.unbounded)) state_[i] = factored;
+    is_risky_[i] = !is_safe(seen[i - p.first], most.risk);
+  }
+}
+
+template <class S>
+void Batch<S>::solve_part(const Part& p, const Measured<S>& by, const S* B, S* X, int64_t k, const Work& work, Space& space) {
   const int64_t size = by.A.n * k;
-  const auto work = factors_->work_of_solve(threads);
-  std::vector<Space> spaces(threads);
+  const auto any = [&](auto is) {
+    for (int64_t i = p.first; i < p.end; ++i)
+      if (is(i)) return true;
+    return false;
+  };
+  if (any([&](int64_t i) { return is_unmeasured(i) && is_risky_[i]; })) probe(p, by, work, space);
+  if (any([&](int64_t i) { return state_[i] == factored; }))
+    factors_->solve(p.factors, p.end - p.first, B + p.first * size, X + p.first * size, k, work, p.worker);
+  for (int64_t i = p.first; i < p.end; ++i) {
+    S* const x = X + i * size;
+    if (is_unmeasured(i) && !is_good(i, by, B + i * size, x, k, space)) state_[i] = unfit;
+    if (state_[i] != factored) std::fill(x, x + size, S(not_a_number));
+  }
+}
+
+// Calls f(part) for all groups; each has factors of its own.
+template <class S>
+template <class F>
+void Batch<S>::each_part(int64_t steps, int threads, F f) {
   const int64_t together = factors_->group();
-  each_system(threads, (count() + together - 1) / together, together * k, [&](int64_t g, int worker) {
+  each_system(threads, (count() + together - 1) / together, steps * together, [&](int64_t g, int worker) {
     const interrupt::Member uncounted(nullptr);
-    const int64_t first = g * together, end = std::min(first + together, count());
-    const auto any = [&](auto is) {
-      for (int64_t i = first; i < end; ++i)
-        if (is(i)) return true;
-      return false;
-    };
-    if (any([&](int64_t i) { return is_unmeasured(i) && is_risky_[i]; })) probe(first, end, by, work, worker, spaces[worker]);
-    if (any([&](int64_t i) { return state_[i] == factored; }))
-      factors_->solve(g, end - first, B + first * size, X + first * size, k, work, worker);
-    for (int64_t i = first; i < end; ++i) {
-      S* const x = X + i * size;
-      if (is_unmeasured(i) && !is_good(i, by, B + i * size, x, k, spaces[worker])) state_[i] = unfit;
-      if (state_[i] != factored) std::fill(x, x + size, S(not_a_number));
-    }
+    f(Part{g * together, std::min((g + 1) * together, count()), g, worker});
+  });
+}
+
+template <class S>
+void Batch<S>::forget() {
+  std::fill(state_.begin(), state_.end(), unknown);
+  std::fill(is_measured_.begin(), is_measured_.end(), uint8_t{0});
+  std::fill(error_.begin(), error_.end(), not_a_number);
+}
+
+template <class S>
+void Batch<S>::factor(const S* given, S* Ax, int64_t nnz, const Pivoting& rule, const Growth& most, int threads) {
+  forget();
+  const Work work = factors_->work_of_factor(threads);
+  each_part(1, threads, [&](const Part& p) {
+    std::copy_n(given + p.first * nnz, (p.end - p.first) * nnz, Ax + p.first * nnz);
+    factor_part(p, Ax, nnz, rule, most, work);
+  });
+}
+
+template <class S>
+void Batch<S>::solve(const Measured<S>& by, const S* B, S* X, int64_t k, int threads) {
+  const Work work = factors_->work_of_solve(threads);
+  std::vector<Space> spaces(threads);
+  each_part(k, threads, [&](const Part& p) { solve_part(p, by, B, X, k, work, spaces[p.worker]); });
+}
+
+template <class S>
+void Batch<S>::factor_and_solve(const Measured<S>& by, const Pivoting& rule, const Growth& most, const S* B, S* X, int64_t k, int threads) {
+  forget();
+  const Work of_factor = factors_->work_of_factor(threads), of_solve = factors_->work_of_solve(threads);
+  std::vector<Space> spaces(threads);
+  each_part(1 + k, threads, [&](Part p) {
+    p.factors = p.worker;
+    factor_part(p, by.Ax, by.A.nnz(), rule, most, of_factor);
+    if (k > 0) solve_part(p, by, B, X, k, of_solve, spaces[p.worker]);
   });
 }
 

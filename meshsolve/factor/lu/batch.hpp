@@ -29,8 +29,8 @@ struct Measured {
 
 constexpr int64_t most_together = 4;
 
-// Factors with one plan, by either engine, in groups of systems that are computed together. The last group may be smaller.
-// The work space of a call has a part for each worker.
+// Factors with one plan, by either engine, in groups of systems that are computed together. The last group may be smaller. A group has
+// factors of its own, or those of the worker. The work space of a call has a part for each worker.
 template <class S>
 class Factors {
  public:
@@ -39,25 +39,27 @@ class Factors {
   virtual Work work_of_factor(int workers) const = 0;
   virtual Work work_of_solve(int workers) const = 0;
   virtual int64_t group() const { return 1; }         // systems of a group, at most most_together
-  // Factors `count` systems of group g; Ax: (count, nnz) values.
+  // Computes factors g of `count` systems; Ax: (count, nnz) values.
   virtual void factor(int64_t g, int64_t count, const S* Ax, int64_t nnz, const Pivoting& rule, Outcome* seen, const Work& work,
                       int worker) = 0;
   virtual void solve(int64_t g, int64_t count, const S* B, S* X, int64_t k, const Work& work, int worker) const = 0;   // (count, n, k)
 };
-std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, double);
-std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, Complex);
-std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, double);
-std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, Complex);
+// Factors of `count` systems, of as many groups, or with workers > 0 of as many workers.
+std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, int workers, double);
+std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const FrontPlan>& plan, int64_t count, int workers, Complex);
+std::unique_ptr<Factors<double>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, int workers, double);
+std::unique_ptr<Factors<Complex>> make_factors(const std::shared_ptr<const ColumnPlan>& plan, int64_t count, int workers, Complex);
 
 template <class S>
 class Batch {
  public:
   enum State : int32_t { factored = -1, not_finite = -2, unknown = -3, unfit = -4 };
 
-  template <class Plan>                   // FrontPlan or ColumnPlan
-  Batch(const std::shared_ptr<Plan>& plan, int64_t count)
-      : factors_(make_factors(std::shared_ptr<const Plan>(plan), count, S())), state_(count, unknown), is_measured_(count), is_risky_(count),
-        error_(count) {}
+  // Plan: FrontPlan or ColumnPlan. workers: 0, or the most threads of factor_and_solve(), for which factors are not kept.
+  template <class Plan>
+  Batch(const std::shared_ptr<Plan>& plan, int64_t count, int workers)
+      : factors_(make_factors(std::shared_ptr<const Plan>(plan), count, workers, S())), state_(count, unknown), is_measured_(count),
+        is_risky_(count), error_(count) {}
 
   // Factors all systems with the values `given`, (count, nnz), which it copies to Ax: solves need them. After an interruption the
   // remaining systems are `unknown`.
@@ -68,15 +70,28 @@ class Batch {
   // a time until all are measured.
   void solve(const Measured<S>& by, const S* B, S* X, int64_t k, int threads);
 
+  // Both, without keeping factors: each is solved for k >= 0 right-hand sides while it is in the caches.
+  void factor_and_solve(const Measured<S>& by, const Pivoting& rule, const Growth& most, const S* B, S* X, int64_t k, int threads);
+
   const std::vector<int32_t>& state() const { return state_; }
   const std::vector<double>& error() const { return error_; }                 // NaN: not measured
   bool is_measured() const;                                                   // all factored systems are
   int64_t count() const { return static_cast<int64_t>(state_.size()); }
 
  private:
+  using Work = typename Factors<S>::Work;
   struct Space;
+  struct Part {                           // the systems of a group
+    int64_t first, end;
+    int64_t factors;                      // its index in factors_
+    int worker;
+  };
   bool is_unmeasured(int64_t i) const { return state_[i] == factored && !is_measured_[i]; }
-  void probe(int64_t first, int64_t end, const Measured<S>& by, const typename Factors<S>::Work& work, int worker, Space& space);
+  void forget();
+  template <class F> void each_part(int64_t steps, int threads, F f);
+  void factor_part(const Part& p, const S* Ax, int64_t nnz, const Pivoting& rule, const Growth& most, const Work& work);
+  void solve_part(const Part& p, const Measured<S>& by, const S* B, S* X, int64_t k, const Work& work, Space& space);
+  void probe(const Part& p, const Measured<S>& by, const Work& work, Space& space);
   bool is_good(int64_t i, const Measured<S>& by, const S* B, const S* X, int64_t k, Space& space);
 
   const std::unique_ptr<Factors<S>> factors_;

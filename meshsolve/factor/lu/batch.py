@@ -19,6 +19,8 @@ from meshsolve.factor.many import ALONE, SingleFactors
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 
+LIMITS = ENOUGH, SUSPECT, WRONG["double"], ROWS
+AT_ONCE = 4                             # systems that a thread factors together, at most
 CORES: dict[str, Any] = {"f": _core.LuBatchDouble, "c": _core.LuBatchComplex}
 
 
@@ -43,14 +45,14 @@ class LUBatch(SingleFactors):
 
     _source = "F"
 
-    def __init__(self, factor, values, threads):
-        """Factor ``values``, (N, nnz) in the pattern of ``factor``, with its pivots, on ``threads`` threads."""
+    def __init__(self, factor, values, threads, keep):
+        """Factor ``values``, (N, nnz) in the pattern of ``factor``, with its pivots, on ``threads`` threads. ``keep``: the factors."""
         self._factor_of, now = factor, factor._numeric
         self._pivots, self._unit = now.pivots, now.unit
         scale = now.pivots.analysis.col_scale
         self._known = scale * irregular(len(scale))                 # the solution of a probe
         pattern, scalar = factor._backend.pattern, factor._backend.scalar
-        super().__init__(pattern, values, scalar, threads, nnz_L=self._pivots.nnz, engine=self._pivots.engine)
+        super().__init__(pattern, values, scalar, threads, keep, nnz_L=self._pivots.nnz, engine=self._pivots.engine)
 
     @property
     def nbytes(self) -> int:
@@ -59,6 +61,7 @@ class LUBatch(SingleFactors):
 
     @property
     def backward_error(self) -> np.ndarray:
+        self._states()
         error = self._core.error()
         for i, factor in self._alone.items():
             error[i] = factor.report.facts.get("backward_error", np.nan)
@@ -66,34 +69,46 @@ class LUBatch(SingleFactors):
 
     def _prepare(self, data):
         plan = self._pivots.plan
-        self._nbytes = self._scalar.itemsize * len(data) * (self._pattern.nnz + plan.scalars + len(plan.off_diagonal()[1]))
-        ensure_memory(self._nbytes, f"the factors of {counted(len(data), 'system')} together")
-        self._core = CORES[self._scalar.kind](plan, len(data))
-        self._data = np.empty_like(data)                # solves measure residuals
+        count = len(data) if self._keeps else min(len(data), AT_ONCE * self.threads)
+        held = self._scalar.itemsize * count * (self._keeps * self._pattern.nnz + plan.scalars + len(plan.off_diagonal()[1]))
+        ensure_memory(held, f"the factors of {counted(len(data), 'system')} together")
+        self._core = CORES[self._scalar.kind](plan, len(data), 0 if self._keeps else self.threads)
+        self._nbytes = held if self._keeps else 0
+        if self._keeps:
+            self._values = np.empty_like(data)          # solves measure residuals
 
     def _factor(self, data):
         self._forget()
         with self.report.phase("numeric"):
-            rule = self._factor_of._pivot_rule(self._pivots, self._unit)
-            self._core.factor(data.reshape(-1), self._data.reshape(-1), *rule, RISK, UNBOUNDED, self.threads)
+            self._core.factor(data.reshape(-1), self._values.reshape(-1), self._rule(), self.threads)
             self._factor_those_alone()
         self.report.facts.update(bytes=self.nbytes, alone=len(self._alone))
 
+    def _rule(self):
+        return (*self._factor_of._pivot_rule(self._pivots, self._unit), RISK, UNBOUNDED)
+
     def _factor_alone(self, system):
-        return self._factor_of._of_values(self._data[system].copy(), self._pivots, self._unit)
+        return self._factor_of._of_values(self._values[system].copy(), self._pivots, self._unit)
 
     def _solve_into(self, x, columns):
         if self._core.is_measured and not self._alone:
-            self._solve_in_core(x, columns)
+            self._core.solve(*self._problem(x, columns), LIMITS, self.threads)
             return
         with self._sharing.turn():                      # one thread measures
-            self._solve_in_core(x, columns)
-            if (self._core.state() == ALONE).any():
-                self._factor_those_alone()
-                self._solve_those_alone(columns, x)
-                self.report.facts["alone"] = len(self._alone)
+            self._core.solve(*self._problem(x, columns), LIMITS, self.threads)
+            self._finish_those_alone(x, columns)
 
-    def _solve_in_core(self, x, columns):
+    def _factor_and_solve(self, data, x, columns):
+        self._forget()
+        self._core.factor_and_solve(*self._problem(x, columns), LIMITS, self._rule(), self.threads)
+        self._finish_those_alone(x, columns)
+
+    def _finish_those_alone(self, x, columns):
+        if (self._core.state() == ALONE).any():
+            self._factor_those_alone()
+            self._solve_those_alone(columns, x)
+            self.report.facts["alone"] = len(self._alone)
+
+    def _problem(self, x, columns):
         P = self._pattern
-        self._core.solve(P.indptr, P.indices, self._data.reshape(-1), self._known, columns.reshape(-1), x.reshape(-1), ENOUGH, SUSPECT,
-                         WRONG["double"], ROWS, self.threads)
+        return P.indptr, P.indices, self._values.reshape(-1), self._known, columns.reshape(-1), x.reshape(-1)

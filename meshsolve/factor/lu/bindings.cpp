@@ -1,4 +1,5 @@
 // Bindings of both LU engines, once for each scalar type.
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/shared_ptr.h>
 
 #include <optional>
@@ -102,23 +103,36 @@ template <class T>
 void bind_lu_batch(nb::module_& m, const char* name) {
   using Batch = lu::Batch<T>;
   nb::class_<Batch>(m, name)
-      .def("__init__", [](Batch* self, std::shared_ptr<lu::FrontPlan> plan, int64_t count) { new (self) Batch(plan, count); },
-           "plan"_a, "count"_a)
-      .def("__init__", [](Batch* self, std::shared_ptr<lu::ColumnPlan> plan, int64_t count) { new (self) Batch(plan, count); },
-           "plan"_a, "count"_a)
-      .def("factor", [](Batch& f, In<NumpyOf<T>> given, InOut<NumpyOf<T>> data, double threshold, double tiny, double perturbed_size,
-                        double risk, double unbounded, int threads) {
+      .def("__init__", [](Batch* self, std::shared_ptr<lu::FrontPlan> plan, int64_t count, int workers) {
+        new (self) Batch(plan, count, workers);
+      }, "plan"_a, "count"_a, "workers"_a)
+      .def("__init__", [](Batch* self, std::shared_ptr<lu::ColumnPlan> plan, int64_t count, int workers) {
+        new (self) Batch(plan, count, workers);
+      }, "plan"_a, "count"_a, "workers"_a)
+      .def("factor", [](Batch& f, In<NumpyOf<T>> given, InOut<NumpyOf<T>> data, std::array<double, 5> rule, int threads) {
         Released free;
+        const auto [threshold, tiny, perturbed_size, risk, unbounded] = rule;
         f.factor(native<T>(given.data()), native<T>(data.data()), extent(data) / f.count(), {threshold, tiny, perturbed_size},
                  {risk, unbounded}, threads);
-      }, "given"_a, "data"_a, "threshold"_a, "tiny"_a, "perturbed_size"_a, "risk"_a, "unbounded"_a, "threads"_a)
-      .def("solve", [](Batch& f, In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, In<double> known, In<NumpyOf<T>> B,
-                       InOut<NumpyOf<T>> X, double enough, double suspect, double probe, double rows, int threads) {
+      }, "given"_a, "data"_a, "rule"_a, "threads"_a)
+      .def("factor_and_solve", [](Batch& f, In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, In<double> known,
+                                  In<NumpyOf<T>> B, InOut<NumpyOf<T>> X, std::array<double, 4> limits, std::array<double, 5> rule,
+                                  int threads) {
         Released free;
         const Pattern A = pattern(indptr, indices);
+        const auto [enough, suspect, probe, rows] = limits;
+        const auto [threshold, tiny, perturbed_size, risk, unbounded] = rule;
+        f.factor_and_solve({A, native<T>(data.data()), known.data(), {enough, suspect, probe, rows}}, {threshold, tiny, perturbed_size},
+                           {risk, unbounded}, native<T>(B.data()), native<T>(X.data()), extent(B) / (f.count() * A.n), threads);
+      }, "indptr"_a, "indices"_a, "data"_a, "known"_a, "B"_a, "X"_a, "limits"_a, "rule"_a, "threads"_a)
+      .def("solve", [](Batch& f, In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, In<double> known, In<NumpyOf<T>> B,
+                       InOut<NumpyOf<T>> X, std::array<double, 4> limits, int threads) {
+        Released free;
+        const Pattern A = pattern(indptr, indices);
+        const auto [enough, suspect, probe, rows] = limits;
         f.solve({A, native<T>(data.data()), known.data(), {enough, suspect, probe, rows}}, native<T>(B.data()), native<T>(X.data()),
                 extent(B) / (f.count() * A.n), threads);
-      }, "indptr"_a, "indices"_a, "data"_a, "known"_a, "B"_a, "X"_a, "enough"_a, "suspect"_a, "probe"_a, "rows"_a, "threads"_a)
+      }, "indptr"_a, "indices"_a, "data"_a, "known"_a, "B"_a, "X"_a, "limits"_a, "threads"_a)
       .def("state", [](const Batch& f) { return copied(f.state()); })
       .def("error", [](const Batch& f) { return copied(f.error()); })
       .def_prop_ro("is_measured", &Batch::is_measured);
