@@ -19,9 +19,11 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
 from meshsolve.mesh import load_mesh
 from meshsolve.options import counted
+from meshsolve.order.reuse import Orderings, reusing
 from meshsolve.types import Path
 
 RESERVED = ("path", "error", "seconds", "worker")
+ORDERINGS = Orderings()                 # of this process: meshes of a data set often have the same faces
 FORMAT = 1                              # of the file of rows
 
 
@@ -85,7 +87,8 @@ def run(path, code, worker=""):
     begin, row, error = time.perf_counter(), {}, None
     try:
         pipeline, mesh = pickle.loads(code), load_mesh(path)
-        row = checked(pipeline(mesh, path) if takes_path(pipeline) else pipeline(mesh))
+        with reusing(ORDERINGS):
+            row = checked(pipeline(mesh, path) if takes_path(pipeline) else pipeline(mesh))
     except (Exception, SystemExit) as e:
         error = described(e)
     return {"path": path, **row, "error": error, "seconds": time.perf_counter() - begin, "worker": worker}

@@ -24,6 +24,7 @@ from meshsolve.order.nested import dissect_cuda, nested_dissection
 from meshsolve.order.ordering import Ordering, OrderingLike, SeparatorTree
 from meshsolve.order.partition import partition
 from meshsolve.order.prepass_cuda import on_host
+from meshsolve.order.reuse import reused
 from meshsolve.order.simple import amd, minimum_degree, natural, nnz_sort, random, rcm
 from meshsolve.order.update import update
 from meshsolve.report import Report
@@ -86,8 +87,9 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         if ordering == "nd" or (ordering == "auto" and not is_scale_free(pattern)):
             return dissect_cuda(pattern, as_seed(seed), thread_count(threads))
         chosen, pattern = METHODS["amd"] if ordering == "auto" else chosen, on_host(pattern)
-    return chosen.make(columns() if columns and chosen.unsymmetric else pattern,
-                       Options(as_seed(seed), thread_count(threads), effort, most, bounded))
+    pattern = columns() if columns and chosen.unsymmetric else pattern
+    options = Options(as_seed(seed), thread_count(threads), effort, most, bounded)
+    return reused(pattern, (chosen.name, options._replace(threads=0)), lambda: chosen.make(pattern, options))
 
 
 def resolve_before(ordering: OrderingLike, pattern: Any, last: np.ndarray) -> Ordering | None:

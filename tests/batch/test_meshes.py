@@ -14,6 +14,7 @@ import pytest
 
 import meshsolve as ms
 from meshsolve.batch import rows
+from meshsolve.order.reuse import Orderings
 
 
 @pytest.fixture
@@ -44,6 +45,22 @@ def test_a_row_for_each_mesh(folder):
     assert len(ms.batch.meshes([folder / "m1.ply"], volume, client=False)) == 1
     with pytest.raises(ms.InvalidInputError, match="no row has 'x'; there are areas"):
         table.column("x")
+
+
+def factored(mesh):
+    F = ms.cholesky(ms.cotan_laplacian(mesh), pin=True, ordering="nd")
+    return {"was_ordered": "order" in F.report.seconds, "x": F.solve(mesh.vertices[:, 0] - mesh.vertices[:, 0].mean())}
+
+
+def test_meshes_of_the_same_faces_are_ordered_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "ORDERINGS", Orderings())
+    meshes = [ms.datasets.icosphere(2), ms.datasets.icosphere(3)]
+    for k in range(6):
+        mesh = meshes[k % 2]
+        ms.Mesh(mesh.vertices * (1 + 0.1 * k), mesh.faces).save(tmp_path / f"{k}.ply")
+    table = ms.batch.meshes(tmp_path, factored, client=False)
+    assert table.column("was_ordered") == [True, True, False, False, False, False]
+    assert all(row["x"] == factored(ms.load_mesh(row["path"]))["x"].tolist() for row in table)
 
 
 @pytest.mark.parametrize("pipeline, error", [
