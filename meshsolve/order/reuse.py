@@ -34,7 +34,7 @@ class Orderings:
         self._lock = threading.Lock()
 
     def of(self, pattern: Any, method: Any, make: Callable[[], Ordering]) -> Ordering:
-        """Return the ordering of a pattern on the host by a method with its options, which ``make()`` computes if there is none."""
+        """Return the ordering of a pattern on the host by a method with its options. ``make()`` computes it the first time."""
         key = (method, pattern.n, pattern.diagonal, digest(pattern.indptr), digest(pattern.indices))
         with self._lock:
             found = self._kept.pop(key, None)
