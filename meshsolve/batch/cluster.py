@@ -14,6 +14,7 @@ from multiprocessing import resource_tracker
 from meshsolve.batch import rows
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import as_integer, thread_count
+from meshsolve.order.reuse import Orderings
 
 ONE_THREAD = {"MESHSOLVE_NUM_THREADS": "1"}
 SETTINGS = {                            # of a cluster for one call
@@ -21,13 +22,15 @@ SETTINGS = {                            # of a cluster for one call
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.worker.profile.enabled": False,
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}                 # 65536 makes each large array fault in again
+ORDERINGS = Orderings()                 # of a worker
 LARGEST_ARGUMENT = 1 << 16              # bytes of a pipeline above which it is sent to each worker once
 
 
 def here(names, task):
     """Yield the rows, computed in this process one after the other."""
+    orderings = Orderings()
     for name in names:
-        yield rows.run(name, task.code)
+        yield rows.run(name, task.code, orderings)
 
 
 def on_dask(names, task, client, retries):
@@ -124,4 +127,4 @@ def _on_worker(name, code):
     from distributed import get_worker
 
     os.environ.setdefault("MESHSOLVE_NUM_THREADS", ONE_THREAD["MESHSOLVE_NUM_THREADS"])
-    return rows.run(name, code, worker=str(get_worker().address))
+    return rows.run(name, code, ORDERINGS, worker=str(get_worker().address))

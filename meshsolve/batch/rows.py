@@ -19,11 +19,10 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
 from meshsolve.mesh import load_mesh
 from meshsolve.options import counted
-from meshsolve.order.reuse import Orderings, reusing
+from meshsolve.order.reuse import reusing
 from meshsolve.types import Path
 
 RESERVED = ("path", "error", "seconds", "worker")
-ORDERINGS = Orderings()                 # of this process: meshes of a data set often have the same faces
 FORMAT = 1                              # of the file of rows
 
 
@@ -82,12 +81,16 @@ def pickler():
     return cloudpickle
 
 
-def run(path, code, worker=""):
-    """Load a mesh, run the pipeline, and return the row. Every error becomes text: nothing of a user's module is sent back."""
+def run(path, code, orderings, worker=""):
+    """Load a mesh, run the pipeline, and return the row. Every error becomes text: nothing of a user's module is sent back.
+
+    orderings : Orderings
+        Those of earlier meshes of this process: meshes of a data set often have the same faces.
+    """
     begin, row, error = time.perf_counter(), {}, None
     try:
         pipeline, mesh = pickle.loads(code), load_mesh(path)
-        with reusing(ORDERINGS):
+        with reusing(orderings):
             row = checked(pipeline(mesh, path) if takes_path(pipeline) else pipeline(mesh))
     except (Exception, SystemExit) as e:
         error = described(e)

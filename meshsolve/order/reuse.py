@@ -27,7 +27,7 @@ MOST_ROWS = 4_000_000                       # of all kept orderings: about 80 MB
 
 
 class Orderings:
-    """The orderings that were used last, of at most ``MOST_ROWS`` rows together, or one."""
+    """The orderings that were used last, of at most ``MOST_ROWS`` rows together."""
 
     def __init__(self) -> None:
         self._kept: dict[Any, Ordering] = {}                # the last one was used last
@@ -41,7 +41,7 @@ class Orderings:
         result = make() if found is None else replace(found, report=Report(**found.report.facts))       # no time was spent
         with self._lock:
             self._kept[key] = result
-            while len(self._kept) > 1 and sum(map(len, self._kept.values())) > MOST_ROWS:
+            while sum(map(len, self._kept.values())) > MOST_ROWS:
                 del self._kept[next(iter(self._kept))]
         return result
 

@@ -146,7 +146,7 @@ def test_factors_that_are_not_kept(kind, threads):
     z = rng.standard_normal((22, A.shape[0])) + 1j * rng.standard_normal((22, A.shape[0]))
     (x, _), (expected, _) = (with_warnings(many.solve, z) for many in (F, kept))
     assert np.array_equal(x, expected, equal_nan=True) and F.nbytes == 0 < kept.nbytes
-    assert kind.startswith("cholesky") or 17 in F.alone
+    assert kind.startswith("cholesky") or (17 in F.alone and F.report.facts["alone"] == len(F.alone))
     early = batched.factor_batch(values, threads=threads, keep=False, **options)        # nothing was solved
     fresh = batched.factor_batch(values, threads=threads, **options)
     assert early.failed.tolist() == fresh.failed.tolist() and early.reason(3) == "the matrix has a value that is not finite"

@@ -124,6 +124,7 @@ class IldlBatch(SingleFactors):
         found = np.empty((2, self.shape[0]))
         self._core.factor_and_solve(*self._matrices(data), columns.reshape(-1), x.reshape(-1), *found, REFINEMENT, RANGE, self.threads)
         self._factor_those_alone()
+        self.report.facts["alone"] = len(self._alone)
         if columns.size:
             self._finish(x, columns, *found)
 

@@ -107,7 +107,7 @@ class LUBatch(SingleFactors):
         if (self._core.state() == ALONE).any():
             self._factor_those_alone()
             self._solve_those_alone(columns, x)
-            self.report.facts["alone"] = len(self._alone)
+        self.report.facts["alone"] = len(self._alone)
 
     def _problem(self, x, columns):
         P = self._pattern
