@@ -15,6 +15,7 @@ from meshsolve import _core
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import as_narrow, deliver
 from meshsolve.factor.sharing import Sharing, changes, reads
+from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 from meshsolve.report import Report, collected_warnings, warn
 from meshsolve.sparse.columns import as_array
@@ -196,7 +197,7 @@ class FactorBatch:
 
     def _solve_scalars(self, given, out=None):
         """Solve for right-hand sides of the dtype of the values, in ``out`` if that is given."""
-        columns = np.ascontiguousarray(given, self._scalar)
+        columns = as_rows(given, self._scalar, "b")
         if (at := _core.first_not_finite(columns.reshape(-1).view(np.float64), self.threads)) >= 0:
             where = np.unravel_index(at * 8 // self._scalar.itemsize, columns.shape)
             raise InvalidInputError(f"b: system {where[0]}, row {where[1]} holds {columns[where]}")
@@ -214,7 +215,7 @@ class FactorBatch:
                                     "analyze(A).factor_batch(values) for positive definite systems")
         given = as_array(values, "values")
         self._check_values(given)
-        return np.ascontiguousarray(given, self._scalar)
+        return as_rows(given, self._scalar, "the values")
 
     def _check_values(self, given):
         """Raise unless ``given`` has numbers and the shape of values; on the host or on the GPU."""
@@ -236,6 +237,13 @@ class FactorBatch:
         system, *entry = _core.first_asymmetry(P.indptr, P.indices, data.reshape(-1), len(data), SYMMETRY_TOLERANCE, self.threads)
         if system >= 0:
             raise not_symmetric(f"system {first + system}", *entry)
+
+
+def as_rows(given, scalar, what):
+    """Return an array in C order with the dtype ``scalar``, or raise OutOfMemoryError if there is no memory for a copy."""
+    if given.dtype != scalar or not given.flags.c_contiguous:
+        ensure_memory(given.size * scalar.itemsize, f"a contiguous copy of {what}, {given.shape},")
+    return np.ascontiguousarray(given, scalar)
 
 
 def _is_writable(out, shape, dtype, b):

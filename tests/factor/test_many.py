@@ -183,6 +183,12 @@ def test_other_errors(maker, monkeypatch):
         maker.factor_batch(batch(1), threads=0)
     with pytest.raises(ms.InvalidInputError, match="cannot be pickled.*factor_batch"):
         pickle.dumps(F)
+    huge = np.broadcast_to(GRID.data, (10**9, NNZ))                             # more than 2^31 numbers, and a terabyte
+    for keep in (True, False):
+        with pytest.raises(ms.OutOfMemoryError, match=r"a contiguous copy of the values, \(1000000000, 212\), takes 1579"):
+            maker.factor_batch(huge, keep=keep)
+    with pytest.raises(ms.OutOfMemoryError, match=r"a contiguous copy of b, \(5, 48, 10000000000\)"):
+        F.solve(np.broadcast_to(1.0, (5, N, 10**10)))
     monkeypatch.setattr("meshsolve.memory.NEGLIGIBLE", 0)
     monkeypatch.setattr("meshsolve.memory.available_memory", lambda: 1 << 20)
     with pytest.raises(ms.OutOfMemoryError, match="5,000 systems"):
