@@ -47,6 +47,7 @@ class FactorBatch:
     _factor_and_solve: Any                  # _factor_and_solve(values, x, b): both, for k >= 0, without keeping factors
     _reason_of: Any                         # _reason_of(system, state): why it failed
     _source: str                            # the object that made the batch, for messages
+    _must_be_symmetric: Any = False         # True: systems whose triangles differ are refused before the factorization
     shape: tuple[int, int]
 
     def __init__(self, pattern: Csr, values, scalar, threads, keep, **facts):
@@ -161,12 +162,10 @@ class FactorBatch:
     def _has_failed(self, system):
         return True
 
-    def _check(self, data):
-        """Raise unless the values can be those of a batch."""
-
     def _receive(self, data):
         """Factor the systems, or leave that to the solves."""
-        self._check(data)
+        if self._must_be_symmetric:
+            self._require_symmetric(data)
         if self._keeps:
             self._factor(data)
         else:

@@ -57,9 +57,9 @@ class CholeskyBatch(FactorBatch):
         kept = self._core.panel_scalars if self._keeps else self.threads * self._core.item_scalars
         ensure_memory(itemsize * (kept + together * tree.work_scalars(1)), f"the factors of {counted(len(data), 'system')} together")
 
-    def _check(self, data):
-        if not getattr(self.symbolic, "lower", False):
-            self._require_symmetric(data)
+    @property
+    def _must_be_symmetric(self):
+        return not getattr(self.symbolic, "lower", False)
 
     def _factor(self, data):
         with self.report.phase("numeric"):

@@ -225,6 +225,8 @@ class CholeskyBatchCuda(CholeskyBatch):
     Attributes and methods are those of :class:`CholeskyBatch`. Solutions lie where b lies, and agree with those of the CPU up to rounding.
     """
 
+    _must_be_symmetric = False              # the first kernel of the factorization compares the triangles
+
     def refactor(self, values: Array) -> CholeskyBatchCuda:
         """Factor other matrices; see :meth:`CholeskyBatch.refactor`. Values may lie on the host or on the GPU."""
         with device.errors("the batch of factors"):
@@ -258,9 +260,6 @@ class CholeskyBatchCuda(CholeskyBatch):
     def _prepare(self, data):
         self.report.facts["device"] = "cuda"
         self._core = DeviceBatch(self.symbolic, len(data), self.precision, lambda i, values: self._require_symmetric(values[None], i))
-
-    def _check(self, data):
-        """Leave symmetry to the factorization."""
 
     def _factor(self, data):
         with self.report.phase("numeric"):

@@ -53,6 +53,7 @@ class IldlBatch(SingleFactors):
     """
 
     _source = "K"
+    _must_be_symmetric = True
 
     def __init__(self, factor, values, threads, keep):
         """Factor ``values``, (N, nnz) in the pattern of ``factor``, on ``threads`` threads. ``keep``: the factors."""
@@ -76,6 +77,15 @@ class IldlBatch(SingleFactors):
                  f"{doubtful[0]}: a pivot is within a few rounding errors of zero", MeshsolveWarning)
         return counts
 
+    @property
+    def backward_error(self) -> np.ndarray:
+        self._states()
+        return self._error
+
+    def _forget(self):
+        super()._forget()
+        self._error = np.full(self.shape[0], np.nan)
+
     def _prepare(self, data):
         plan, count, n = self._factor_of._core.plan, len(data), self._pattern.n
         held = count if self._keeps else min(count, self.threads)
@@ -83,10 +93,6 @@ class IldlBatch(SingleFactors):
         self._core = _core.LdltBatch(tree, RULE["d"], STRICT_THRESHOLD, self._is_strict, count)
         ensure_memory(8 * held * (plan.nnz + self._pattern.nnz + n) + 8 * self.threads * tree.work_scalars(1),
                       f"the factors of {counted(count, 'system')} together")
-
-    def _check(self, data):
-        self._require_symmetric(data)
-        self.backward_error = np.full(len(data), np.nan)
 
     def _factor(self, data):
         self._forget()
@@ -133,7 +139,7 @@ class IldlBatch(SingleFactors):
         self._solve_those_alone(columns, x)
         for i, factor in self._alone.items():
             error[i] = factor._numeric.residual(x[i], columns[i])[1]
-        self.backward_error = error
+        self._error = error
         far = np.flatnonzero(outside)
         if len(far):
             warn(f"b is not in the range of {counted(len(far), 'singular system')}, the first is system {far[0]} (inertia counts its zero "
