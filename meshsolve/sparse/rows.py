@@ -15,6 +15,7 @@ from meshsolve.sparse.matrix import Csr
 SMALL = 1024            # free rows up to which the whole coupling is applied; finding the coupled rows would take longer
 FEW = 16                # components up to which each is handled as a range of rows
 FOLD = 512              # rows that are summed side by side, so that numpy adds long rows
+UNEVEN = 1e4            # ratio of diagonal entries in a component above which its first row is not pinned: it would have 1e4 times the error
 LONG_ROW = 256          # numbers in a row from which numpy is as fast along rows as along memory
 
 
@@ -163,15 +164,16 @@ class Components:
     component : (n,) int32
     size : (count,) float64
     pins : (count,)
-        First row of each component.
+        See :func:`pinned_rows`.
     """
 
     def __init__(self, M, symmetric=True):
         self.count, self.component = components(M if symmetric else _undirected(M))
         self.size = np.bincount(self.component, minlength=self.count).astype(np.float64)
-        self.pins = np.flatnonzero(np.diff(np.maximum.accumulate(self.component), prepend=-1))
-        are_ranges = self.count <= FEW and np.count_nonzero(np.diff(self.component)) == self.count - 1
-        bounds = [*self.pins.tolist(), M.n]
+        first = np.flatnonzero(np.diff(np.maximum.accumulate(self.component), prepend=-1))
+        self.pins = pinned_rows(abs(M.diagonal_values()), self.component, first)
+        are_ranges = self.count <= FEW and self.pins is first and np.count_nonzero(np.diff(self.component)) == self.count - 1
+        bounds = [*first.tolist(), M.n]
         self._ranges = list(zip(bounds, bounds[1:])) if are_ranges else None
         zeros = np.flatnonzero(M.data == 0)         # the only entries between components; a later matrix may fill them
         row = np.searchsorted(M.indptr, zeros, side="right") - 1
@@ -219,6 +221,30 @@ class Components:
             subtract_row(part, mean, block[begin + 1:end])
             block[begin] = 0.0 - mean
         return block
+
+
+def pinned_rows(diagonal, component, first, xp=np):
+    """Return the row of each component that is left out: its first, or its largest if a first row is UNEVEN times smaller.
+
+    The equation of a pinned row is minus the sum of all others of its component, and so is its rounding error. In a row of far
+    smaller entries this error would be large.
+
+    Parameters
+    ----------
+    diagonal : (n,) float64
+        Absolute values of the diagonal.
+    component : (n,) int32
+    first : (count,) integers
+        First row of each component.
+    xp : numpy or cupy
+    """
+    if not len(first) or UNEVEN * float(diagonal[first].min()) >= float(diagonal.max()):
+        return first
+    order = xp.argsort(-diagonal, kind="stable")
+    order = order[xp.argsort(component[order], kind="stable")]
+    begin = xp.searchsorted(component[order], xp.arange(len(first), dtype=component.dtype))
+    largest = order[begin].astype(first.dtype)
+    return xp.where(UNEVEN * diagonal[first] >= diagonal[largest], first, largest)
 
 
 def sums_of_columns(x):

@@ -18,7 +18,7 @@ from meshsolve.sparse.cuda import Gather
 from meshsolve.sparse.lists_cuda import MASK, bincount, compressed, exclusive_scan, keys_of, total
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.product import residual
-from meshsolve.sparse.rows import RowSplit, check_shape_of_values
+from meshsolve.sparse.rows import RowSplit, check_shape_of_values, pinned_rows
 
 K, R = device.kernels("sparse/components.cu"), device.kernels("sparse/rows.cu")
 CHUNK = 4096                        # rows that one thread block of k_sum_segments sums
@@ -144,7 +144,8 @@ class ComponentsCuda:
 
     def __init__(self, M, symmetric=True):
         A = M.csr()
-        self.component, self.pins = components(A.n, keys_of(A.indptr, A.indices)[A.data != 0])
+        self.component, first = components(A.n, keys_of(A.indptr, A.indices)[A.data != 0])
+        self.pins = pinned_rows(abs(A.diagonal_values()), self.component, first, device.xp())
         self.count = len(self.pins)
         self._sums = SegmentSums(self.component, self.count)
         self.size = bincount(self.component, self.count).astype(np.float64)

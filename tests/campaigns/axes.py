@@ -95,3 +95,66 @@ def grid(rng: np.random.Generator, n: int = 8) -> tuple[np.ndarray, np.ndarray]:
     F = np.concatenate([np.where(flip[:, None], np.stack([a, b, c], 1), np.stack([a, b, d], 1)),
                         np.where(flip[:, None], np.stack([a, c, d], 1), np.stack([b, c, d], 1))])
     return V, F
+
+
+def powers(rng: np.random.Generator, n: int, decades: float = 12) -> np.ndarray:
+    """As ``spread``, rounded to powers of two: scaling with them is exact."""
+    return 2.0 ** np.round(np.log2(spread(rng, n, decades)))
+
+
+def definite(rng: np.random.Generator, n: int) -> np.ndarray:
+    """A dense positive definite matrix (n, n) of small integers, with few entries a row."""
+    B = np.where(rng.random((n, n)) < 2 / max(n, 1), rng.integers(-3, 4, (n, n)), 0)
+    return (B @ B.T + np.eye(n, dtype=int)).astype(float)
+
+
+def symmetric(rng: np.random.Generator, n: int) -> tuple[np.ndarray, tuple[int, int, int]]:
+    """T D T' of integers, T unit lower triangular in a random order; its inertia: positive, negative and zero eigenvalues."""
+    d = rng.choice([-2.0, -1.0, 1.0, 2.0], n)
+    if rng.random() < 0.2:
+        d[rng.random(n) < 0.2] = 0
+    T = unit_lower(rng, n)
+    p = rng.permutation(n)
+    return ((T * d) @ T.T)[np.ix_(p, p)], (int((d > 0).sum()), int((d < 0).sum()), int((d == 0).sum()))
+
+
+def general(rng: np.random.Generator, n: int) -> np.ndarray:
+    """An unsymmetric matrix of small integers of determinant +-2^k: P L D U with unit triangular L and U."""
+    A = unit_lower(rng, n) @ np.diag(2.0 ** rng.integers(-1, 2, n)) @ unit_lower(rng, n).T
+    return A[rng.permutation(n)]
+
+
+def unit_lower(rng: np.random.Generator, n: int) -> np.ndarray:
+    """A unit lower triangular matrix with few entries of -1 and 1."""
+    return np.tril(np.where(rng.random((n, n)) < 1.2 / max(n, 1), rng.integers(-1, 2, (n, n)), 0), -1) + np.eye(n)
+
+
+def laplacian(rng: np.random.Generator, n: int, parts: int = 1, decades: float = 6) -> np.ndarray:
+    """A dense graph Laplacian whose weights are powers of two, so that rows sum to zero exactly; ``parts`` components or more."""
+    label = rng.integers(parts, size=n)
+    i, j = rng.integers(n, size=(2, 3 * n))
+    W = np.zeros((n, n))
+    keep = (i != j) & (label[i] == label[j])
+    W[i[keep], j[keep]] = powers(rng, int(keep.sum()), decades)
+    W = np.maximum(W, W.T)
+    return np.diag(W.sum(axis=1)) - W
+
+
+def condition(A: np.ndarray) -> float:
+    """The condition number of A after its rows and columns were scaled, by LAPACK; 1 without rows."""
+    if not len(A):
+        return 1.0
+    for _ in range(4):
+        r, c = (np.sqrt(abs(A).max(axis=k)) for k in (1, 0))
+        A = A / np.where(r > 0, r, 1)[:, None] / np.where(c > 0, c, 1)
+    return float(np.linalg.cond(A)) if np.isfinite(A).all() else np.inf
+
+
+def backward_error(A: Any, x: np.ndarray, b: np.ndarray) -> float:
+    """max |b - A x| / (|A| |x| + |b|) over the rows, in long double: independent of the units of rows and columns."""
+    D = (A.toarray() if sp.issparse(A) else np.asarray(A))
+    wide = np.clongdouble if any(np.iscomplexobj(a) for a in (D, x, b)) else np.longdouble
+    D, x, b = D.astype(wide), np.asarray(x).astype(wide), np.asarray(b).astype(wide)
+    size = abs(D) @ abs(x) + abs(b)
+    r = abs(b - D @ x)
+    return float(np.where(size > 0, r / np.where(size > 0, size, 1), np.where(r > 0, np.inf, 0)).max(initial=0))
