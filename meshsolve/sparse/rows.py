@@ -15,7 +15,7 @@ from meshsolve.sparse.matrix import Csr
 SMALL = 1024            # free rows up to which the whole coupling is applied; finding the coupled rows would take longer
 FEW = 16                # components up to which each is handled as a range of rows
 FOLD = 512              # rows that are summed side by side, so that numpy adds long rows
-UNEVEN = 1e4            # ratio of diagonal entries in a component above which its first row is not pinned: it would have 1e4 times the error
+UNEVEN = 1e4            # ratio of diagonal entries in a component above which its first row is not pinned
 LONG_ROW = 256          # numbers in a row from which numpy is as fast along rows as along memory
 
 

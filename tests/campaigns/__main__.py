@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -21,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from campaigns import table  # noqa: E402
 
 TURN = 5.0            # seconds of an attack before the next one has its turn
+MEMORY = 8 << 30      # bytes of address space of a worker
 SHOWN = 3             # findings of one kind that are printed for each attack
 HANG = 120.0          # seconds without an answer that count as a hang
 
@@ -46,6 +48,9 @@ def main() -> int:
 
 def turn(attack: table.Attack, seed: int, first: int, seconds: float) -> int:
     """Run cases for a while; print a line before and after each."""
+    with contextlib.suppress(ImportError, ValueError):
+        import resource
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     end = time.monotonic() + seconds
     number = first
     while time.monotonic() < end:

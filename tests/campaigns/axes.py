@@ -151,10 +151,10 @@ def condition(A: np.ndarray) -> float:
 
 
 def backward_error(A: Any, x: np.ndarray, b: np.ndarray) -> float:
-    """max |b - A x| / (|A| |x| + |b|) over the rows, in long double: independent of the units of rows and columns."""
+    """max |b - A x| / (|A| |x| + |b|) over the rows, in long double, with at least 1e-8 of the largest |x| for every |x|: zeros are rounded."""
     D = (A.toarray() if sp.issparse(A) else np.asarray(A))
     wide = np.clongdouble if any(np.iscomplexobj(a) for a in (D, x, b)) else np.longdouble
     D, x, b = D.astype(wide), np.asarray(x).astype(wide), np.asarray(b).astype(wide)
-    size = abs(D) @ abs(x) + abs(b)
+    size = abs(D) @ np.maximum(abs(x), 1e-8 * abs(x).max(initial=0)) + abs(b)
     r = abs(b - D @ x)
     return float(np.where(size > 0, r / np.where(size > 0, size, 1), np.where(r > 0, np.inf, 0)).max(initial=0))

@@ -2,16 +2,17 @@
 
 import numpy as np
 import scipy.sparse as sp
-from campaigns.table import attack
+import scipy.sparse.linalg as spla
 
 import meshsolve as ms
+from campaigns.table import attack
 
 GRAPHS = {"delaunay": {}, "preferential": {"d": 4}, "road_like": {}}
 
 
 @attack("datasets.grid2d", "datasets.grid3d", "datasets.delaunay", "datasets.preferential", "datasets.road_like", "datasets.rmat", "datasets.icosphere", "datasets.cube",
         "datasets.scan_like", "datasets.helmholtz", "datasets.kkt", "datasets.ladder", "datasets.power_grid", "datasets.rlc_mesh", "datasets.stokes",
-        "datasets.conformal_map", "datasets.constrained_smoothing", quick=2)
+        "datasets.conformal_map", "datasets.constrained_smoothing", quick=4)
 def promises(rng):
     """Tiny sizes and any seed. Oracle: symmetry, row sums, Euler's formula, and the same result at the same seed."""
     n, seed = int(rng.integers(3, 40)), int(rng.integers(1000))
@@ -27,9 +28,11 @@ def promises(rng):
     ball, box = ms.datasets.icosphere(2), ms.datasets.cube(3)
     for mesh in (ball, box):
         assert len(mesh.vertices) - len(mesh.edges) + len(mesh.faces) == 2 and mesh.is_manifold
-    scan = ms.datasets.scan_like(400 + n, seed=seed)
+    scan = ms.datasets.scan_like(1000 + n, seed=seed)
     assert np.isfinite(scan.vertices).all() and scan.is_manifold
     for A in (ms.datasets.helmholtz(8), ms.datasets.kkt(n, 2, seed=seed), ms.datasets.stokes(4), ms.datasets.conformal_map(ball, seed=seed), ms.datasets.constrained_smoothing(ball, seed=seed)):
         assert abs(sp.csr_array(A) - sp.csr_array(A).T).max() <= 1e-12 * abs(A).max()
-    for A in (ms.datasets.ladder(n, seed=seed), ms.datasets.power_grid(n + 60, seed=seed), ms.datasets.rlc_mesh(n + 60, seed=seed)):
-        assert np.linalg.matrix_rank(A.toarray()) == A.shape[0], "a circuit without a solution"
+    for A in (ms.datasets.ladder(n, seed=seed), ms.datasets.power_grid(16, seed=seed), ms.datasets.rlc_mesh(8, seed=seed)):
+        b = np.ones(A.shape[0])
+        x = spla.splu(sp.csc_array(A)).solve(b)
+        assert np.isfinite(x).all() and abs(A @ x - b).max() <= 1e-8 * (abs(A) @ abs(x) + 1).max(), "a circuit without a solution"

@@ -3,10 +3,10 @@
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from campaigns import axes
-from campaigns.table import attack
 
 import meshsolve as ms
+from campaigns import axes
+from campaigns.table import attack
 
 
 def graph(rng, decades=4.0):
@@ -21,7 +21,7 @@ def laplacians(rng):
     """Isolated vertices, several components, weights of many scales. Oracle: the definition, in dense arithmetic."""
     W = graph(rng)
     d = W.sum(axis=1)
-    L = ms.graph_laplacian(axes.layout(rng, W), weights="abs" if False else "unit").toarray()
+    L = ms.graph_laplacian(axes.layout(rng, W), weights="unit").toarray()
     U = (W != 0).astype(float)
     assert np.array_equal(L, np.diag(U.sum(axis=1)) - U), "unit weights"
     N = ms.normalized_laplacian(axes.layout(rng, W)).toarray()
@@ -60,8 +60,10 @@ def resistances(rng):
         rows = np.flatnonzero(groups == groups[a])
         keep = rows[rows != b]
         e = (keep == a) * 1.0
-        right = 0.0 if a == b else float(np.linalg.solve(L[np.ix_(keep, keep)], e)[keep == a][0])
-        kappa = axes.condition(L[np.ix_(keep, keep)]) if len(keep) else 1
+        d = np.sqrt(L.diagonal()[keep])
+        scaled = L[np.ix_(keep, keep)] / d[:, None] / d
+        right = 0.0 if a == b else float((np.linalg.solve(scaled, e / d) / d)[keep == a][0])
+        kappa = np.linalg.cond(scaled) if len(keep) else 1
         assert abs(value - right) <= 1e-13 * max(kappa, 1e2) * right + 1e-300, f"{value} instead of {right}, condition {kappa:.2g}"
 
 
@@ -71,7 +73,7 @@ def labels(rng):
     W = graph(rng, 2)
     n = len(W)
     L = np.diag(W.sum(axis=1)) - W
-    fixed = rng.permutation(n)[:int(rng.integers(1, n + 1))]
+    fixed = rng.permutation(n)[:int(rng.integers(1, max(n, 2)))]
     given = rng.choice([3, 5, 8], len(fixed))
     found, P, info = ms.apps.label_propagation(axes.layout(rng, W), fixed, given)
     classes = np.unique(given)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import scipy.sparse as sp
-from campaigns import axes
-from campaigns.table import attack, well_posed
 
 import meshsolve as ms
+from campaigns import axes
+from campaigns.table import attack, well_posed
 
 
 def pattern(rng):
@@ -27,7 +27,7 @@ def pattern(rng):
     return sp.csr_array(P + sp.eye_array(P.shape[0]))
 
 
-@attack("order.amd", "order.auto", "order.natural", "order.nested_dissection", "order.nnz_sort", "order.random", "order.rcm", "order.resolve", "order.update", "Ordering.iperm")
+@attack("order.amd", "order.auto", "order.natural", "order.nested_dissection", "order.nnz_sort", "order.random", "order.rcm", "order.update", "Ordering.iperm")
 def permutations(rng):
     """Every method on stars, paths, empty and dense patterns. Oracle: a permutation, its inverse, the same one on any number of threads."""
     A = pattern(rng)
@@ -44,7 +44,7 @@ def permutations(rng):
         assert np.array_equal(one.perm, two.perm), "another ordering on two threads"
         again = ms.order.update(one, A)
         assert np.array_equal(np.sort(again.perm), np.arange(n))
-        assert np.array_equal(ms.order.resolve(one.perm, A).perm, one.perm)
+        assert np.array_equal(ms.cholesky(A + n * sp.eye_array(n), ordering=one).perm, ms.cholesky(A + n * sp.eye_array(n), ordering=one.perm).perm)
 
 
 @attack("order.SeparatorTree.partition", "order.nested_dissection")
@@ -90,7 +90,7 @@ def parts(rng):
 
 
 @attack("PatchMesh.edge_patch", "PatchMesh.face_patch", "PatchMesh.vertex_patch", "PatchMesh.num_patches", "PatchMesh.patch", "PatchMesh.query", "PatchMesh.quotient_graph",
-        "PatchMesh.reduce", "PatchMesh.vertex_weights", quick=12)
+        "PatchMesh.reduce", "PatchMesh.vertex_weights", quick=60)
 def patches(rng):
     """Small and large patches of closed, open and disconnected meshes. Oracle: adjacency by sets of Python."""
     V, F = axes.sphere(rng, 1) if rng.random() < 0.5 else axes.grid(rng, int(rng.integers(1, 6)))
@@ -111,8 +111,6 @@ def patches(rng):
     assert np.array_equal(sums, [sum(values[u] for u in s) for s in near]), "sums differ"
     assert len(P.face_patch) == len(F) and len(P.vertex_patch) == len(V) and P.face_patch.max() < P.num_patches
     assert np.array_equal(np.bincount(P.vertex_patch, minlength=P.num_patches), P.vertex_weights)
-    owned = np.concatenate([np.asarray(P.patch(p).faces)[:0] if not hasattr(P.patch(p), "faces") else [p] for p in range(P.num_patches)])
-    assert len(owned) >= 0
     Q = P.quotient_graph().toarray()
     across = P.vertex_patch[np.asarray(ms.Mesh(V, F).edges)]
     assert np.array_equal(Q, Q.T) and np.triu(Q, 1).sum() == (across[:, 0] != across[:, 1]).sum(), "edges between patches differ"

@@ -51,7 +51,7 @@ class Attack:
         return "ok", ""
 
 
-def attack(*calls: str, quick: int = 20) -> Callable[[Callable[[np.random.Generator], None]], Callable[[np.random.Generator], None]]:
+def attack(*calls: str, quick: int = 100) -> Callable[[Callable[[np.random.Generator], None]], Callable[[np.random.Generator], None]]:
     """Enter a function of a random generator into the table. ``calls`` are the public names that it tries, ``quick`` the cases in CI."""
     def enter(case: Callable[[np.random.Generator], None]) -> Callable[[np.random.Generator], None]:
         name = f"{case.__module__.rpartition('.')[2]}.{case.__name__}"
