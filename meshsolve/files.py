@@ -1,16 +1,21 @@
-"""Checks of paths, and files that are written completely or not at all."""
+"""Checks of paths, files that are read within the memory that is left, and files that are written completely or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pathlib
 import secrets
 import shutil
 import tempfile
+import zlib
 
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, OutOfMemoryError
+from meshsolve.memory import ensure_memory
 
+PIECE = 1 << 16                 # bytes of a compressed file that are read at once
+GROWTH = 1 << 26                # bytes of decompressed content between two looks at the memory that is left
 LONGEST_ENDING = 40             # characters of a name (with its extensions) kept in the temporary name; file systems allow 255 bytes
 
 
@@ -33,6 +38,48 @@ def existing(path):
             raise InvalidInputError(f"{path}: this is a pipe or a device; only files can be read")
         raise InvalidInputError(f"{path}: this is a folder, not a file" if os.path.isdir(path) else f"{path}: no such file")
     return path
+
+
+def inside(folder, name):
+    """Return the path of a file that a document in ``folder`` names. Such a document may come from strangers.
+
+    Raises
+    ------
+    InvalidInputError
+        The name leaves the folder: it is absolute, has a drive, a scheme or ``..``, or leads outside by a link. Names with backslashes,
+        which are separators on some systems alone, are refused too.
+    """
+    relative = pathlib.PurePosixPath(as_path(name))
+    if "\\" in name or ":" in name or relative.is_absolute() or ".." in relative.parts:
+        raise InvalidInputError(f"the name {name[:80]!r} leaves its folder: only files in the folder of the document are read")
+    path, home = resolved(folder / relative), resolved(folder)
+    if not path.is_relative_to(home):
+        raise InvalidInputError(f"the name {name[:80]!r} is a link out of its folder: only files in the folder of the document are read")
+    return folder / relative
+
+
+def content_of(path):
+    """Return the bytes of an existing file. A name that ends in ``.gz`` is decompressed.
+
+    A file has the size that the system gives. So files that grow without end, such as those of ``/proc``, are empty or refused.
+
+    Raises
+    ------
+    InvalidInputError
+        No such file; a folder, a pipe or a device; not readable; damaged compressed data.
+    OutOfMemoryError
+        The content needs more memory than there is. Compressed data are refused as soon as that is known.
+
+    Notes
+    -----
+    Memory: at most 9/8 of the content.
+    """
+    return _content_of(path).getvalue()
+
+
+def writable_content_of(path):
+    """Return :func:`content_of` as a writable buffer that nothing else uses."""
+    return _content_of(path).getbuffer()
 
 
 @contextlib.contextmanager
@@ -84,6 +131,45 @@ def resolved(path):
 def is_special(path):
     """True for a pipe, a device or a socket. Such a path must not be replaced, because other programs use it."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def _content_of(path):
+    """Return the content of a file as a BytesIO, whose methods getvalue and getbuffer make no copy."""
+    path = existing(path)
+    try:
+        with open(path, "rb") as f:
+            size = os.fstat(f.fileno()).st_size
+            if path.suffix.lower() == ".gz":
+                return _decompressed(f, size, path)
+            ensure_memory(size, f"the content of {path}")
+            return io.BytesIO(f.read(size))
+    except MemoryError as e:                                # the process has a limit
+        raise OutOfMemoryError(f"{path}: the content needs more memory than this process may have") from e
+    except (OSError, EOFError, zlib.error) as e:
+        raise InvalidInputError(f"{path}: cannot be read: {getattr(e, 'strerror', None) or e}") from e
+
+
+def _decompressed(file, size, path):
+    """Return the content of a gzip file of ``size`` bytes, which may have several members. Zeros after a member are ignored."""
+    def more():
+        return file.read(min(PIECE, size - file.tell()))
+
+    out, allowed, data = io.BytesIO(), 0, more()
+    while data:
+        unpack = zlib.decompressobj(wbits=31)
+        while not unpack.eof:
+            piece = unpack.decompress(data, GROWTH)
+            data = unpack.unconsumed_tail
+            out.write(piece)
+            if (length := out.tell()) > allowed:
+                allowed = length + GROWTH
+                ensure_memory(GROWTH, f"the content of {path}, more than {length / 2**20:.0f} MiB when it is decompressed,")
+            if not piece and not data and not unpack.eof and not (data := more()):
+                raise EOFError("the compressed data end before their end marker")
+        data = unpack.unused_data.lstrip(b"\0")
+        while not data and (following := more()):
+            data = following.lstrip(b"\0")
+    return out
 
 
 def _copy_into(part, path):

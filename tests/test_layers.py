@@ -35,7 +35,8 @@ LAYERS = [                                  # from the top; a package may import
     ["sparse"],
     ["report"],
     ["foreign"],
-    ["files", "memory", "options"],
+    ["files", "options"],
+    ["memory"],
     ["device"],
     ["errors", "types", "version", "native", "startup", "_core"],
 ]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
+from meshsolve import foreign
 from meshsolve.api.definite import cholesky
 from meshsolve.api.factors import ildl
 from meshsolve.api.interior_point import Problem
@@ -29,6 +30,7 @@ from meshsolve.options import as_number, counted, thread_count
 from meshsolve.report import Report, warn, without_warnings
 from meshsolve.sparse.columns import as_array, as_indices
 from meshsolve.sparse.matrix import as_symmetric
+from meshsolve.sparse.structure import rectangular
 from meshsolve.types import Array, ArrayLike, Device, Matrix
 
 DEPENDENT = 1e-10       # distance of a row of Aeq from the span of those before it, relative to its length: below is rounding error
@@ -255,7 +257,11 @@ def _with_diagonal(A):
 def _equalities(Aeq, n):
     if Aeq is None:
         return sp.csr_array((0, n))
-    E = sp.csr_array(np.atleast_2d(Aeq) if not sp.issparse(Aeq) else Aeq).astype(np.float64)
+    given = foreign.as_known(Aeq, "Aeq")
+    given = given if sp.issparse(given) else np.atleast_2d(as_array(given, "Aeq"))
+    if given.ndim != 2 or given.dtype.kind not in "fiub":
+        raise InvalidInputError(f"Aeq must be a matrix of real numbers, got shape {given.shape} of {given.dtype}")
+    E = (rectangular(given, "Aeq") if sp.issparse(given) else sp.csr_array(given)).astype(np.float64)
     if E.shape[1] != n or not np.isfinite(E.data).all():
         raise InvalidInputError(f"Aeq must be a finite matrix with {n} columns, as A has, got shape {E.shape}")
     return E

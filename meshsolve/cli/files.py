@@ -12,11 +12,13 @@ import re
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.datasets.files import MATRIX_SUFFIXES, check_beginning, is_matrix, load_matrix, load_npz
-from meshsolve.errors import InvalidInputError, MeshsolveError, NotPositiveDefiniteError, SingularMatrixError
-from meshsolve.files import as_path, existing, is_special, resolved
+from meshsolve.datasets.files import MATRIX_SUFFIXES, check_beginning, is_matrix, load_matrix
+from meshsolve.errors import InvalidInputError, MeshsolveError, NotPositiveDefiniteError, OutOfMemoryError, SingularMatrixError
+from meshsolve.files import as_path, content_of, existing, is_special, resolved
+from meshsolve.memory import ensure_memory
 from meshsolve.mesh.files import READABLE, WRITABLE
 from meshsolve.sparse import io
+from meshsolve.sparse.numpy_files import Npz, load_npy
 
 VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".npz", ".txt")
 FIELD_SUFFIXES = (".ply", ".vtu", ".vtk")              # meshes with numbers at the vertices
@@ -179,11 +181,15 @@ def read_vector(path):
         raise InvalidInputError(f"{path}: unknown vector format; use .mtx, .npy, .npz or .txt")
     try:
         b = readers[kind]()
-    except InvalidInputError:
+    except MeshsolveError:
         raise
+    except MemoryError as e:            # the process has a limit
+        raise OutOfMemoryError(f"{path}: the vector needs more memory than this process may have") from e
     except Exception as e:
         raise InvalidInputError(f"{path}: cannot be read as a vector: {str(e) or type(e).__name__}") from e
-    b = b.toarray() if sp.issparse(b) else np.asarray(b)
+    if sp.issparse(b):
+        ensure_memory(b.dtype.itemsize * b.shape[0] * b.shape[1], f"{path} as a dense array")
+        b = b.toarray()
     return b[:, 0] if b.ndim == 2 and b.shape[1] == 1 else b
 
 
@@ -211,20 +217,19 @@ def read_pattern(path):
 def _read_numpy(path):
     """Read the array of a .npy file, or of an .npz file with one array; scipy's sparse .npz files are accepted too."""
     check_beginning(path)
-    content = np.load(path, allow_pickle=False)
-    if isinstance(content, np.ndarray):
-        return content
-    with content:
-        if "format" in content.files:
-            return load_npz(path)
-        if len(content.files) != 1:
-            raise InvalidInputError(f"{path}: the file must have one array, it has {len(content.files)}: {', '.join(content.files)}")
-        return content[content.files[0]]
+    if path.suffix.lower() == ".npy":
+        return load_npy(path)
+    with Npz(path) as content:
+        if "format" in content.names:
+            return content.sparse()
+        if len(content.names) != 1:
+            raise InvalidInputError(f"{path}: the file must have one array, it has {len(content.names)}: {', '.join(content.names)}")
+        return content[content.names[0]]
 
 
 def _read_text(path):
     """Read lines of numbers, separated by blanks or commas, real or complex as in 1+2j."""
-    lines = path.read_text().splitlines()
+    lines = content_of(path).decode("utf-8").splitlines()
     if not any(line.split("#")[0].strip() for line in lines):
         raise InvalidInputError(f"{path}: the file has no numbers")
     delimiter = "," if any("," in line.split("#")[0] for line in lines) else None

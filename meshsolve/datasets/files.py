@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, MeshsolveError, OutOfMemoryError
 from meshsolve.files import existing
 from meshsolve.memory import ensure_rows
 from meshsolve.sparse import io
+from meshsolve.sparse.numpy_files import load_npy, load_npz
 from meshsolve.types import Array, Path, Sparse
 
 MATRIX_SUFFIXES = (".mtx", ".npz", ".npy")
@@ -33,7 +34,7 @@ def load_matrix(path: Path) -> Sparse | Array:
     InvalidInputError
         No such file; unknown suffix; invalid contents (the message begins with ``FILE:LINE:`` for Matrix Market).
     OutOfMemoryError
-        Row pointers would not fit into memory.
+        The content or the row pointers would not fit into memory.
 
     Notes
     -----
@@ -53,9 +54,11 @@ def load_matrix(path: Path) -> Sparse | Array:
         raise InvalidInputError(f"{path}: unknown matrix format; use .mtx, .mtx.gz, .npz or .npy")
     try:
         A = _of_numpy(file) if file.suffix.lower() in BEGINNINGS else io.read(file)
-    except InvalidInputError:
+    except MeshsolveError:
         raise
-    except Exception as e:              # zip, gzip and scipy raise many types
+    except MemoryError as e:            # the process has a limit
+        raise OutOfMemoryError(f"{path}: the matrix needs more memory than this process may have") from e
+    except Exception as e:              # zip and scipy raise many types
         raise InvalidInputError(f"{path}: cannot be read as a matrix: {str(e) or type(e).__name__}") from e
     if A.dtype.kind not in "fiubc":
         raise InvalidInputError(f"{path}: cannot be read as a matrix: it has {A.dtype}, not numbers")
@@ -65,20 +68,6 @@ def load_matrix(path: Path) -> Sparse | Array:
     ensure_rows(A, path)
     A = sp.csr_array(A).astype(dtype, copy=False)
     A.sum_duplicates()
-    return A
-
-
-def load_npz(file):
-    """Read scipy's sparse .npz and check its index arrays, which scipy does not do.
-
-    Raises
-    ------
-    ValueError
-        Indices are outside the matrix. Scipy's errors pass through.
-    """
-    A = sp.load_npz(file)
-    if A.format in ("csr", "csc", "bsr"):
-        A.check_format(full_check=True)
     return A
 
 
@@ -98,4 +87,4 @@ def is_matrix(path: Path) -> bool:
 
 def _of_numpy(file):
     check_beginning(file)
-    return load_npz(file) if file.suffix.lower() == ".npz" else np.load(file, allow_pickle=False)
+    return load_npz(file) if file.suffix.lower() == ".npz" else load_npy(file)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
-from meshsolve import device
+from meshsolve import device, foreign
 from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.operator import Operator, is_operator
 from meshsolve.options import as_integer, as_number
-from meshsolve.sparse.columns import as_rhs, max_abs
+from meshsolve.sparse.columns import as_array, as_rhs, max_abs
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import CUDA, HOST, Host, where
+from meshsolve.sparse.structure import checked
 
 MAXITER = 10_000            # default limit of the iterations of a column
 DOUBLE = np.dtype(np.float64)
@@ -149,13 +151,22 @@ def as_operator(M, n):
     """A preconditioner as an operator of scipy: a matrix, a LinearOperator, or a factor of scipy with ``solve``."""
     if isinstance(M, spla.SuperLU):
         M = spla.LinearOperator(M.shape, matvec=M.solve, matmat=M.solve, dtype=M.L.dtype)
+    M = checked_preconditioner(M)
     try:
-        operator = spla.aslinearoperator(np.asarray(M) if isinstance(M, (list, tuple)) else M)
+        operator = spla.aslinearoperator(M)
     except (TypeError, ValueError) as e:
         raise InvalidInputError(f"M must be a factor, a matrix or a LinearOperator, got {type(M).__name__}: for a function f of a "
                                 "vector pass scipy.sparse.linalg.LinearOperator(A.shape, matvec=f)") from e
     check_shape(operator, n)
     return operator
+
+
+def checked_preconditioner(M):
+    """Return M with the arrays of a sparse matrix checked, and a list as an array; factors and operators as they are."""
+    if M is None or hasattr(M, "apply_columns") or is_operator(M):
+        return M
+    M = as_array(M, "M") if isinstance(M, (list, tuple)) else foreign.as_known(M, "M")
+    return checked(M, "M") if sp.issparse(M) else M
 
 
 def check_shape(M, n):

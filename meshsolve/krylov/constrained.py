@@ -12,6 +12,7 @@ import scipy.sparse.linalg as spla
 
 from meshsolve import device
 from meshsolve.errors import InvalidInputError
+from meshsolve.krylov.blocks import checked_preconditioner
 from meshsolve.krylov.operator import is_operator
 from meshsolve.options import thread_count
 from meshsolve.sparse.constraints import checked, constraint_of, solve_whole
@@ -74,8 +75,8 @@ def _inside(M, free, n):
     shape = getattr(M, "shape", None)
     if M is None or shape == (len(free), len(free)):
         return M
-    if isinstance(M, (list, tuple)):
-        return _inside(np.asarray(M), free, n)
+    M = checked_preconditioner(M)
+    shape = getattr(M, "shape", None)
     if shape != (n, n):
         raise InvalidInputError(f"M must be {n} x {n}, or {len(free)} x {len(free)} for the free rows alone, got {shape}")
     if getattr(M, "null_components", 0):

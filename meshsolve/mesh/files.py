@@ -11,13 +11,12 @@ import codecs
 import gzip
 import os
 import pathlib
-import zlib
 
 import numpy as np
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.files import as_path, written_whole
+from meshsolve.files import as_path, content_of, written_whole
 from meshsolve.mesh import gltf, interop, stl
 from meshsolve.mesh.data import Surface, color_fractions, per_vertex, warn_of_lost
 from meshsolve.mesh.gltf_write import write_glb
@@ -119,14 +118,7 @@ def _content(path, known):
     """(path, extension, bytes) of a file with one of the ``known`` extensions, decompressed, text as UTF-8."""
     path = as_path(path)
     kind = _kind(path, known)
-    try:
-        content = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            content = gzip.decompress(content)
-    except FileNotFoundError as e:
-        raise InvalidInputError(f"{path}: no such file") from e
-    except (OSError, EOFError, zlib.error) as e:
-        raise InvalidInputError(f"{path}: cannot be read: {e}") from e
+    content = content_of(path)
     if not content[:1000].strip(BLANK) and not content.strip(BLANK):
         raise InvalidInputError(f"{path}: the file is empty")
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

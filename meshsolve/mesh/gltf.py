@@ -145,6 +145,7 @@ class _Scene:
         total = self.total + more
         if total > LARGEST_SIZE:
             raise InvalidInputError(f"the scene has {total:,} vertices and faces; at most {LARGEST_SIZE:,} are supported")
+        self.document.require_proportion(total, "vertices and faces")
         ensure_memory(PER_ROW * total, f"a scene of {total} vertices and faces")
 
     def part(self, entry, where):

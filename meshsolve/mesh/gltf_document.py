@@ -9,6 +9,7 @@ import base64
 import binascii
 import codecs
 import json
+import os
 import re
 import struct
 import urllib.parse
@@ -16,7 +17,7 @@ import urllib.parse
 import numpy as np
 
 from meshsolve.errors import InvalidInputError
-from meshsolve.files import existing
+from meshsolve.files import existing, inside
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 from meshsolve.sparse.matrix import LARGEST_SIZE
@@ -29,6 +30,7 @@ READ_EXTENSIONS = ("KHR_mesh_quantization", "EXT_mesh_gpu_instancing")
 OTHER_EXTENSIONS = ("KHR_materials_", "KHR_texture_", "EXT_texture_", "MSFT_texture_", "KHR_lights_", "EXT_lights_", "KHR_xmp",
                     "KHR_animation_pointer")
 NAMES = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
+FREE_ROWS, MOST_PER_BYTE = 1_000_000, 64        # rows of vertices and faces that a document of any size may have, and more for each byte
 LARGEST = 1e70                  # largest accepted |number| in a transform, as for coordinates of a mesh
 MAGIC, JSON_CHUNK, BINARY_CHUNK = b"glTF", 0x4E4F534A, 0x004E4942
 
@@ -51,7 +53,7 @@ class Document:
 
     def __init__(self, content, folder):
         text, self.binary = _chunks(content) if content.startswith(MAGIC) else (content, None)
-        self.folder, self.buffers = folder, {}
+        self.folder, self.buffers, self._bytes, self._read = folder, {}, len(content), 0
         self.root = _parsed(text)
         if not isinstance(self.root, dict):
             raise InvalidInputError("the JSON text is not an object")
@@ -59,6 +61,12 @@ class Document:
         for name in self.list_of("extensionsRequired"):
             if name not in READ_EXTENSIONS and not (isinstance(name, str) and name.startswith(OTHER_EXTENSIONS)):
                 raise InvalidInputError(f"the file requires the extension {name}, which is not supported: export it without")
+
+    def require_proportion(self, rows, what):
+        """Raise if ``rows`` are out of proportion to the bytes of the document and its buffers. Instances of a mesh take a few bytes."""
+        if rows > FREE_ROWS + MOST_PER_BYTE * self._bytes:
+            raise InvalidInputError(f"{rows:,} {what} are out of proportion to the {self._bytes:,} bytes of the file: at most "
+                                    f"{FREE_ROWS:,}, and {MOST_PER_BYTE} for each byte, are read")
 
     def list_of(self, key):
         return member(self.root, key, list, "the document", [])
@@ -98,6 +106,8 @@ class Document:
         if component not in COMPONENTS:
             raise InvalidInputError(f"{what} has componentType {component}, which is not defined in glTF 2.0")
         count, dtype = whole(entry, "count", what), COMPONENTS[component]
+        self._read += count
+        self.require_proportion(self._read, "numbers of its accessors")
         values = self._stored(entry, what, count, dtype, WIDTHS[kind])
         sparse = member(entry, "sparse", dict, what, None)
         if values is None:
@@ -185,14 +195,14 @@ class Document:
             return self.binary
         if uri.startswith("data:"):
             return _inline(uri, what)
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", uri):
-            raise InvalidInputError(f"{what} refers to {uri[:80]!r}: only files in the folder of the document are read")
         try:
-            file = existing(self.folder / urllib.parse.unquote(uri))
+            file = existing(inside(self.folder, urllib.parse.unquote(uri)))
             with open(file, "rb") as f:
-                return f.read(length)
+                data = f.read(min(length, os.fstat(f.fileno()).st_size))
         except (InvalidInputError, ValueError, OSError) as e:
             raise InvalidInputError(f"{what}: {e}") from e
+        self._bytes += len(data)
+        return data
 
 
 def member(owner, key, kind, where, *default):

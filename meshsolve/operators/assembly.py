@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import _core
+from meshsolve import _core, foreign
 from meshsolve import device as gpu
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import INT32_MAX, as_integer, counted, thread_count
@@ -19,6 +19,7 @@ from meshsolve.sparse.columns import as_array, read_only
 from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.sparse.places import HOST, PLACES, where
 from meshsolve.sparse.product import assembled
+from meshsolve.sparse.structure import rectangular
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
 
@@ -299,16 +300,11 @@ def _indices_below(given, name, most):
 
 def _real_csr(J):
     """Return J as a csr_array with sorted rows without duplicates. A canonical csr_array is not copied."""
+    J = foreign.as_known(J, "J")
     J = J if sp.issparse(J) else as_array(J, "J")
     if J.ndim != 2 or J.dtype.kind not in "fiub":
         raise InvalidInputError(f"J must be a matrix of real numbers, got {J.shape} of {J.dtype}")
-    if not sp.issparse(J):
-        return sp.csr_array(J)
-    made = J.tocsr()
-    if not made.has_canonical_format:
-        made = made.copy() if made is J else made
-        made.sum_duplicates()
-    return made
+    return rectangular(J, "J") if sp.issparse(J) else sp.csr_array(J)
 
 
 def _keys(indptr, indices, shape):

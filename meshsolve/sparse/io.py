@@ -7,7 +7,6 @@ Source: Boisvert, Pozo, Remington 1996, "The Matrix Market exchange formats: ini
 from __future__ import annotations
 
 import codecs
-import gzip
 import pathlib
 import re
 from typing import NamedTuple
@@ -17,12 +16,14 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError
+from meshsolve.files import content_of
 from meshsolve.types import Array
 
 LAYOUTS = ("coordinate", "array")
 FIELDS = {"real": 1, "double": 1, "integer": 1, "unsigned-integer": 1, "complex": 2, "pattern": 0}          # numbers per value
 SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 OTHER_WORDS = {"int": "integer", "float": "real", "skew": "skew-symmetric", "unsymmetric": "general"}      # nonstandard keywords
+LONGEST_LINE = 4096             # bytes of a line of words that are looked at
 PADDING = b"\0\x1a"             # bytes that some systems append to a text
 
 
@@ -72,8 +73,7 @@ def parse(content: bytes, name: object) -> Array:
 
 def read(path: pathlib.Path) -> Array:
     """Read a Matrix Market file, which may be compressed with gzip. Returns and raises as :func:`parse`."""
-    content = path.read_bytes()
-    return parse(gzip.decompress(content) if path.suffix.lower() == ".gz" else content, path)
+    return parse(content_of(path), path)
 
 
 def _header(content, name):
@@ -101,7 +101,7 @@ def _filled_lines(content):
     while begin < len(content):
         end = content.find(b"\n", begin)
         end = len(content) if end < 0 else end
-        text, begin, line = content[begin:end].strip(), end + 1, line + 1
+        text, begin, line = content[begin:min(end, begin + LONGEST_LINE)].strip(), end + 1, line + 1
         if text:
             yield text, line, begin
 
@@ -136,13 +136,29 @@ def _numbers(content, header, width, name):
         if found == header.entries:
             raise InvalidInputError(f"{name}:{line}: the file has more entries than the {header.entries} announced in line "
                                     f"{header.line}")
-        text = content[header.begin:].split(b"\n")[bad].strip()
+        text = _line(content, header.begin, bad)
         raise InvalidInputError(f"{name}:{line}: each line must have {width} numbers, got {_shown(text)}")
     if found != header.entries:
-        line = content.rstrip().count(b"\n") + 1
+        line = content.count(b"\n", 0, _end(content)) + 1
         raise InvalidInputError(f"{name}:{line}: {header.entries} entries are announced, but the file has {found}: it may be "
                                 "truncated")
     return numbers.reshape(header.entries, width)
+
+
+def _line(content, begin, number):
+    """Return the beginning of line ``number`` (from 0) after the offset ``begin``, without blanks at its ends."""
+    for _ in range(number):
+        begin = content.find(b"\n", begin) + 1
+    end = content.find(b"\n", begin)
+    return content[begin:min(len(content) if end < 0 else end, begin + LONGEST_LINE)].strip()
+
+
+def _end(content):
+    """Return the number of bytes without the blanks at the end, without a copy of the content."""
+    end = len(content)
+    while end and not (tail := content[max(end - LONGEST_LINE, 0):end].rstrip()):
+        end = max(end - LONGEST_LINE, 0)
+    return max(end - LONGEST_LINE, 0) + len(tail) if end else 0
 
 
 def _coordinates(header, numbers, name):

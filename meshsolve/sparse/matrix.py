@@ -19,6 +19,7 @@ from meshsolve.memory import PER_ROW, ensure_rows
 from meshsolve.options import INT32_MAX, as_flag, counted
 from meshsolve.sparse import product
 from meshsolve.sparse.columns import as_array, as_complex, from_any
+from meshsolve.sparse.structure import checked
 
 LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
 SYMMETRY_TOLERANCE = 1e-10          # largest |A[i, j] - A[j, i]|, relative to the largest entries of row i and of row j
@@ -259,25 +260,6 @@ def narrow_ptr(indptr):
     return indptr if indptr[-1] > INT32_MAX else indptr.astype(np.int32)
 
 
-def check_before_conversion(A, name):
-    """Raise if an index of a scipy sparse array is out of range: the conversion by scipy would write outside its arrays."""
-    try:
-        if A.format == "coo":
-            type(A)((A.data, A.coords), shape=A.shape)
-        elif A.format == "csr":
-            _check_compressed(A.indptr, A.indices, A.data, 1, A.shape)
-        elif A.format == "csc":
-            _check_compressed(A.indptr, A.indices, A.data, 1, A.shape[::-1])
-        elif A.format == "bsr":
-            _check_compressed(A.indptr, A.indices, A.data, 3, np.divide(A.shape, A.data.shape[1:]))
-        elif A.format == "dia":
-            type(A)((A.data, A.offsets), shape=A.shape)
-        elif A.format == "lil" and [*map(len, A.rows)] != [*map(len, A.data)]:
-            raise ValueError("a row has not as many column indices as values")
-    except (ValueError, TypeError) as e:
-        raise InvalidInputError(f"{name}: {e}") from e
-
-
 def _with_mirror_entries(M):
     """Return (M + M^T) / 2, where negligible entries lack their mirror entries.
 
@@ -317,7 +299,7 @@ def _as_scipy_csr(A, name, per_row):
     ensure_rows(A, name, per_row)
     if A.format == "csr":
         return A
-    check_before_conversion(A, name)
+    A = checked(A, name)
     return sp.csr_array(A.astype(np.float64) if A.dtype.kind in "iub" else A)   # duplicates of small integers are summed in float64
 
 
@@ -338,16 +320,6 @@ def _is_array_like(A):
     """Return True for a list of rows, or if A has an array interface. numpy would also convert the vertices of a graph."""
     return isinstance(A, (list, tuple, memoryview)) or any(hasattr(A, f"__{name}__") for name in (
         "array", "array_interface", "cuda_array_interface", "dlpack"))
-
-
-def _check_compressed(indptr, indices, data, ndim, shape):
-    """Check compressed rows or columns, of numbers or of blocks. ``shape``: pointer ranges, and values that an index may have."""
-    if not indptr.ndim == indices.ndim == 1 or data.ndim != ndim or not {indptr.dtype.kind, indices.dtype.kind} <= {"i", "u"}:
-        raise ValueError("indptr and indices must be lists of integers, data numbers")
-    if len(indptr) != shape[0] + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any() or indptr[-1] > len(indices):
-        raise ValueError("indptr does not ascend from 0 to the number of entries")
-    if len(indices) != len(data) or (len(indices) and not 0 <= indices.min() <= indices.max() < shape[1]):
-        raise ValueError(f"indices and data differ in length, or an index is outside 0..{shape[1] - 1:g}")
 
 
 def _stored(A, name):

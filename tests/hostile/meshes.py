@@ -78,7 +78,7 @@ ROWS = [
     bad("Mesh.save", "the name of a folder", "cannot be written", lambda tmp: ((tmp / "folder.obj").mkdir() or sphere().save, (tmp / "folder.obj",), {})),
     bad("Mesh.save", "no file name", "a file name must be", lambda tmp: (sphere().save, (3,), {})),
     bad("load_mesh", "a file that does not exist", "no such file", lambda tmp: (ms.load_mesh, (tmp / "mesh.obj",), {})),
-    bad("load_mesh", "a folder", "cannot be read", lambda tmp: ((tmp / "folder.obj").mkdir() or ms.load_mesh, (tmp / "folder.obj",), {})),
+    bad("load_mesh", "a folder", "this is a folder", lambda tmp: ((tmp / "folder.obj").mkdir() or ms.load_mesh, (tmp / "folder.obj",), {})),
     bad("load_mesh", "an unknown format", "unknown mesh format '.xyz'", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.xyz", "0 0 0"),), {})),
     bad("load_mesh", "no file name, a null character", "is not a file name", lambda tmp: (ms.load_mesh, ("a\0b.obj",), {})),
     bad("load_mesh", "an OBJ with a broken line", "mesh.obj:2: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", "v 0 0 0\nv 1 x 0\n"),), {})),

@@ -18,14 +18,20 @@ nb::str str(const std::string& text) {
 
 nb::bytes bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
-// `load(path)` returns (content of a file, True), or (message, False).
+// `load(path)` returns (content of a file, "") or (None, message in bytes). The content is a writable array of bytes that nothing else uses.
 circuit::Load loader(const nb::object& load) {
-  return [&load](const std::string& path) -> std::pair<std::string, bool> {
+  using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  return [&load](const std::string& path) -> circuit::Loaded {
     nb::gil_scoped_acquire gil;
     const auto length = static_cast<Py_ssize_t>(path.size());
     const nb::object answer = load(nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), length)));
-    const auto [text, good] = nb::cast<std::pair<nb::bytes, bool>>(answer);
-    return {std::string(text.c_str(), text.size()), good};
+    const auto [content, error] = nb::cast<std::pair<nb::object, nb::bytes>>(answer);
+    if (content.is_none()) return {{}, std::string(error.c_str(), error.size())};
+    const std::shared_ptr<Bytes> owner(new Bytes(nb::cast<Bytes>(content)), [](Bytes* held) {
+      nb::gil_scoped_acquire again;
+      delete held;
+    });
+    return {{{reinterpret_cast<char*>(owner->data()), owner->size()}, owner}, {}};
   };
 }
 

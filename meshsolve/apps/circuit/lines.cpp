@@ -13,6 +13,7 @@ namespace ms::circuit {
 namespace {
 
 constexpr size_t kDeepestInclude = 50;         // most nested includes
+constexpr ptrdiff_t kLongestTitle = 4096;      // bytes of the title that are kept
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 bool separates_words(char c) { return blank(c) || c == '\n' || c == ',' || c == '(' || c == ')'; }
@@ -45,8 +46,8 @@ class Sweep {
     if (std::find(open_.begin(), open_.end(), plain) != open_.end()) throw DeckError{from, what + " includes itself"};
     if (open_.size() == kDeepestInclude)
       throw DeckError{from, "includes are nested more than " + std::to_string(kDeepestInclude) + " deep"};
-    auto [text, good] = load_(path);
-    if (!good) throw DeckError{from, std::move(text)};
+    auto [text, error] = load_(path);
+    if (!error.empty()) throw DeckError{from, std::move(error)};
     open_.push_back(plain);
     out_.files.emplace_back(path, std::move(text));
     if (!sweep(static_cast<int32_t>(out_.files.size()) - 1, section))
@@ -62,7 +63,7 @@ class Sweep {
 
   // False if the section is not in the file.
   bool sweep(int32_t number, const std::string& section) {
-    std::string& text = out_.files[number].second;
+    const std::span<char> text = out_.files[number].second.bytes;
     if (std::memchr(text.data(), 0, text.size())) throw DeckError{{number, 1}, "this is not a text file: it has a zero byte"};
     char* at = text.data();
     char* const end = at + text.size();
@@ -132,7 +133,7 @@ class Sweep {
   void title(char* from, char* to) {
     const Place place{0, 1};
     if (to - from >= 3 && std::string_view(from, 3) == "\xef\xbb\xbf") from += 3;       // byte order mark
-    out_.title.assign(from, to);
+    out_.title.assign(from, std::min(to, from + kLongestTitle));
     while (!out_.title.empty() && blank(out_.title.back())) out_.title.pop_back();
     while (from < to && blank(*from)) ++from;
     if (from < to && *from == '.')
@@ -143,7 +144,7 @@ class Sweep {
   }
 
   // A complete deck closes with .end. Without it the file may be truncated.
-  void without_end(const std::string& text) {
+  void without_end(std::span<const char> text) {
     if (text.empty()) throw DeckError{{0, 1}, "the file is empty"};
     const Place place{0, static_cast<int32_t>(std::count(text.begin(), text.end(), '\n')) + (text.back() != '\n')};
     out_.notes.add(place, std::string("the file ends ") + (text.back() != '\n' ? "within a line and " : "") + "without .end: was it cut?");

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -51,11 +53,20 @@ struct Line {
   Place at(std::string_view word) const;                 // of a word inside `text`
 };
 
-// (text of a file, true), or (message, false).
-using Load = std::function<std::pair<std::string, bool>(const std::string& path)>;
+struct Text {                   // the bytes of a file, which are changed in place, in memory of the caller
+  std::span<char> bytes;
+  std::shared_ptr<void> owner;
+};
+
+struct Loaded {                 // a file, or a message
+  Text text;
+  std::string error;
+};
+
+using Load = std::function<Loaded(const std::string& path)>;
 
 struct Deck {
-  std::deque<std::pair<std::string, std::string>> files;     // path, text; the lines point into the texts
+  std::deque<std::pair<std::string, Text>> files;            // path, text; the lines point into the texts
   std::string title;
   std::vector<Line> first;      // the title with its continuation lines, in case it is an element
   std::vector<Line> lines;

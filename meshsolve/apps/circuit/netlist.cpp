@@ -13,6 +13,15 @@
 
 namespace ms::circuit {
 
+namespace {
+
+// A few lines can be 2^50 elements, where each subcircuit has the one before it twice. So expanded lines may have so many bytes, and so
+// many times the bytes of the deck. Each line also counts as the memory of an element.
+constexpr size_t kFreeBytes = size_t{1} << 30, kMostTimes = 1000, kElementBytes = 64;
+constexpr size_t kPolledBytes = size_t{1} << 19;             // bytes of expanded lines between two polls
+
+}  // namespace
+
 Reader::Reader(Netlist& out) : out_(out) {
   out_.groups.resize(letters().size());
   for (size_t k = 0; k < letters().size(); ++k) which_[static_cast<unsigned char>(letters()[k])] = static_cast<uint8_t>(k);
@@ -46,6 +55,8 @@ void Reader::read(const std::string& path, const Load& load) {
   } names{*this};
   read_lines(path, load, deck_);
   collect(deck_.lines, definitions_, deck_.notes);
+  allowed_ = kFreeBytes;
+  for (const auto& file : deck_.files) allowed_ += kMostTimes * file.second.bytes.size();
   Instance top(&definitions_.deck, nullptr, nullptr);
   for (const Assignment& a : definitions_.deck.locals) top.parameters.define(a.name, a.text, *a.line);
   Unsupported& unsupported = definitions_.unsupported;
@@ -102,7 +113,7 @@ void Reader::temperatures(Instance& top) {
 void Reader::expand(Instance& at, int depth) {
   try {
     for (const Line* line : at.what->elements) {
-      if ((++polled_ & 4095) == 0) interrupt::poll();
+      spend(line->text.size() + at.prefix.size() + kElementBytes, *line);
       element(*line, at, depth);
     }
     if (depth) at.parameters.require_values();
@@ -111,6 +122,17 @@ void Reader::expand(Instance& at, int depth) {
       bad.what += " (in " + at.prefix.substr(0, at.prefix.size() - 1) + ")";
     throw;
   }
+}
+
+void Reader::spend(size_t bytes, const Line& line) {
+  expanded_ += bytes;
+  if (expanded_ - polled_ > kPolledBytes) {
+    interrupt::poll();
+    polled_ = expanded_;
+  }
+  if (expanded_ > allowed_)
+    throw DeckError{line.place, "the subcircuits of the deck expand to more lines than are read, after " +
+                                    std::to_string(out_.elements.size()) + " elements: does each contain several of the one before it?"};
 }
 
 void Reader::element(const Line& line, Instance& at, int depth) {
@@ -242,6 +264,7 @@ void Reader::subcircuit(std::string_view name, Words& words, Instance& at, int d
   if (given.size() != what.ports.size())
     words.fail(name, in_quotes(name) + " has " + std::to_string(given.size()) + " nodes, but the subcircuit " + in_quotes(kind) +
                          " has " + std::to_string(what.ports.size()));
+  spend(kElementBytes * (what.defaults.size() + what.locals.size() + what.functions.size()), words.line());
   Instance made(&what, &outer, &at);
   made.prefix = at.prefix + std::string(name) + ".";
   for (size_t k = 0; k < given.size(); ++k) {

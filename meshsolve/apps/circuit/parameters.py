@@ -6,15 +6,16 @@ numbers of the lines before it do not change.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Mapping
+
+import numpy as np
 
 from meshsolve.apps.circuit.names import lower, similar
 from meshsolve.errors import InvalidInputError
-from meshsolve.options import as_number, shown
+from meshsolve.files import writable_content_of
+from meshsolve.options import as_number, counted, shown
 
 # A control line with its continuation lines, which comments may interrupt.
 CONTROL = re.compile(rb"^[ \t\r]*\.(params?|subckt|ends|control|endc|end)(?=[\s,()'\"]|\Z)(.*(?:\n(?:[ \t\r]*(?:\*.*)?\n)*[ \t\r]*\+.*)*)",
@@ -22,6 +23,8 @@ CONTROL = re.compile(rb"^[ \t\r]*\.(params?|subckt|ends|control|endc|end)(?=[\s,
 COMMENT = re.compile(rb"^[ \t\r]*\*.*|;.*|//.*|(?<=\s)\$.*", re.MULTILINE)
 EXPRESSION = re.compile(rb"\{[^{}]*\}|'[^']*'")
 ASSIGNED = re.compile(rb"([^\s=,()+0-9][^\s=,()+]*)\s*=")
+MOST_FILES = 20_000             # .include and .lib lines of a deck; each reads its file again
+FREE_BYTES, MOST_TIMES = 1 << 26, 100       # bytes that a deck may read in all: so many, and so many times the bytes of its files
 
 
 def as_parameters(params):
@@ -54,16 +57,21 @@ class Files:
 
     def __init__(self, text, params):
         self.text, self.params, self._is_deck, self._known = text, params, True, set()
+        self._seen, self._distinct, self._total, self._times = set(), 0, 0, 0       # files, their bytes, bytes and files that were read
 
     def load(self, path):
-        """(content of a file, True), or (message, False), both in bytes."""
+        """(content of a file as an array that may be changed, b""), or (None, message in bytes)."""
         is_deck, self._is_deck = self._is_deck, False
-        content, good = (self.text, True) if is_deck and self.text is not None else _read(path)
-        if not good or not self.params:
-            return content, good
-        names, end = _defined(content, content.find(b"\n") + 1 if is_deck else 0)       # the first line is a title
-        self._known |= names
-        return (self._with_params(content, end) if is_deck else content), True
+        try:
+            content = bytearray(self.text) if is_deck and self.text is not None else self._read(path)
+        except InvalidInputError as e:
+            return None, os.fsencode(str(e))
+        if self.params:
+            content = bytes(content)
+            names, end = _defined(content, content.find(b"\n") + 1 if is_deck else 0)       # the first line is a title
+            self._known |= names
+            content = bytearray(self._with_params(content, end) if is_deck else content)
+        return np.frombuffer(content, np.uint8), b""
 
     def require_all_known(self, path):
         """Raise if a name in ``params`` is not a parameter of the deck."""
@@ -71,6 +79,21 @@ class Files:
             if name not in self._known:
                 raise InvalidInputError(f"{path}: there is no parameter {name!r} in a .param line of the deck, outside of "
                                         f"subcircuits{similar(name, sorted(self._known))}")
+
+    def _read(self, path):
+        """Return the content of a file as a writable buffer, within what a deck may read again and again."""
+        if not os.path.exists(path):
+            raise InvalidInputError(f"{path}: there is no such file")
+        content = writable_content_of(path)
+        key = os.path.realpath(path)
+        self._distinct += 0 if key in self._seen else len(content)
+        self._seen.add(key)
+        self._times, self._total = self._times + 1, self._total + len(content)
+        if self._times > MOST_FILES or self._total > FREE_BYTES + MOST_TIMES * self._distinct:
+            raise InvalidInputError(f"{path}: the deck reads its {counted(len(self._seen), 'file')} {self._times:,} times, {self._total:,} "
+                                    f"bytes in all. At most {MOST_FILES:,} times and {MOST_TIMES} times their bytes are read: include each "
+                                    "file once")
+        return content
 
     def _with_params(self, content, end):
         """The deck with a .param line before its .end. Names that no parameter can have are omitted: they raise an error
@@ -97,14 +120,3 @@ def _defined(content, start):
             plain = EXPRESSION.sub(b"0", COMMENT.sub(b"", line[2]))
             names |= {lower(name.decode(errors="replace")) for name in ASSIGNED.findall(plain)}
     return names, len(content)
-
-
-def _read(path):
-    """As :meth:`Files.load`."""
-    try:
-        with (gzip.open if path.lower().endswith(".gz") else open)(path, "rb") as f:
-            return f.read(), True
-    except FileNotFoundError:
-        return os.fsencode(f"{path}: there is no such file"), False
-    except (OSError, EOFError, zlib.error) as e:
-        return os.fsencode(f"{path}: the file cannot be read: {getattr(e, 'strerror', None) or e}"), False

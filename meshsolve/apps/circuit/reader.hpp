@@ -45,13 +45,14 @@ class Reader {
   std::vector<Pending> pending_;                              // f and h elements whose controlling source is still to be found
   std::string scratch_;
   std::array<uint8_t, 256> which_ = {};                       // group of each letter
-  int64_t polled_ = 0;
+  size_t expanded_ = 0, polled_ = 0, allowed_ = 0;            // bytes of expanded lines: so far, at the last poll, at most
 
   // netlist.cpp
   Group& group(char letter) { return out_.groups[which_[static_cast<unsigned char>(letter)]]; }
   void temperatures(Instance& top);
   void expand_deck(Instance& top);
   void expand(Instance& at, int depth);
+  void spend(size_t bytes, const Line& line);
   void element(const Line& line, Instance& at, int depth);
   int32_t node(std::string_view name, const Words& words, Instance& at);
   std::string_view full(std::string_view name, const Instance& at);

@@ -7,10 +7,11 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.errors import InvalidInputError, NotLaplacianError
-from meshsolve.foreign import fetched
+from meshsolve.foreign import as_known, fetched
 from meshsolve.sparse.columns import as_rhs
 from meshsolve.sparse.constraints import ROW_SUM
 from meshsolve.sparse.places import HOST
+from meshsolve.sparse.structure import checked
 
 
 def as_columns(C, n):
@@ -22,7 +23,7 @@ def as_columns(C, n):
     ------
     InvalidInputError
     """
-    C = fetched(C)
+    C = as_known(fetched(C), "C")
     if not sp.issparse(C):
         columns = as_rhs(C, n, "C")[0]
         column, row = np.nonzero(columns.T)
@@ -32,7 +33,7 @@ def as_columns(C, n):
         raise InvalidInputError(f"C must be ({n}, k), got {C.shape}")
     if C.dtype.kind not in "fiub":
         raise InvalidInputError(f"C must hold real numbers, got {C.dtype}")
-    made = _checked(C if C.format in ("csc", "csr") else C.tocsc()).tocsc().astype(np.float64, copy=False)
+    made = sp.csc_array(checked(C, "C").astype(np.float64, copy=False))
     if not made.has_canonical_format or not made.data.all():
         made = made.copy()
         made.sum_duplicates()
@@ -92,12 +93,3 @@ def _coupled(coupling, free, fixed, down):
     data = np.concatenate([before.data, -added.data if down else added.data])
     row, column = np.concatenate([before.row, added.row]), np.concatenate([before.col, added.col])
     return sp.coo_array((data, (row, column)), shape=coupling.shape).tocsr()
-
-
-def _checked(C):
-    """Return C if its arrays form a matrix. Later steps do not check them."""
-    try:
-        C.check_format(full_check=True)
-    except ValueError as e:
-        raise InvalidInputError(f"C is not a valid sparse matrix: {e}") from e
-    return C

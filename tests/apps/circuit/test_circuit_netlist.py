@@ -319,7 +319,7 @@ def test_includes_in_a_circle(tmp_path):
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(ms.InvalidInputError, match="no such file"):
         read_netlist(tmp_path / "none.sp")
-    with pytest.raises(ms.InvalidInputError, match="cannot be read"):
+    with pytest.raises(ms.InvalidInputError, match="this is a folder"):
         read_netlist(tmp_path)
     (tmp_path / "bad.sp.gz").write_bytes(b"no gzip")
     with pytest.raises(ms.InvalidInputError, match="cannot be read"):
