@@ -36,7 +36,7 @@ LAYERS = [                                  # from the top; a package may import
     ["report"],
     ["foreign"],
     ["files", "options"],
-    ["memory"],
+    ["memory", "seal"],
     ["device"],
     ["errors", "types", "version", "native", "startup", "_core"],
 ]

@@ -28,6 +28,7 @@ from meshsolve.errors import (
 )
 from meshsolve.options import as_number, counted, thread_count
 from meshsolve.report import Report, warn, without_warnings
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array, as_indices
 from meshsolve.sparse.matrix import as_symmetric
 from meshsolve.sparse.structure import rectangular
@@ -66,7 +67,7 @@ class QuadraticInfo:
     report: Report = field(default_factory=Report)
 
 
-class Quadratic:
+class Quadratic(Sealed):
     """A convex quadratic function, to be minimized for many b, bounds and prescribed values on one analysis.
 
     Parameters

@@ -25,13 +25,14 @@ from meshsolve.operators.rigid import VertexRotations, alternate
 from meshsolve.options import as_integer, as_number, one_of, thread_count
 from meshsolve.order import rcm
 from meshsolve.report import Report
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array, as_indices
 from meshsolve.types import ArrayLike, Device
 
 ZERO = 1e-24            # energy relative to the squared size of the mesh that is rounding error
 
 
-class Deformation:
+class Deformation(Sealed):
     """A mesh that follows its handles.
 
     Parameters

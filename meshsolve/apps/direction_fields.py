@@ -26,6 +26,7 @@ from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.operators import curvatures
 from meshsolve.operators.connection import MOST_POWER, Connection, real_form
 from meshsolve.options import as_integer, as_number, as_seed, one_of, shown
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array, as_indices
 from meshsolve.types import Array, ArrayLike, Device
 
@@ -33,7 +34,7 @@ PAIRS = 8       # computed eigenpairs, of which the first is used: fewer converg
 
 
 @dataclass(frozen=True)
-class DirectionField:
+class DirectionField(Sealed):
     """A field of directions on a mesh with n vertices and m faces.
 
     Parameters

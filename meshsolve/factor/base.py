@@ -12,6 +12,7 @@ import scipy.sparse.linalg as spla
 from meshsolve import device, foreign
 from meshsolve.device.reductions import powers_of_two
 from meshsolve.factor.sharing import Sharing, reads
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array, as_rhs, max_abs
 from meshsolve.sparse.places import HOST, PLACES, is_foreign, where
 from meshsolve.sparse.sparse_rhs import solve_sparse
@@ -24,7 +25,7 @@ MOST_POWER = 1000                       # largest |p| for which multiplication b
 SHOWN = ("ordering", "engine", "mode", "samples", "device")         # facts of a report that repr shows
 
 
-class Factored:
+class Factored(Sealed):
     """An object with the factor of a matrix: it can be copied and pickled, and takes right-hand sides of any kind.
 
     A subclass has ``report``, ``nnz``, ``shape`` and ``dtype``. Its methods call :meth:`_solve_like` with a function of the columns

@@ -20,6 +20,7 @@ from meshsolve.mesh import boundary, files, interop, measures
 from meshsolve.mesh.checks import as_faces, as_vertices, check_positions, distinct_corners
 from meshsolve.mesh.data import MeshData, Surface, at_corners, attach
 from meshsolve.options import counted, thread_count
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.graphs import is_graph, weights_of
 from meshsolve.sparse.matrix import Csr, symmetric_pattern
@@ -31,7 +32,7 @@ SCENE = ": pass scene.to_geometry(), which makes one mesh of a scene"
 DATA = ("_vertex_data", "_face_data", "_corner_data")
 
 
-class Mesh:
+class Mesh(Sealed):
     """A triangle mesh.
 
     Parameters

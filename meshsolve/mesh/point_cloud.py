@@ -19,6 +19,7 @@ from meshsolve.mesh import Mesh, files, measures
 from meshsolve.mesh.checks import as_vertices
 from meshsolve.options import as_integer, counted, thread_count
 from meshsolve.report import warn
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array
 from meshsolve.types import Array, ArrayLike, Path
 
@@ -28,7 +29,7 @@ DUPLICATE = 1e-7        # distance of two points relative to the radius of the n
 APART = 1e-6            # length of that move, relative to the radius
 
 
-class PointCloud:
+class PointCloud(Sealed):
     """Points on a surface, as from a scanner, for Laplacians, masses, eigenfunctions and distances without a mesh.
 
     Parameters

@@ -19,13 +19,14 @@ from meshsolve.mesh import Mesh, files
 from meshsolve.mesh.checks import as_vertices
 from meshsolve.options import counted
 from meshsolve.report import warn
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array
 from meshsolve.types import ArrayLike, Path
 
 RANK = 1e-10            # eigenvalue relative to the largest below which a direction is rounding error: corners in a plane
 
 
-class PolygonMesh:
+class PolygonMesh(Sealed):
     """A surface of polygons, which may be non-planar and non-convex.
 
     Parameters

@@ -12,6 +12,7 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh
 from meshsolve.mesh.checks import as_vertices
 from meshsolve.options import as_flag
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array
 from meshsolve.types import Array, ArrayLike
 
@@ -19,7 +20,7 @@ ENDS = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])          # cor
 SIDES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])             # corners of the side opposite to each corner, seen from outside
 
 
-class TetMesh:
+class TetMesh(Sealed):
     """A solid of tetrahedra.
 
     Parameters

@@ -30,6 +30,7 @@ from meshsolve.operators.intrinsic import FLATTEST as FLATTEST
 from meshsolve.operators.intrinsic import MOST_FLIPS, intrinsic_delaunay, mollified
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn
+from meshsolve.seal import Sealed
 from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.sparse.places import HOST, PLACES
 from meshsolve.types import Device, Sparse
@@ -42,7 +43,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class CotanAssembler:
+class CotanAssembler(Sealed):
     """Cotangent Laplacians and lumped masses of meshes with the same faces. Only values are recomputed.
 
     Parameters

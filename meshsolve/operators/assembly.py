@@ -15,6 +15,7 @@ from meshsolve import _core, foreign
 from meshsolve import device as gpu
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import INT32_MAX, as_integer, counted, thread_count
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array, read_only
 from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.sparse.places import HOST, PLACES, where
@@ -23,7 +24,7 @@ from meshsolve.sparse.structure import rectangular
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
 
-class Assembly:
+class Assembly(Sealed):
     """A plan that sums contributions into a sparse matrix of fixed pattern.
 
     Equivalent to ``scipy.sparse.coo_array((values, (rows, columns))).tocsr()`` in a fraction of the time, because the indices are
@@ -170,7 +171,7 @@ class Assembly:
             assembled(self._ptr, self._source, values, width, data)
 
 
-class NormalEquations:
+class NormalEquations(Sealed):
     """A plan for J^T D J, the matrix of least-squares problems: Gauss-Newton steps, bundle adjustment, interior points.
 
     Equivalent to ``J.T @ sp.diags_array(weights) @ J`` in a fraction of the time for every later J of the same pattern. The

@@ -25,12 +25,13 @@ from meshsolve.operators.gradients import frame
 from meshsolve.operators.intrinsic import FLATTEST, MOST_FLIPS, areas_of, mollified_by_pieces
 from meshsolve.options import as_flag, as_integer, thread_count
 from meshsolve.report import warn
+from meshsolve.seal import Sealed
 from meshsolve.types import Array, Sparse
 
 MOST_POWER = 100        # largest power of a field; its rounding errors are this many times larger
 
 
-class TangentPlanes:
+class TangentPlanes(Sealed):
     """Frames at vertices and faces, and the directions of the sides in them.
 
     Parameters
@@ -106,7 +107,7 @@ class TangentPlanes:
 
 
 @dataclass(frozen=True)
-class Connection:
+class Connection(Sealed):
     """Transport of tangent vectors along the edges of a triangulation.
 
     Parameters

@@ -23,6 +23,7 @@ from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.operators import gradients
 from meshsolve.options import thread_count
 from meshsolve.report import warn
+from meshsolve.seal import Sealed
 from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.types import Array, Sparse
 
@@ -33,7 +34,7 @@ MOST_FLIPS = 10**9      # limit on flips, about two minutes; most meshes need le
 
 
 @dataclass(frozen=True)
-class IntrinsicMesh:
+class IntrinsicMesh(Sealed):
     """Triangles on a surface, defined by the lengths of their sides. Made by :func:`intrinsic_delaunay`.
 
     Parameters

@@ -13,6 +13,7 @@ from meshsolve import _core, report
 from meshsolve.mesh.measures import flattened_faces
 from meshsolve.operators.intrinsic import FLATTEST
 from meshsolve.options import thread_count
+from meshsolve.seal import Sealed
 
 CANCELED = 1e-8         # energy relative to the squared lengths that it is a difference of: 8 digits are left
 
@@ -25,7 +26,7 @@ def side_weights(mesh, threads=None):
     return weight.reshape(-1, 3)
 
 
-class VertexRotations:
+class VertexRotations(Sealed):
     """A rotation for each vertex of a surface in space, for all sides of its faces (spokes and rims) or for its edges (spokes).
 
     Parameters
@@ -73,7 +74,7 @@ class VertexRotations:
         return self._pull[:, :3]
 
 
-class FaceRotations:
+class FaceRotations(Sealed):
     """A rotation for each face of a map to the plane, with the methods of :class:`VertexRotations`.
 
     Attributes

@@ -13,6 +13,7 @@ from meshsolve import device
 from meshsolve.mesh import pattern_of
 from meshsolve.options import as_integer, counted
 from meshsolve.report import Report
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.places import where
 from meshsolve.types import Matrix
@@ -122,7 +123,7 @@ class Elimination(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Ordering:
+class Ordering(Sealed):
     """A permutation, with its method and report.
 
     Attributes

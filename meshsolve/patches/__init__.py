@@ -25,6 +25,7 @@ from meshsolve.options import INT32_MAX, as_flag, as_integer, as_seed, counted, 
 from meshsolve.patches import build_cuda, host, query_cuda, reductions
 from meshsolve.patches.kernel_cuda import PatchKernel
 from meshsolve.patches.rows import OF_PATTERN, QUERIES
+from meshsolve.seal import Sealed
 from meshsolve.types import Array, ArrayLike, Device, Matrix, Sparse
 
 LARGEST_PATCH = 65535               # largest patch size, the range of 16-bit local numbers; larger arguments are reduced to it
@@ -69,7 +70,7 @@ class Patch:
         return "Patch(" + ", ".join(f"{owned} + {len(ltog) - owned} {name}" for owned, ltog, name in held) + ": owned + ribbon)"
 
 
-class PatchMesh:
+class PatchMesh(Sealed):
     """A triangle mesh, or the graph of a symmetric matrix, divided into patches.
 
     The faces of a mesh are partitioned. A vertex or an edge belongs to the lowest patch among its faces. For a matrix or pattern (that

@@ -18,6 +18,7 @@ import numpy as np
 from meshsolve.errors import InvalidInputError
 from meshsolve.gradients.factors import METHODS, Factors, Method
 from meshsolve.options import as_flag, one_of
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_indices
 from meshsolve.sparse.constraints import checked, without_constraint
 from meshsolve.torch.entries import entries_of, refuse_nested_forward, require_indices
@@ -123,7 +124,7 @@ def logdet(A: Any, threads: int | None = None) -> Any:
     return eager(_logdet_once)(threads, A)
 
 
-class Solver:
+class Solver(Sealed):
     """Solves a sequence of systems of one pattern, as in an optimization: one analysis, then refactorizations.
 
     Parameters

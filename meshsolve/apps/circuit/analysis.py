@@ -24,6 +24,7 @@ from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_number, one_of, shown
 from meshsolve.report import Report
+from meshsolve.seal import Sealed
 from meshsolve.types import Device, Sparse
 
 PIN_CONDUCTANCE = 1e10      # siemens from a node to the source of its .ic voltage
@@ -31,7 +32,7 @@ BIAS_DIFFERENCE = 4.0       # largest accepted difference of device voltages bet
 KINDS = ("tran", "ac", "dc", "op")              # of analyses; run() prefers the first one of a deck
 
 
-class Circuit:
+class Circuit(Sealed):
     """A circuit that :func:`~meshsolve.apps.circuit.read` or :func:`~meshsolve.apps.circuit.parse` made from a deck. Its methods
     are the analyses:
 

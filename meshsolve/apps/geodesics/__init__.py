@@ -35,6 +35,7 @@ from meshsolve.operators import cotan_laplacian, mass_matrix
 from meshsolve.operators.intrinsic import intrinsic_delaunay
 from meshsolve.options import as_number, is_auto, one_of, thread_count
 from meshsolve.report import Report
+from meshsolve.seal import Sealed
 from meshsolve.sparse.places import place_for
 from meshsolve.types import Array, ArrayLike, Auto, Device
 
@@ -42,7 +43,7 @@ WIDTH = 16              # columns of distances that are solved for together
 LOG_MAPS = ("vector", "affine")
 
 
-class Geodesics:
+class Geodesics(Sealed):
     """Distances, curves, vectors and maps on one mesh, by heat.
 
     Distances accept meshes of any size, unit and quality: boundaries, non-manifold edges, several components. The other methods

@@ -24,6 +24,7 @@ from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.operators import cotan_laplacian, divergence
 from meshsolve.operators.connection import TangentPlanes, real_form
 from meshsolve.operators.intrinsic import FLATTEST
+from meshsolve.seal import Sealed
 
 LEVEL_SETS = ("zero", "each")
 LEAST = 1e-290          # smallest size of a field whose direction is more than rounding error
@@ -32,7 +33,7 @@ HELD = 1e-9             # smallest mass over time, relative to the diagonal entr
 PENALTY = 10.0          # weight of squared differences from the level of a curve, integrated along it, in 1 / side of a face
 
 
-class SignedHeat:
+class SignedHeat(Sealed):
     """Signed distances on one mesh.
 
     Parameters

@@ -26,9 +26,10 @@ from meshsolve.apps.geodesics.sources import Points
 from meshsolve.device import to_host
 from meshsolve.operators import gradient
 from meshsolve.operators.connection import Connection, real_form
+from meshsolve.seal import Sealed
 
 
-class VectorHeat:
+class VectorHeat(Sealed):
     """Fields of tangent vectors on one mesh, as complex numbers in the frames of the vertices.
 
     Parameters

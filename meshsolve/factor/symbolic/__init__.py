@@ -17,6 +17,7 @@ from meshsolve.factor.symbolic.cuda import CudaAnalysis
 from meshsolve.factor.symbolic.host import ARRAYS, HostAnalysis
 from meshsolve.options import as_number, shown, thread_count
 from meshsolve.report import Report
+from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array
 from meshsolve.sparse.matrix import Csr, as_csr, symmetric_pattern
 from meshsolve.sparse.places import HOST
@@ -220,7 +221,7 @@ def unsymmetric_pattern(A: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
     return _core.unsymmetric(columns.indptr, columns.indices)
 
 
-class Symbolic:
+class Symbolic(Sealed):
     """The symbolic Cholesky factorization of one pattern in one ordering; made by ``meshsolve.analyze``.
 
     The given ordering is followed by a postorder in which the columns of a relaxed supernode are adjacent. It changes neither nnz(L)
