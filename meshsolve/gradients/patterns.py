@@ -108,7 +108,7 @@ class PatternCuda(Pattern):
         return device.csr(data, self._indices, self._indptr, (self.n, self.n))
 
     def sampled(self, y, x):
-        return sampled_product(self.rows, self.columns, y.astype(np.float64), x.astype(np.float64))
+        return sampled_product(self.rows, self.columns, y, x)
 
     def taken_from(self, Z):
         xp = device.xp()

@@ -205,10 +205,10 @@ class Iteration:
         norms = [run.norm for run in self.columns]
         products, lengths = vectors.angles()
         flat = [c for c in columns if abs(products[c]) <= ORTHOGONAL * norms[c] * lengths[c]]
-        if not flat:
-            return gained
-        found = vectors.aside(flat)
+        found = vectors.aside(flat) if flat else []
         flat = [c for c in flat if found[c]]
+        if not flat:                                        # or A M r is zero: the sequence breaks down in its first step
+            return gained
         self._keep_best(vectors.candidate, flat)
         for c in flat:
             run = self.columns[c]

@@ -55,11 +55,11 @@ def measured_residual(A, transposed, x, b):
 
 
 def sampled_product(rows, columns, Y, X, threads=1):
-    """Return -Y X^T at the entries (rows, columns), (nnz,) float64 in the place of Y, for (n, k) float64 arrays.
+    """Return -Y X^T at the entries (rows, columns), (nnz,) float64 in the place of Y, for (n, k) real arrays.
 
     ``rows`` and ``columns`` are (nnz,) int32. On the GPU this is one launch and does not wait.
     """
-    Y, X = (array.reshape(len(array), -1) for array in (Y, X))
+    Y, X = (array.reshape(len(array), -1).astype(np.float64, copy=False) for array in (Y, X))
     k = Y.shape[1]
     if device.holds(Y):
         xp = device.xp()
