@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from meshsolve.errors import InvalidInputError
+from meshsolve.foreign import is_sparse
 from meshsolve.gradients import positions
 from meshsolve.gradients.eigenvalues import eigenpairs, pencil_matrix, require_distinct
 from meshsolve.gradients.factors import METHODS, Method, shared
@@ -37,9 +38,11 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
 
     Parameters
     ----------
-    A : (indices, values), or jax.experimental.sparse.BCOO
+    A : (indices, values), or jax.experimental.sparse.BCOO or BCSR
         ``indices`` is a (2, nnz) integer array of rows and columns, ``values`` an (nnz,) array, real or complex. Duplicates are summed.
-    b : (n,) or (n, k) array of A's dtype
+        The padding of BCOO and BCSR, entries with an index beyond the shape, is left out, as JAX does.
+    b : (n,) or (n, k) array
+        Values and b are promoted to one type as in ``jax.numpy``, integers to floating point.
     method, threads, pin
         As in :func:`meshsolve.torch.solve`.
     fixed : (c,) integers, optional
@@ -49,7 +52,7 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
 
     Returns
     -------
-    x : array of b's shape and dtype
+    x : array of b's shape, of the promoted type
 
     Raises
     ------
@@ -71,15 +74,15 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None, *
     Array([0.5 , 0.25], dtype=float32)
     """
     xp = _jax().numpy
-    indices, values = _entries(A)
     b = xp.asarray(b)
-    if b.ndim not in (1, 2) or b.dtype != values.dtype:
-        raise InvalidInputError(f"b must be (n,) or (n, k) of A's dtype {values.dtype}, got {b.shape} of {b.dtype}")
+    if b.ndim not in (1, 2):
+        raise InvalidInputError(f"b must be (n,) or (n, k), got {b.shape}; jax.vmap solves batches")
+    indices, values = _entries(A, len(b))
     key = one_of(method, "method", METHODS), threads, checked(fixed, pin)
     if fixed is not None:
         return _solve_free(key, indices, values, b, fixed, fixed_values)
     without_constraint(fixed_values)
-    return _solve(key, indices, values, b)
+    return _solve(key, indices, *_promoted(values=values, b=b))
 
 
 def logdet(A: Any, n: int, threads: int | None = None) -> Any:
@@ -87,7 +90,7 @@ def logdet(A: Any, n: int, threads: int | None = None) -> Any:
 
     Parameters
     ----------
-    A : (indices, values), or BCOO
+    A : (indices, values), BCOO or BCSR
         As in :func:`solve`, real.
     n : int
         Number of rows.
@@ -112,8 +115,10 @@ def logdet(A: Any, n: int, threads: int | None = None) -> Any:
     >>> meshsolve.jax.logdet((jnp.array([[0, 1], [0, 1]]), jnp.array([2.0, 4.0])), 2)     # doctest: +SKIP
     Array(2.0794415, dtype=float32)
     """
-    indices, values = _entries(A)
-    return _determinant()(values, indices[0], indices[1], as_integer(n, "n"), threads)
+    n = as_integer(n, "n")
+    indices, values = _entries(A, n)
+    values, = _promoted("f", A=values)
+    return _determinant()(values, indices[0], indices[1], n, threads)
 
 
 def eigsh(A: Any, k: int, n: int, M: Any = None, threads: int | None = None) -> tuple[Any, Any]:
@@ -121,7 +126,7 @@ def eigsh(A: Any, k: int, n: int, M: Any = None, threads: int | None = None) -> 
 
     Parameters
     ----------
-    A : (indices, values), or BCOO
+    A : (indices, values), BCOO or BCSR
         As in :func:`solve`, real.
     k : int
     n : int
@@ -155,11 +160,10 @@ def eigsh(A: Any, k: int, n: int, M: Any = None, threads: int | None = None) -> 
     Array([1.], dtype=float32)
     """
     xp = _jax().numpy
-    indices, values = _entries(A)
-    places, masses = _entries(M) if M is not None else (xp.zeros((2, 0), indices.dtype), xp.zeros(0, values.dtype))
-    if masses.dtype != values.dtype or values.dtype.kind != "f":
-        raise InvalidInputError(f"A and M must hold real numbers of one dtype, got {values.dtype} and {masses.dtype}")
     n = as_integer(n, "n")
+    indices, values = _entries(A, n)
+    places, masses = _entries(M, n, "M") if M is not None else (xp.zeros((2, 0), indices.dtype), xp.zeros(0, values.dtype))
+    values, masses = _promoted("f", A=values, M=masses)
     k = as_integer(k, "k", 1, max(n - 1, 1))
     w, X = _eigenvalues()(values, masses, indices, places, k, n, M is not None, threads)
     return w, _jax().lax.stop_gradient(X)
@@ -280,8 +284,9 @@ def _solve_free(key, indices, values, b, fixed, fixed_values):
     fixed = as_indices(fixed, n, "fixed")
     shape = (len(fixed), *b.shape[1:])
     prescribed = xp.zeros(shape, b.dtype) if fixed_values is None else xp.asarray(fixed_values)
-    if prescribed.shape != shape or prescribed.dtype != b.dtype:
-        raise InvalidInputError(f"fixed_values must be an array of {b.dtype} with shape {shape}, got {prescribed.dtype} {prescribed.shape}")
+    if prescribed.shape != shape:
+        raise InvalidInputError(f"fixed_values must be an array of shape {shape}, got {prescribed.shape}")
+    values, b, prescribed = _promoted(values=values, b=b, fixed_values=prescribed)
     is_free = xp.ones(n, bool).at[fixed].set(False)
     x = xp.zeros_like(b).at[fixed].set(prescribed)
     rows, columns = indices
@@ -333,30 +338,59 @@ def _jax():
     return jax
 
 
-def _entries(A):
-    """(indices (2, nnz), values) of A."""
+def _entries(A, n, name="A"):
+    """(indices (2, nnz), values) of an (n, n) matrix. The padding of BCOO and BCSR becomes zeros at [0, 0]: shapes must not depend on
+    values."""
+    from jax.experimental.sparse import BCOO, BCSR
+
     xp = _jax().numpy
-    if hasattr(A, "indices") and hasattr(A, "data"):        # BCOO
-        if A.n_batch or A.n_dense or A.ndim != 2:
-            raise InvalidInputError(f"A must be a matrix, got a BCOO of shape {A.shape} with {A.n_batch} batch dimensions")
-        return A.indices.T, A.data
+    if not isinstance(A, (BCOO, BCSR)):
+        return _pair(A, name)
+    if A.n_batch or A.n_dense or A.ndim != 2:
+        raise InvalidInputError(f"{name} must be a matrix, got a {type(A).__name__} of shape {A.shape} with {A.n_batch} batch and "
+                                f"{A.n_dense} dense dimensions; jax.vmap takes batches")
+    if A.shape != (n, n):
+        raise InvalidInputError(f"{name} must be ({n}, {n}), got {A.shape}")
+    if isinstance(A, BCSR):                                 # the padding lies behind the last row
+        indices = xp.stack([xp.searchsorted(A.indptr, xp.arange(A.nse), side="right").astype(A.indices.dtype) - 1, A.indices])
+    else:
+        indices = A.indices.T
+    inside = (indices < n).all(axis=0)
+    return xp.where(inside, indices, 0), xp.where(inside, A.data, 0)
+
+
+def _pair(A, name):
+    """(indices, values) as arrays, checked."""
+    xp = _jax().numpy
     if not isinstance(A, (tuple, list)) or len(A) != 2:
-        raise InvalidInputError(f"A must be (indices, values) or a BCOO matrix, got {type(A).__name__}")
+        hint = ": pass jax.experimental.sparse.BCOO.from_scipy_sparse(A)" if is_sparse(A) else ""
+        raise InvalidInputError(f"{name} must be (indices, values), a BCOO or a BCSR matrix, got {type(A).__name__}{hint}")
     indices, values = xp.asarray(A[0]), xp.asarray(A[1])
-    if values.ndim != 1 or indices.shape != (2, len(values)) or indices.dtype.kind not in "iu" or values.dtype.kind not in "fc":
+    if values.ndim != 1 or indices.shape != (2, len(values)) or indices.dtype.kind not in "iu":
         raise InvalidInputError(f"(indices, values) must be (2, nnz) integers and (nnz,) numbers, got {indices.shape} of {indices.dtype} "
                                 f"and {values.shape} of {values.dtype}")
     return indices, values
 
 
+def _promoted(kinds="fc", **arrays):
+    """Arrays of one type, as ``jax.numpy`` promotes them: real, or with "fc" also complex; integers become floating point."""
+    xp = _jax().numpy
+    dtype = xp.result_type(*arrays.values())
+    dtype = (xp.zeros((), dtype) / 1).dtype if dtype.kind in "iu" else dtype
+    if dtype.kind not in kinds or dtype.itemsize < 4:
+        given = ", ".join(f"{name} of {array.dtype}" for name, array in arrays.items())
+        raise InvalidInputError(f"numbers must be float32, float64{' or complex' * ('c' in kinds)}, got {given}")
+    return [array.astype(dtype) for array in arrays.values()]
+
+
 def _checked(V, F):
     xp = _jax().numpy
     V, F = xp.asarray(V), xp.asarray(F)
-    for name, array, kind in (("V", V, "f"), ("F", F, "iu")):
+    for name, array, kind in (("V", V, "fiu"), ("F", F, "iu")):
         if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in kind:
             raise InvalidInputError(f"{name} must be {'positions' if name == 'V' else 'triangles'} of shape (k, 3), got {array.shape} of "
                                     f"{array.dtype}")
-    return xp, V, F
+    return xp, *_promoted("f", V=V), F
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from meshsolve.api import cholesky, factorized, ildl, lu, parac
-from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveError
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveError, SingularMatrixError
 from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.constrained import ConstrainedLU
 from meshsolve.factor.lu import LUFactor
@@ -115,11 +115,21 @@ class Factors:
         if self.method == "cg":
             return Iteration(M, self.pin, options)
         if self.method == "auto" and not self.pin:
-            return factorized(M, **options)
+            return _regular(M, options)
         if self.method == "ldl":
             return ildl(M, fill_level=None, pin=self.pin, **options)
         make: Any = lu if self.method == "lu" else cholesky
         return make(M, pin=self.pin, **options)
+
+
+def _regular(M, options):
+    """The factor that :func:`meshsolve.factorized` chooses; its advice for a singular matrix becomes that for these calls."""
+    try:
+        return factorized(M, **options)
+    except SingularMatrixError as e:
+        fault = str(e).partition(". For a Laplacian")[0].partition(";")[0]
+        raise SingularMatrixError(f"{fault}. Pass pin=True if A is a Laplacian, fixed= for rows with prescribed values, or method=\"ldl\" "
+                                  "for another symmetric A with b in its range", e.index) from e
 
 
 class Iteration:
