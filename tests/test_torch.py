@@ -419,6 +419,7 @@ IN_GRAPHS = {
     "eigsh": (lambda v, m: ms.torch.eigsh(spd_entries(v), 2, (MASSES, m), n=3)[0].pow(2).sum(), POINT, POINT[:3]),
     "laplacian": (lambda V: ms.torch.cotan_laplacian(V, FACES)[1].pow(2).sum() + ms.torch.mass_matrix(V, FACES)[1].prod(), VERTICES),
     "flow": (lambda V: ms.torch.mcf(V, FACES, 2, 0.1).pow(2).sum(), VERTICES),
+    "flow by automatic steps": (lambda V: ms.torch.mcf(V, FACES).pow(2).sum(), VERTICES),
 }
 
 

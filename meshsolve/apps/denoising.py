@@ -123,7 +123,7 @@ def _filtered(mesh, sigma, passes):
     vectors = area_vectors(mesh.vertices, mesh.faces)
     area, normals = np.linalg.norm(vectors, axis=1), unit(vectors)
     f, g = _pairs(_near_faces(mesh))
-    near = _nearness(mesh.vertices, mesh.faces, area, f, g)
+    near = _nearness(mesh, mesh.vertices, area, f, g)
     for _ in range(passes):
         normals = _averaged(normals, normals, near, area, f, g, sigma)
     return normals
@@ -146,13 +146,16 @@ def _pairs(near):
     return pairs.row[apart], pairs.col[apart]
 
 
-def _nearness(x, faces, area, f, g):
-    """(p,) weights of the pairs by area and distance."""
+def _nearness(mesh, x, area, f, g):
+    """(p,) weights of the pairs by area and distance, relative to the mean of their component."""
     if len(f) == 0:
         return np.zeros(0)
-    centers = x[faces].mean(axis=1)
-    apart = ((centers[f] - centers[g]) ** 2).sum(axis=1)
-    return area[g] * np.exp(-apart / (2 * max(apart.mean(), np.finfo(float).tiny)))
+    centers = x[mesh.faces].mean(axis=1)
+    apart, of_pair = ((centers[f] - centers[g]) ** 2).sum(axis=1), mesh.components[mesh.faces[f, 0]]
+    mean = apart.mean()
+    if (of_pair != of_pair[0]).any():
+        mean = (np.bincount(of_pair, apart) / np.bincount(of_pair).clip(1))[of_pair]
+    return area[g] * np.exp(-apart / (2 * np.maximum(mean, np.finfo(float).tiny)))
 
 
 def _averaged(normals, compared, near, area, f, g, sigma):
@@ -170,7 +173,7 @@ class _GuidedFilter:
     """
 
     def __init__(self, mesh, sigma):
-        self._faces, self._sigma, self._near = mesh.faces, sigma, _near_faces(mesh)
+        self._mesh, self._sigma, self._near = mesh, sigma, _near_faces(mesh)
         self._pairs = _pairs(self._near)
         sides = mesh.side_edges.reshape(-1)
         order = np.argsort(sides, kind="stable")
@@ -180,10 +183,10 @@ class _GuidedFilter:
 
     def __call__(self, x):
         """(m, 3) filtered unit normals of the faces at x (n, 3)."""
-        vectors = area_vectors(x, self._faces)
+        vectors = area_vectors(x, self._mesh.faces)
         area, normals = np.linalg.norm(vectors, axis=1), unit(vectors)
         guidance = unit(self._near @ vectors)[self._most_uniform(normals)]
-        return _averaged(normals, guidance, _nearness(x, self._faces, area, *self._pairs), area, *self._pairs, self._sigma)
+        return _averaged(normals, guidance, _nearness(self._mesh, x, area, *self._pairs), area, *self._pairs, self._sigma)
 
     def _most_uniform(self, normals):
         """(m,) the patch of least inconsistency among those that contain each face; its middle face."""

@@ -13,15 +13,16 @@ import numpy as np
 from meshsolve import api
 from meshsolve import device as _device
 from meshsolve.apps.smoothing import as_fixed, compare, keeping, require_kept, strengths
-from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS
+from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS, has_parts
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh
 from meshsolve.options import as_integer, as_number, is_auto, one_of
 from meshsolve.report import Report, warn
 from meshsolve.sparse.places import on_device
-from meshsolve.types import ArrayLike, Auto, Callback, Device, Precision
+from meshsolve.types import Array, ArrayLike, Auto, Callback, Device, Precision
 
 RUNAWAY = 1e3               # growth of the longest side of the surface above which a flow has failed
+STRETCH = 10.0              # largest scale that restores the area of one of several components: slivers collapse in a step
 COLLAPSED = 1e-12           # fraction of the area below which a flow ends
 METHODS = ("mean curvature", "conformalized", "bi-Laplacian")
 
@@ -39,9 +40,9 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     steps : int >= 1
     dt : float or "auto"
         Time step in squared units of length. ``"auto"``: the squared mean edge length, which removes a scan's noise in a step or two;
-        if ``conformal``, 0.002 times the area, which takes about 50 steps to the sphere.
+        if ``conformal``, 0.002 times the area, which takes about 50 steps to the sphere. Each component has its own automatic step.
     conformal : bool
-        Keep the first Laplacian, and scale to the first area in each step: a surface of genus 0 becomes a round sphere.
+        Keep the first Laplacian, and scale each component to its first area in each step: those of genus 0 become round spheres.
     precision, threads : as in :func:`cholesky`
     device : {"auto", "cpu", "cuda"}
         Positions, operators and factor stay on the GPU between steps. ``"auto"`` uses a GPU from 100,000 vertices on.
@@ -53,8 +54,8 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     Returns
     -------
     Mesh, Report
-        The same faces at their new positions; ``steps``, ``dt``, ``residual`` (backward error of the last solve), areas and volumes before
-        and after. A volume is that between the surface and the mean of its corners, negative for faces that point inwards.
+        The same faces at their new positions; ``steps``, the largest ``dt``, ``residual`` (backward error of the last solve), areas and volumes
+        before and after. A volume is that between the surface and the mean of its corners, negative for faces that point inwards.
 
     Raises
     ------
@@ -143,13 +144,14 @@ class Flow:
         with self._errors():
             self._begin(mesh, mesh.boundary_vertices if boundary == "fixed" else None)
 
-    def automatic_step(self) -> float:
-        """The time step that ``"auto"`` stands for."""
+    def automatic_step(self) -> float | Array:
+        """The time step that ``"auto"`` stands for; (n,) that of each vertex' component if several have faces."""
         with self._errors():
             return self.system.automatic_step(self.method, self.first_area)
 
-    def step(self, dt: float) -> bool:
-        """One backward Euler step; False if the surface would vanish. Then, and after an error, the surface is unchanged."""
+    def step(self, dt: float | Array) -> bool:
+        """One backward Euler step, by a time for all components or (n,) one of each vertex' component. False if the surface would vanish.
+        Then, and after an error, the surface is unchanged."""
         with self._errors():
             return self._step(dt)
 
@@ -183,6 +185,7 @@ class Flow:
             self.system = SYSTEMS[self.place](mesh, threads=self.options["threads"], border=border, **limits)
         self.first_area = self.report.facts["area_before"] = self.system.area
         self.first_extent = self.system.extent()
+        self.first_areas = self.system.centroids()[0] if has_parts(mesh) else None         # of each component, on the host
         self.stiffness = self.system.stiffness if self.method == "conformalized" else None      # None: that of the current surface
 
     def _step(self, dt):
@@ -243,20 +246,27 @@ class Flow:
         return x.copy()
 
     def _restore_area(self):
-        """Scale the surface about its centroid to the first area; stiffness values do not change, masses scale with the area."""
+        """Scale each component about its centroid to its first area; stiffness values do not change, masses scale with the area."""
         system = self.system
         if not system.area > 0:         # the caller checks this
             return
-        scale = np.sqrt(self.first_area / system.area)
-        centroid = system.area_of @ system.x / system.area
+        area, centroid = system.centroids()
+        if self.first_areas is None:
+            scale = np.sqrt(self.first_area / system.area)
+        else:
+            ratio = np.sqrt(self.first_areas / np.where(area > 0, area, np.inf))
+            ratio = np.where(ratio < STRETCH, ratio, 1)
+            scale, centroid = (system.place.bring(part[system.mesh.components]) for part in (ratio[:, None], centroid))
         system.x = centroid + scale * (system.x - centroid)
-        system.area_of, system.area = system.area_of * scale ** 2, self.first_area
+        system.area_of = system.area_of * (scale if self.first_areas is None else scale[:, 0]) ** 2
+        system.area = self.first_area
 
 
 def _run(flow, mesh, steps, given, callback, keep):
     """(the mesh, the report) after these steps of a flow."""
     require_kept(keep, mesh)
-    dt = flow.report.facts["dt"] = flow.automatic_step() if given is None else given
+    dt = flow.automatic_step() if given is None else given
+    flow.report.facts["dt"] = largest = float(np.max(dt))
     for step in range(1, steps + 1):
         if not flow.step(dt):
             warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it", MeshsolveWarning)
@@ -268,6 +278,6 @@ def _run(flow, mesh, steps, given, callback, keep):
         after = keeping(keep, mesh, after, flow.held)
     losses = compare(mesh, after, report)
     if losses and flow.method != "conformalized" and report.facts["steps"] == steps:
-        warn(f"{losses}. Use fewer steps or a smaller dt (this one is {dt:.3g}), or ms.apps.smooth, which keeps volume",
+        warn(f"{losses}. Use fewer steps or a smaller dt (this one is {largest:.3g}), or ms.apps.smooth, which keeps volume",
              MeshsolveWarning)
     return after, report

@@ -14,6 +14,7 @@ from meshsolve import device as _device
 from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh
+from meshsolve.mesh.measures import component_sums
 from meshsolve.options import as_number, counted, one_of
 from meshsolve.report import Report, warn
 from meshsolve.sparse.columns import as_array, as_indices
@@ -24,7 +25,8 @@ SMOOTHED = 0.75             # the same for the volume after smoothing, which mus
 DENOISED = 0.9              # fraction of the volume above which a small area gives no warning: the rest belonged to noise
 FLATTENED = 0.1             # fraction of its area below which a face has collapsed
 LOST = 0.05                 # largest share of collapsed faces in the area without a warning: hands and feet of a body have 6 %
-PART, PART_LEFT = 1e-3, 0.25        # share of the area from which a component counts, and smallest fraction of it without a warning
+PART, PART_LEFT = 1e-3, 0.25        # share of area or faces from which a component counts, and smallest fraction of it without a warning
+NEGLIGIBLE = 1e-9           # share of the volume or area below which that of a component need not be kept
 KEPT, KEPT_STEPS = 1e-9, 20  # relative error of a kept volume or area, and most steps of Newton's method
 
 
@@ -40,15 +42,16 @@ def smooth(mesh: MeshLike, strength: float | ArrayLike = 0.25, order: Literal[1,
     ----------
     mesh : as in :func:`mcf`; unreferenced vertices do not move
     strength : float or (n,) array_like
-        s is ``strength`` times the mean edge length to the power 2 (order 1) or 4 (order 2). At order 2 0.25 leaves 40 % of the noise
-        between neighbors and 1 leaves 25 %; 10 or 100 also remove features of several edges. One number a vertex smooths some parts more.
+        s is ``strength`` times the mean edge length of a component to the power 2 (order 1) or 4 (order 2). At order 2 0.25 leaves 40 %
+        of the noise between neighbors and 1 leaves 25 %; 10 or 100 also remove features of several edges. One number a vertex smooths
+        some parts more.
     order : {1, 2}
         1 flattens and shrinks; 2 keeps volume and slopes better.
     precision, device, threads : as in :func:`mcf`
     fixed : (k,) integers or (n,) bool, optional: vertices that stay
     keep : {"volume", "area"}, optional
-        Scale the result about the center of its surface to the volume of the closed mesh, or to its area. If vertices stay, the
-        others move along their normals instead. The area of a scan includes its noise: prefer the volume.
+        Scale each component about the center of its surface to the volume of the closed mesh, or to its area. If vertices stay, the
+        others move along their normals instead, and the whole is kept. The area of a scan includes its noise: prefer the volume.
     boundary : {"fixed", "free"}: whether the vertices on the boundary stay
 
     Returns
@@ -135,17 +138,10 @@ def require_kept(keep, mesh):
 
 def keeping(keep, before, after, held):
     """The mesh ``after`` with the volume or the area of ``before``."""
+    if held is None:
+        return _scaled(keep, before, after)
     measure = (lambda mesh: mesh.volume) if keep == "volume" else (lambda mesh: float(mesh.face_areas.sum()))
     wanted = measure(before)
-    if held is None:
-        corners = after.vertices[after.faces].reshape(-1, 3).mean(axis=0)
-        ratio = wanted / measure(after)
-        if not (np.isfinite(ratio) and ratio > 0):
-            raise MeshsolveError(f"the smoothed surface has no {keep} that could be scaled to that of the mesh; use a smaller strength")
-        scale = ratio ** (1 / 3 if keep == "volume" else 1 / 2)
-        used = np.zeros(len(after.vertices), bool)
-        used[after.faces] = True
-        return after.with_vertices(np.where(used[:, None], corners + scale * (after.vertices - corners), after.vertices))
     along = after.vertex_normals
     along[held] = 0
     step = np.sqrt(after.face_areas.mean())
@@ -161,6 +157,34 @@ def keeping(keep, before, after, held):
                          "smaller strength, or fix fewer vertices")
 
 
+def _scaled(keep, before, after):
+    """The mesh ``after`` with each component scaled about the mean of its corners."""
+    (wanted, _), (found, centers) = (_of_components(keep, mesh) for mesh in (before, after))
+    with np.errstate(all="ignore"):
+        ratio = wanted / found
+    bad = ~(np.isfinite(ratio) & (ratio > 0))
+    if not np.abs(wanted[bad]).sum() <= NEGLIGIBLE * abs(wanted.sum()) or bad.all():
+        raise MeshsolveError(f"the smoothed surface has no {keep} that could be scaled to that of the mesh; use a smaller strength")
+    scale = np.where(bad, 1.0, ratio) ** (1 / 3 if keep == "volume" else 1 / 2)
+    used = np.zeros(len(after.vertices), bool)
+    used[after.faces] = True
+    center = centers[after.components]
+    moved = center + scale[after.components][:, None] * (after.vertices - center)
+    return after.with_vertices(np.where(used[:, None], moved, after.vertices))
+
+
+def _of_components(keep, mesh):
+    """((count,) volume or area of each component, (count, 3) mean of its corners)."""
+    of_faces, count = mesh.components[mesh.faces[:, 0]], int(mesh.components.max()) + 1
+    corners = mesh.vertices[mesh.faces]
+    faces = 3 * np.bincount(of_faces, minlength=count).clip(1)
+    centers = component_sums(corners.sum(axis=1), of_faces, count) / faces[:, None]
+    if keep == "area":
+        return component_sums(mesh.face_areas, of_faces, count), centers
+    a, b, c = (corners - centers[of_faces][:, None]).transpose(1, 0, 2)
+    return component_sums(np.einsum("fk,fk->f", a, np.cross(b, c)) / 6, of_faces, count), centers
+
+
 def compare(before, after, report, left=LEFT):
     """Add areas and volumes to the report; return the text of a warning if the surface has collapsed, else an empty text.
 
@@ -173,8 +197,10 @@ def compare(before, after, report, left=LEFT):
     is_closed, inside = len(before.boundary_edges) == 0, abs(facts["volume_before"])
     is_flat = facts["area_after"] < LEFT * facts["area_before"] and not (is_closed and abs(facts["volume_after"]) > DENOISED * inside)
     is_empty = is_closed and abs(facts["volume_after"]) < left * inside
-    of_part = [np.bincount(before.components[before.faces[:, 0]], area) for area in areas]
-    parts = int(np.count_nonzero((of_part[0] > PART * facts["area_before"]) & (of_part[1] < PART_LEFT * of_part[0])))
+    component = before.components[before.faces[:, 0]]
+    of_part = [np.bincount(component, area) for area in areas]
+    counts = (of_part[0] > PART * facts["area_before"]) | (np.bincount(component) > PART * len(component))
+    parts = int(np.count_nonzero(counts & (of_part[1] < PART_LEFT * of_part[0])))
     if not (is_flat or is_empty or parts or lost > LOST * facts["area_before"]):
         return ""
     volume = facts["volume_after"] / facts["volume_before"] if facts["volume_before"] else 1.0

@@ -1,4 +1,4 @@
-// Reductions of whole arrays by many blocks: any, columns of tall matrices, rows of sparse ones.
+// Reductions of whole arrays by many blocks: any, columns of tall matrices.
 //
 // A maximum is NaN if a value is NaN. Grids depend on sizes only and sums have a fixed order: the same bits in every run.
 #include "device/common.cuh"

@@ -54,6 +54,20 @@ def volume(x, faces):
     return float(np.einsum("fk,fk->", a, np.cross(b, c)) / 6)
 
 
+def component_sums(values, component, count):
+    """(count,) or (count, k) sums of the rows of ``values`` over each component; ``component``: that of each row."""
+    if values.ndim == 1:
+        return np.bincount(component, values, count)
+    return np.stack([np.bincount(component, column, count) for column in values.T], axis=1)
+
+
+def mean_edges(mesh):
+    """(count,) mean edge length of each component of a mesh, 0 without edges."""
+    count = int(mesh.components.max(initial=-1)) + 1
+    component = mesh.components[mesh.edges[:, 0]]
+    return component_sums(mesh.edge_lengths, component, count) / np.bincount(component, minlength=count).clip(1)
+
+
 def flattened_faces(x, faces):
     """(m, 3) each face in its own plane: corners (0, 0), (base, 0) and (along, height), as columns base, along, height."""
     a, b, c = (x.take(corner, axis=0) for corner in faces.T)

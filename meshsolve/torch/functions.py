@@ -11,7 +11,10 @@ tensors are wrapped and have no memory, so only ``forward`` reads values. There 
 import contextlib
 import weakref
 
+import numpy as np
+import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.gradients.eigenvalues import eigenpairs, pencil_matrix, require_distinct
@@ -204,6 +207,17 @@ def checked_corners(F: torch.Tensor, n: int) -> torch.Tensor:
 
 
 checked_corners.register_fake(lambda F, n: F.new_empty(F.shape, dtype=torch.int64))
+
+
+@torch.library.custom_op("meshsolve::components", mutates_args=())
+def components(F: torch.Tensor, n: int) -> torch.Tensor:
+    """Return the number of the connected component of each of n vertices, (n,) int64. An operator: it reads values."""
+    sides = F[:, [0, 1, 1, 2]].reshape(-1, 2).cpu().numpy()
+    found = connected_components(sp.coo_array((np.ones(len(sides), np.int8), sides.T), shape=(n, n)), directed=False)[1]
+    return torch.from_numpy(found.astype(np.int64)).to(F.device)
+
+
+components.register_fake(lambda F, n: F.new_empty(n, dtype=torch.int64))
 
 
 # ---- determinants -----------------------------------------------------------------------------------------------------------

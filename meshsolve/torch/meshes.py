@@ -94,7 +94,8 @@ def mcf(V: Any, F: Any, steps: int = 1, dt: float | Auto = "auto", threads: int 
         Every vertex must be in a face with an area.
     steps : int
     dt : float or "auto"
-        Time step in squared units of length. ``"auto"``: the squared mean edge length of the first positions, as a constant.
+        Time step in squared units of length. ``"auto"``: the squared mean edge length of each component of the first positions, as a
+        constant.
     threads : int, optional
 
     Returns
@@ -122,16 +123,27 @@ def mcf(V: Any, F: Any, steps: int = 1, dt: float | Auto = "auto", threads: int 
     """
     F, torch, steps = _checked(V, F), pytorch(), as_integer(steps, "steps")
     if is_auto(dt):
-        corners = V.detach()[F]
-        dt = (corners - corners.roll(1, dims=1)).norm(dim=2).mean() ** 2       # a tensor: its value would interrupt a compiled function
+        step = _squared_mean_edges(V.detach(), F)
     else:
-        dt = as_number(dt, "dt", above=True)
+        step = torch.full_like(V[:, 0], as_number(dt, "dt", above=True))
     solver, x = solver_of("cholesky", threads), V
     for _ in range(steps):
         (i, masses), (j, weights) = mass_matrix(x, F), cotan_laplacian(x, F)
         mass = torch.zeros_like(x[:, 0]).index_add(0, i[0], masses)
-        x = solver((torch.cat([i, j], dim=1), torch.cat([masses, dt * weights])), mass[:, None] * x)
+        x = solver((torch.cat([i, j], dim=1), torch.cat([masses, step[j[0]] * weights])), mass[:, None] * x)
     return x
+
+
+def _squared_mean_edges(V, F):
+    """(n,) the squared mean side of the faces in each vertex' component: a tensor, as its values would interrupt a compiled function."""
+    from meshsolve.torch.functions import components
+
+    torch, corners = pytorch(), V[F]
+    part = components(F, len(V))
+    length, of_face = (corners - corners.roll(1, dims=1)).norm(dim=2).sum(dim=1), part[F[:, 0]]
+    total = torch.zeros_like(V[:, 0]).index_add(0, of_face, length)
+    count = torch.zeros_like(V[:, 0]).index_add(0, of_face, torch.full_like(length, 3.0))
+    return ((total / count.clamp(min=1)) ** 2)[part]
 
 
 def require_corners(F, n):

@@ -29,6 +29,7 @@ from meshsolve.apps.geodesics.vector_heat import VectorHeat
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.measures import mean_edges
 from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, mass_matrix
@@ -419,7 +420,5 @@ def _pins(L, components):
 
 def _squared_mean_edges(mesh):
     """(n,) the squared mean edge length of each vertex' component; 1 for vertices without edges."""
-    length, part = mesh.edge_lengths, mesh.components[mesh.edges[:, 0]]
-    count = int(mesh.components.max()) + 1
-    mean = np.bincount(part, length, count) / np.bincount(part, minlength=count).clip(1)
+    mean = mean_edges(mesh)
     return np.where(mean > 0, mean, 1)[mesh.components] ** 2

@@ -58,7 +58,8 @@ class Animation:
 
     @property
     def dt(self):
-        """Time step in squared length units of the mesh (bi-Laplacian: their squares). NaN if every edge has length 0."""
+        """Time step in squared length units of the mesh (bi-Laplacian: their squares), (n,) for several components. NaN if every edge has
+        length 0."""
         if self._automatic is None:                         # computed from the initial surface of the flow
             try:
                 self._automatic = automatic_step(self.mesh, self.method)

@@ -263,7 +263,7 @@ class Editor:
         if self.method == "harmonic weights":
             return L
         plate = L @ sp.diags_array(1 / self._system.mass) @ L
-        return self.bending * plate + (1 - self.bending) / squared_edge(self.mesh) * L
+        return self.bending * plate + L * ((1 - self.bending) / squared_edge(self.mesh))
 
     def _ordering(self, A):
         """Return the ordering of the whole mesh, computed once for each of the two patterns."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 from meshsolve.apps.maps import METHODS as MAPS
 from meshsolve.apps.mcf import METHODS as FLOWS
 from meshsolve.apps.viewer import editing, geometry, spectrum, structure
@@ -128,7 +130,7 @@ class Panels:
             do("step", Model.step)
         if (running := ui.checkbox("run", flow.running)) is not None:
             flow.running = running
-        ui.box("steps", f"{counted(flow.steps, 'step')}, dt {flow.dt:.3g}", 1)
+        ui.box("steps", f"{counted(flow.steps, 'step')}, dt {np.max(flow.dt):.3g}", 1)
         phases = {name: 1e3 * seconds for name, seconds in model.timings.phases("step").items()}
         ui.plot("flow", Plot("time of each step", "step", "milliseconds", phases))
 

@@ -1,0 +1,91 @@
+"""Components of another size: each becomes what it becomes alone, whatever lies next to it."""
+
+import functools
+
+import numpy as np
+import pytest
+from cases import each
+
+import meshsolve as ms
+
+SMALL, BIG = ms.datasets.icosphere(2), ms.datasets.icosphere(3)
+
+
+def noisy(ball, seed):
+    return ball.vertices * (1 + 0.02 * np.random.default_rng(seed).standard_normal(len(ball.vertices)))[:, None]
+
+
+def alone(ratio=1.0):
+    return ms.Mesh(noisy(SMALL, 0), SMALL.faces), ms.Mesh(ratio * (noisy(BIG, 1) + 5), BIG.faces)
+
+
+def together(ratio, unused=False):
+    """A small sphere, and one with a finer mesh whose radius is ``ratio``; with a vertex without faces if ``unused``."""
+    parts = alone(ratio)
+    V = np.vstack([part.vertices for part in parts] + [[[1.0, 2, 3]]] * unused)
+    return ms.Mesh(V, np.vstack([parts[0].faces, parts[1].faces + len(parts[0].vertices)]))
+
+
+def stepped(mesh, method):
+    flow = ms.apps.Flow(mesh, method)
+    dt = flow.automatic_step()
+    assert np.ndim(dt) in (0, 1) and flow.step(dt / 2) and flow.step(dt / 2)
+    return flow.mesh()
+
+
+SMOOTHED = {
+    "smooth": lambda mesh: ms.apps.smooth(mesh)[0], "smooth of order 1": lambda mesh: ms.apps.smooth(mesh, order=1)[0],
+    "smooth to the volume": lambda mesh: ms.apps.smooth(mesh, order=1, keep="volume")[0],
+    "smooth to the area": lambda mesh: ms.apps.smooth(mesh, 2.0, order=1, keep="area")[0],
+    "mcf": lambda mesh: ms.apps.mcf(mesh, steps=2)[0], "conformal": lambda mesh: ms.apps.mcf(mesh, steps=3, conformal=True)[0],
+    "flow": lambda mesh: stepped(mesh, "mean curvature"), "bi-Laplacian": lambda mesh: stepped(mesh, "bi-Laplacian"),
+    "denoise": lambda mesh: ms.apps.denoise(mesh, iterations=2)[0],
+    "denoise, guided": lambda mesh: ms.apps.denoise(mesh, method="guided", iterations=1)[0],
+}
+
+
+@pytest.mark.filterwarnings("ignore::meshsolve.MeshsolveWarning")
+@each("name", SMOOTHED)
+def test_each_component_is_smoothed_as_alone(name):
+    call, n = SMOOTHED[name], len(SMALL.vertices)
+    for ratio in (1e-8, 1e-2, 10, 1e4):
+        small, big = (call(part).vertices for part in alone(ratio))
+        found = call(together(ratio)).vertices
+        assert abs(found[:n] - small).max() < 1e-12 and abs(found[n:] - big).max() < 1e-12 * ratio
+
+
+def test_a_far_sphere_does_not_take_digits_or_warnings():
+    mesh = together(1e6, unused=True)
+    out, report = ms.apps.smooth(mesh)                      # a warning would be an error
+    assert report.facts["volume_after"] > 0.9 * report.facts["volume_before"] and (out.vertices[-1] == [1, 2, 3]).all()
+    radius = np.linalg.norm(out.vertices[:len(SMALL.vertices)], axis=1).mean()
+    assert radius == pytest.approx(1, rel=0.01)
+
+
+def test_small_components_that_vanish_are_reported():
+    with pytest.warns(ms.MeshsolveWarning, match="1 component shrank by more than 75%"):
+        ms.apps.mcf(together(100), dt=1.0)
+
+
+@each("call", [functools.partial(ms.apps.smooth), functools.partial(ms.apps.smooth, order=1), functools.partial(ms.apps.mcf, steps=2),
+               functools.partial(ms.apps.mcf, steps=2, conformal=True)])
+def test_on_the_gpu(cuda, call):
+    mesh = together(50, unused=True)
+    (host, _), (gpu, report) = (call(mesh, device=place) for place in ("cpu", "cuda"))
+    assert report.facts["device"] == "cuda" and abs(host.vertices - gpu.vertices).max() < 1e-10
+
+
+def test_flows_of_torch():
+    torch = pytest.importorskip("torch")
+    mesh = together(100)
+    flowed = ms.torch.mcf(torch.from_numpy(mesh.vertices.copy()), torch.from_numpy(mesh.faces.copy()), 2)
+    assert np.allclose(flowed.numpy(), ms.apps.mcf(mesh, steps=2)[0].vertices, atol=1e-9)
+
+
+def test_distances_of_components():
+    mesh, n = together(1e5), len(SMALL.vertices)
+    small, big = alone(1e5)
+    G = ms.apps.Geodesics(mesh)
+    assert np.allclose(G.distance(0)[:n], ms.apps.Geodesics(small).distance(0), rtol=1e-9)
+    assert np.allclose(G.distance(n)[n:], ms.apps.Geodesics(big).distance(0), rtol=1e-9)
+    assert np.allclose(G.log_map(0)[:n], ms.apps.Geodesics(small).log_map(0), atol=1e-9)
