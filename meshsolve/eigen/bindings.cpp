@@ -22,14 +22,14 @@ void bind_eigen(nb::module_& m) {
     Released free;
     eigen::combine(n, Q.data(), from, Y.data(), static_cast<int64_t>(X.size()) / n, scale.data(), X.data(), threads);
   }, "n"_a, "Q"_a, "blocks"_a, "Y"_a, "scale"_a, "X"_a, "threads"_a);
-  m.def("eigen_measure", [](In<int64_t> indptr, In<int32_t> indices, In<double> A, In<double> M, In<double> w, In<double> X,
-                            InOut<double> facts, int threads) {
+  m.def("eigen_measure", [](In<int64_t> indptr, In<int32_t> indices, In<double> A, In<double> M, In<double> weights,
+                            In<double> w, In<double> X, InOut<double> facts, int threads) {
     Released free;
     const int64_t n = static_cast<int64_t>(indptr.size()) - 1;
     const bool is_diagonal = static_cast<int64_t>(M.size()) == n;
     const eigen::Pencil p{n, indptr.data(), indices.data(), A.data(), is_diagonal ? nullptr : M.data(), is_diagonal ? M.data() : nullptr};
-    eigen::measure(p, w.data(), X.data(), static_cast<int64_t>(w.size()), facts.data(), threads);
-  }, "indptr"_a, "indices"_a, "A"_a, "M"_a, "w"_a, "X"_a, "facts"_a, "threads"_a);
+    eigen::measure(p, weights.data(), w.data(), X.data(), static_cast<int64_t>(w.size()), facts.data(), threads);
+  }, "indptr"_a, "indices"_a, "A"_a, "M"_a, "weights"_a, "w"_a, "X"_a, "facts"_a, "threads"_a);
 }
 
 }  // namespace ms

@@ -43,15 +43,23 @@ class Ritz:
         Eigenvectors of T: the Ritz vectors are Q Y.
     residuals : (dim,) float64
         ||C z - theta z|| / |theta| of z = C x / theta, for x = Q Y, estimated from ||C|| on the last block; infinite where theta is 0.
+    left : (dim,) float64
+        ||C x - theta x|| / |theta|: times |lambda - sigma|, this is ||A z - lambda M z|| relative to ||M z||.
     """
 
     theta: np.ndarray
     Y: np.ndarray
     residuals: np.ndarray
+    left: np.ndarray
+
+    def values(self, sigma):
+        """The eigenvalues of the pencil that belong to those of the operator; -inf where theta is 0."""
+        with np.errstate(divide="ignore"):
+            return np.where(self.theta == 0, -np.inf, sigma + 1 / self.theta)
 
 
 class Lanczos:
-    """The state of the iteration.
+    """The state of the iteration. Its vectors still lack rows without mass.
 
     Parameters
     ----------
@@ -67,6 +75,9 @@ class Lanczos:
     start : (n, 8) array, optional
         The first block, which is overwritten; by default random.
     """
+
+    is_complete = False
+    sigma = 0.0                         # the shift of C, if it has one
 
     def __init__(self, operator, weigh, basis, capacity, seed, start=None):
         self.operator, self.basis, self.capacity = operator, basis, capacity
@@ -126,8 +137,9 @@ class Lanczos:
         theta, Y = theta[order], Y[:, order]
         last = np.linalg.norm(self.T[:self.dim + WIDTH, self.dim - WIDTH:self.dim], 2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            residuals = np.linalg.norm(self.border @ Y[-WIDTH:], axis=0) / np.abs(theta) * np.minimum(last / np.abs(theta), 1)
-        return Ritz(theta, Y, np.where(theta == 0, np.inf, residuals))
+            left = np.linalg.norm(self.border @ Y[-WIDTH:], axis=0) / np.abs(theta)
+            residuals = left * np.minimum(last / np.abs(theta), 1)
+        return Ritz(theta, Y, np.where(theta == 0, np.inf, residuals), np.where(theta == 0, np.inf, left))
 
     def vectors(self, ritz, wanted, scale):
         """(n, len(wanted)) Ritz vectors with these numbers after one more application of C, which the last block contains: C Q Y / theta.
@@ -229,13 +241,13 @@ class Lanczos:
         R, xp = np.zeros((WIDTH, WIDTH)), self.basis.xp
         for c in range(WIDTH):
             for attempt in range(3):
-                before = self._dot(Z, Z[:, c:c + 1], c + 1)[c] ** 0.5
+                before = max(self._dot(Z, Z[:, c:c + 1], c + 1)[c], 0.0) ** 0.5
                 for _ in range(2):
                     if c:
                         h = self._dot(Z, Z[:, c:c + 1], c)
                         Z[:, c] -= Z[:, :c] @ xp.asarray(h)
                         R[:c, c] += h * (attempt == 0)
-                norm = self._dot(Z, Z[:, c:c + 1], c + 1)[c] ** 0.5
+                norm = max(self._dot(Z, Z[:, c:c + 1], c + 1)[c], 0.0) ** 0.5
                 if norm > DEPENDENT * max(before, largest if attempt == 0 else 0):
                     R[c, c] = norm * (attempt == 0)
                     Z[:, c] /= norm

@@ -11,28 +11,25 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse.linalg as spla
 
-from meshsolve import device
-from meshsolve.api.factors import parac
-from meshsolve.eigen.pencil import Pencil
-from meshsolve.eigen.search import NEAR_ZERO, Search, in_interval, smallest
-from meshsolve.errors import ConvergenceWarning, InvalidInputError, NotPositiveDefiniteError, OutOfMemoryError
+from meshsolve.eigen import quality
+from meshsolve.eigen.lobpcg import lobpcg
+from meshsolve.eigen.pencil import ROUNDING, Pencil
+from meshsolve.eigen.prepare import groups, read
+from meshsolve.eigen.search import Found, Search, chosen, in_interval, joined, normalized, smallest
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_flag, as_integer, as_number, as_seed, counted, is_auto, one_of, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.constraints import checked
-from meshsolve.sparse.matrix import as_csr
 from meshsolve.sparse.places import place_of_factor
-from meshsolve.sparse.rows import components
 from meshsolve.types import ArrayLike, Auto, Device, Matrix
 
 SMALL = 300             # rows up to which a dense method takes no longer
 SHARE = 3               # from n / SHARE pairs on, too
 BLOCKS = 300            # blocks that the iteration may take, and for each eight pairs another BLOCKS_A_BLOCK
 BLOCKS_A_BLOCK = 20
-ZERO = 1e-10            # largest eigenvalue of a constant, relative to the order of magnitude of all
-ROW_SUM = 1e-13         # sum of a row relative to that of its absolute values, up to which LOBPCG takes it for 0
+NOISE = 100             # units of rounding of the largest eigenvalue by which LAPACK's other values may be wrong
 METHODS = ("auto", "lanczos", "lobpcg", "dense")
 
 @dataclass
@@ -146,23 +143,46 @@ def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float,
     >>> import meshsolve as ms
     >>> w, X, info = ms.eigsh(ms.datasets.grid2d(30, 20), 4)
     """
-    pencil = Pencil(A, M, fixed, checked(fixed, pin), place_of_factor(device, A), thread_count(threads))
-    bounds, wanted = _checked_interval(interval), _checked_count(k, pencil) if interval is None else 0
-    search = Search(pencil, as_number(tol, "tol", above=True), _most_blocks(maxiter, wanted), as_seed(seed))
-    return _delivered(search, *_run(search, one_of(method, "method", METHODS), wanted, bounds, sigma, as_flag(count, "count")))
+    place, threads = place_of_factor(device, A), thread_count(threads)
+    matrices = read(A, M, fixed, checked(fixed, pin), threads)
+    bounds = _checked_interval(interval)
+    options = _Options(one_of(method, "method", METHODS), as_number(tol, "tol", above=True),
+                       None if maxiter is None else as_integer(maxiter, "maxiter"), as_seed(seed),
+                       sigma if is_auto(sigma) else as_number(sigma, "sigma", least=-np.inf), as_flag(count, "count"))
+    pencils = [(Pencil(part.A, part.M, part.rows, pin, place, threads), rows) for part, rows in _parts(matrices)]
+    wanted = _checked_count(k, pencils) if bounds is None else 0
+    parts = [_solved(pencil, min(wanted, pencil.rank - pencil.constants), bounds, options) for pencil, _ in pencils]
+    return _delivered(parts, pencils, matrices, wanted, options)
 
 
-def _checked_count(k, pencil):
-    """k, and the constants that are left out of the result."""
-    wanted = as_integer(k, "k") + pencil.constants
-    rank = pencil.n if pencil.masses is None else np.count_nonzero(pencil.masses)
-    if wanted >= pencil.n or wanted > rank:
-        raise InvalidInputError(f"k must be less than the number of rows that take part and have mass, {rank - pencil.constants}, got {k}")
+@dataclass
+class _Options:
+    method: str
+    tol: float
+    maxiter: int | None
+    seed: int
+    sigma: Auto | float
+    counted: bool
+
+
+def _parts(matrices):
+    """Yield (matrices of a group of components, its rows among those that take part, or None if it has all of them)."""
+    found = groups(matrices)
+    if found is None:
+        yield matrices, None
+        return
+    for rows in found:
+        numbers = rows if matrices.rows is None else matrices.rows[rows]
+        yield matrices._replace(A=matrices.A[rows][:, rows], M=matrices.M[rows][:, rows], rows=numbers), rows
+
+
+def _checked_count(k, pencils):
+    """k, which must be less than the number of rows, and at most the number of finite eigenvalues without constants."""
+    wanted = as_integer(k, "k")
+    rows, rank, constants = (sum(getattr(pencil, name) for pencil, _ in pencils) for name in ("n", "rank", "constants"))
+    if wanted + constants >= rows or wanted + constants > rank:
+        raise InvalidInputError(f"k must be less than the number of rows that take part and have mass, {rank - constants}, got {k}")
     return wanted
-
-
-def _most_blocks(maxiter, wanted):
-    return BLOCKS + BLOCKS_A_BLOCK * wanted // 8 if maxiter is None else as_integer(maxiter, "maxiter")
 
 
 def _checked_interval(interval):
@@ -178,131 +198,181 @@ def _checked_interval(interval):
     return lo, hi
 
 
-def _run(search, method, k, bounds, sigma, counted):
-    """(method, values, vectors, count, whether all converged) by the method that fits."""
-    n, sigma = search.pencil.n, sigma if is_auto(sigma) else as_number(sigma, "sigma", least=-np.inf)
-    if not search.pencil.A.data.any():
-        return "dense", *_of_zero(search.pencil, k, bounds)
-    if method == "dense" or method == "auto" and n <= SMALL or method != "lobpcg" and (k > n // SHARE or n < 5 * 8):
-        return "dense", *_dense(search, k, bounds)
+@dataclass
+class _Part:
+    """The pairs of one group of components, in the caller's units, without constants."""
+
+    method: str
+    found: Found
+    search: Search
+
+
+def _solved(pencil, k, bounds, options):
+    """The :class:`_Part` of one pencil: k pairs, or those in an interval."""
+    wanted = k + pencil.constants
+    limit = BLOCKS + BLOCKS_A_BLOCK * wanted // 8 if options.maxiter is None else options.maxiter
+    search = Search(pencil, options.tol, limit, options.seed)
+    with np.errstate(over="ignore", under="ignore"):
+        own = None if bounds is None else tuple(end / pencil.unit for end in bounds)
+        sigma = options.sigma if is_auto(options.sigma) else options.sigma / pencil.unit
+    if own is not None and not (np.isfinite(own).all() and own[0] < own[1]):
+        raise InvalidInputError(f"interval ({bounds[0]:.6g}, {bounds[1]:.6g}) cannot be represented in the unit of the eigenvalues, "
+                                f"{pencil.unit:.6g}; scale A or M")
+    method, found = _run(search, options, wanted, own, sigma)
+    constants = pencil.constants if bounds is None or bounds[0] <= 0 < bounds[1] else 0
+    if constants:
+        order = np.argsort(abs(found.values), kind="stable")
+        count = None if found.count is None else max(found.count - constants, 0)
+        found = chosen(pencil, found, np.sort(order[constants:]))._replace(count=count)
+    if pencil.unit != 1 or pencil.length != 1:
+        found = _in_caller_units(pencil, found)
+    return _Part(method, found, search)
+
+
+def _in_caller_units(pencil, found):
+    with np.errstate(over="ignore"):
+        values, vectors = found.values * pencil.unit, found.vectors * pencil.length
+        found.quality.floors *= pencil.unit
+    if not (np.isfinite(values).all() and pencil.place.xp.isfinite(vectors).all()):
+        raise InvalidInputError("eigenvalues or eigenvectors are beyond the range of float64; scale A or M")
+    return found._replace(values=values, vectors=vectors)
+
+
+def _run(search, options, k, bounds, sigma):
+    """(method, :class:`Found`) by the method that fits."""
+    pencil, method = search.pencil, options.method
+    if not pencil.A.data.any():
+        return "dense", _of_zero(search, k, bounds)
+    if method == "dense" or method == "auto" and pencil.n <= SMALL or method != "lobpcg" and (k > pencil.n // SHARE or pencil.n < 5 * 8):
+        return "dense", _dense(search, options, k, bounds, sigma)
     if method == "lobpcg":
-        return "lobpcg", *_lobpcg(search, k)
+        return "lobpcg", lobpcg(search, k)
     try:
-        return "lanczos", *(in_interval(search, *bounds) if bounds else smallest(search, k, sigma, counted))
+        return "lanczos", in_interval(search, *bounds) if bounds else smallest(search, k, sigma, options.counted)
     except OutOfMemoryError:
         if method == "lanczos" or bounds:
             raise
-        return "lobpcg", *_lobpcg(search, k)
+        return "lobpcg", lobpcg(search, k)
 
 
-def _of_zero(pencil, k, bounds):
-    """The pairs of A = 0: unit vectors at rows with mass, made orthonormal later."""
+def _of_zero(search, k, bounds):
+    """The pairs of A = 0: unit vectors at rows with mass, made orthonormal."""
+    pencil = search.pencil
     rows = np.arange(pencil.n) if pencil.masses is None else np.flatnonzero(pencil.masses)
     rows = rows[:k] if bounds is None else rows if bounds[0] <= 0 < bounds[1] else rows[:0]
     ensure_memory(8 * pencil.n * len(rows), counted(len(rows), "eigenvector"))
     X = np.zeros((pencil.n, len(rows)))
     X[rows, np.arange(len(rows))] = 1
-    return np.zeros(len(rows)), pencil.place.bring(X), len(rows), True
+    X, w = normalized(pencil, pencil.place.bring(X)), np.zeros(len(rows))
+    return Found(w, X, quality.judged(pencil, search.tol, w, X), len(rows), True)
 
 
-def _dense(search, k, bounds):
-    """All pairs by LAPACK, of which some are kept."""
+def _dense(search, options, k, bounds, sigma):
+    """Some of all pairs by LAPACK; by shifts where rounding errors of the largest eigenvalues hide the others."""
     pencil = search.pencil
     ensure_memory(24 * pencil.n**2, f"a dense matrix with {counted(pencil.n, 'row')} for more than a third of all pairs")
     with search.report.phase("dense"):
-        try:
-            w, X = _all_pairs(pencil)
-        except np.linalg.LinAlgError as e:
-            raise NotPositiveDefiniteError("M must be positive definite, and A positive semidefinite where M has zeros: a Cholesky "
-                                           "factorization fails", column=pencil.row(0)) from e
-    chosen = np.flatnonzero((w >= bounds[0]) & (w < bounds[1])) if bounds else np.arange(k)
-    return w[chosen], pencil.place.bring(np.ascontiguousarray(X[:, chosen])), len(chosen), True
+        found = _plain(search, k, bounds)
+    if found is not None:
+        return found
+    search.is_dense = True
+    return in_interval(search, *bounds) if bounds else smallest(search, k, sigma, options.counted)
 
 
-def _all_pairs(pencil):
-    """(values, vectors) of the whole pencil by LAPACK. Where M has zeros, those of M x = theta (A - sigma M) x with theta > 0."""
-    if pencil.masses is None or pencil.masses.min() > 0:
-        return scipy.linalg.eigh(pencil.A.toarray(), pencil.M.toarray())
-    sigma = -NEAR_ZERO * pencil.scale()
-    theta, X = scipy.linalg.eigh(pencil.M.toarray(), pencil.shifted(sigma).toarray())
-    finite = np.arange(pencil.n)[::-1][:np.count_nonzero(pencil.masses)]            # by descending theta
-    return sigma + 1 / theta[finite], X[:, finite]
-
-
-def _lobpcg(search, k):
-    """The k smallest pairs by scipy's LOBPCG with an approximate Cholesky factor; nothing is counted.
-
-    The search is orthogonal to the null space of a Laplacian, which is known: with it in its basis LOBPCG stagnates above tol.
-    """
+def _plain(search, k, bounds):
+    """The pairs from the eigenvectors of the dense pencil, or None if rounding errors, or rows without mass, make them useless."""
     pencil = search.pencil
-    known = _null_space(pencil, k)
-    left = k - known.shape[1]
-    if pencil.n - known.shape[1] < 5 * (left + 2):          # scipy takes a dense method, and there no constraints
-        known, left = known[:, :0], k
-    w, X = np.zeros(known.shape[1]), known
-    if left:
-        with search.report.phase("lobpcg"), np.errstate(all="ignore"):
-            P = parac(pencil.shifted(-NEAR_ZERO * pencil.scale()), seed=search.seed, threads=pencil.threads)
-            start = np.random.default_rng(search.seed).standard_normal((pencil.n, left + 2))
-            v, Y, history = spla.lobpcg(pencil.A, start, B=pencil.M, M=P, Y=known if len(w) else None, largest=False,
-                                        tol=search.tol * pencil.scale(), maxiter=search.maxiter, retResidualNormsHistory=True)
-        search.iterations += len(history)
-        w, X = np.r_[w, v], np.hstack([X, Y])
-    return w[:k], pencil.place.bring(np.ascontiguousarray(X[:, :k])), None, True
+    if pencil.masses is not None and pencil.masses.min() <= 0:
+        return None
+    try:
+        w, X = scipy.linalg.eigh(pencil.A.toarray(), pencil.M.toarray())
+    except np.linalg.LinAlgError:                           # M is singular
+        return None
+    noise = NOISE * ROUNDING * abs(w).max()
+    if bounds is None:
+        numbers = np.arange(k)
+    else:
+        slack = [max(pencil.step(end), noise) for end in bounds]
+        numbers = np.flatnonzero((w >= bounds[0] - slack[0]) & (w < bounds[1] - slack[1]))
+    size = abs(w[numbers]).max(initial=0.0) if bounds is None else max(abs(bounds[0]), abs(bounds[1]))
+    X = pencil.place.bring(np.ascontiguousarray(X[:, numbers]))
+    facts = quality.judged(pencil, search.tol, w[numbers], X)
+    if noise > search.tol * size or (facts.residuals > search.tol).any():
+        return None
+    return Found(w[numbers], X, facts, len(numbers), True)
 
 
-def _null_space(pencil, most):
-    """(n, c <= most): ones in connected components whose rows sum to 0 and have mass, else zeros."""
-    count, component = components(as_csr(pencil.A))
-    is_off = abs(pencil.A.sum(axis=1)) > ROW_SUM * abs(pencil.A).sum(axis=1)
-    weights = np.bincount(component, pencil.M.sum(axis=1), count)            # 1^T M 1 in each
-    numbers = np.flatnonzero((np.bincount(component, is_off, count) == 0) & (weights > 0))[:most]
-    return np.equal.outer(component, numbers).astype(np.float64)
-
-
-def _delivered(search, method, w, X, number, done):
-    """The pairs without constants, in the caller's rows, normalized and measured."""
-    pencil, report = search.pencil, search.report
-    xp = pencil.place.xp
-    constants = min(pencil.constants, np.count_nonzero(abs(w) <= ZERO * pencil.scale()))         # an interval may be without 0
-    w, X, number = w[constants:], X[:, constants:], number if number is None else number - constants
-    if not search.is_orthonormal:
-        X = _normalized(pencil, X)
-    residuals = _finished(pencil, w, X)
-    converged = bool(done and (residuals <= search.tol).all())
-    reason = ("converged" if converged else "residuals above tol" if (residuals > search.tol).any() else
-              "the number of eigenvalues is not decided in double precision" if search.is_undecided else "eigenvalues are missing")
-    if not converged:
-        warn(f"eigsh: {reason} after {search.iterations} blocks (largest residual {residuals.max(initial=0):.1e}, tol {search.tol:.1e}); "
-             "raise maxiter or tol", ConvergenceWarning)
-    if pencil.rows is not None:
-        whole = xp.zeros((pencil.size, X.shape[1]))
-        whole[pencil.place.bring(pencil.rows)] = X
+def _delivered(parts, pencils, matrices, wanted, options):
+    """The pairs of all groups, in the caller's rows, with what is known of them."""
+    place = pencils[0][0].place
+    found, info = _merged(parts, pencils, len(matrices.A.indptr) - 1, wanted)
+    _with_signs(place, found)
+    w, X, residuals, floors = found.values, found.vectors, found.quality.residuals, found.quality.floors
+    if matrices.rows is not None:
+        whole = place.xp.zeros((matrices.size, X.shape[1]))
+        whole[place.bring(matrices.rows)] = X
         X = whole
-    return Eigenpairs(w, X, EigenInfo(method, converged, number, residuals, search.iterations, search.shifts, reason, report))
+    lost = _lost(w, floors, options.tol)
+    info.residuals, info.floors = residuals, floors
+    info.converged = bool(found.is_complete and (residuals <= options.tol).all() and not lost)
+    if not info.converged:
+        undecided = any(part.search.is_undecided for part in parts)
+        info.reason = ("residuals above tol" if (residuals > options.tol).any() else
+                       "the number of eigenvalues is not decided in double precision" if undecided else
+                       "eigenvalues are missing" if not found.is_complete else
+                       f"rounding errors in the entries of A change eigenvalues by up to {lost:.1e}")
+        advice = "see info.floors; improve the entries of A that are far above the others" if lost else "raise maxiter or tol"
+        warn(f"eigsh: {info.reason} after {info.iterations} blocks (largest residual {residuals.max(initial=0):.1e}, tol "
+             f"{options.tol:.1e}); {advice}", ConvergenceWarning)
+    return Eigenpairs(w, X, info)
 
 
-def _normalized(pencil, X):
-    """X with X^T M X = I, by Cholesky QR."""
-    if X.shape[1] == 0:
-        return X
-    xp, M = pencil.place.xp, pencil.weighed
-    X = X / xp.sqrt((X * M(X)).sum(axis=0))
-    G = X.T @ M(X)
-    inverse = scipy.linalg.solve_triangular(np.linalg.cholesky(device.to_host((G + G.T) / 2)), np.eye(len(G)), lower=True)
-    return X @ pencil.place.bring(np.ascontiguousarray(inverse.T))
+def _merged(parts, pencils, n, wanted):
+    """(:class:`Found` on the n rows that take part, :class:`EigenInfo`) of all groups; ``wanted``: how many are kept, or 0 for all."""
+    first = parts[0].search
+    report = first.report
+    for part in parts[1:]:
+        report.merge(part.search.report)
+    info = EigenInfo(parts[0].method, True, None, np.zeros(0), sum(part.search.iterations for part in parts),
+                     [sigma for part in parts for sigma in part.search.shifts], report=report)
+    if len(parts) == 1:
+        info.count = parts[0].found.count
+        return parts[0].found, info
+    place, several = first.pencil.place, []
+    for part, (_, rows) in zip(parts, pencils, strict=True):
+        X = place.xp.zeros((n, len(part.found.values)))
+        X[place.bring(rows)] = part.found.vectors
+        several.append(part.found._replace(vectors=X))
+    complete = all(part.found.is_complete for part in parts)
+    values, floors = (np.concatenate(arrays) for arrays in ([f.values for f in several], [f.quality.floors for f in several]))
+    found = joined(first.pencil, several)._replace(is_complete=complete)
+    order = np.argsort(np.concatenate([f.values for f in several]), kind="stable")
+    values, floors = values[order], floors[order]
+    if wanted:                                              # zeros of tiny components are as small as others
+        numbers = np.argsort(np.where(abs(values) <= quality.ZERO * floors, 0.0, values), kind="stable")[:wanted]
+        found = chosen(first.pencil, found, np.sort(numbers))
+    proved = all(part.found.count is not None for part in parts)
+    info.count = len(found.values) if proved else None
+    return found, info
 
 
-def _finished(pencil, w, X):
-    """(k,) relative residuals of the pairs, on the host. In place, the entry of largest absolute value of each column of X becomes
-    positive: the first among equals."""
-    norms = [float((abs(matrix) @ np.ones(pencil.n)).max()) for matrix in (pencil.A, pencil.M)]
-    residuals, sizes, most, least = pencil.measured(w, X)
+def _lost(w, floors, tol):
+    """The largest floor that hides digits of an eigenvalue which is not 0, or the size of the others; 0.0 if there is none."""
+    if len(w) == 0:
+        return 0.0
+    size = np.maximum(abs(w), np.where(abs(w) <= quality.ZERO * floors, abs(w).max(), 0.0))
+    hidden = floors > max(tol, quality.LIMITED) * size
+    only_zeros = abs(w).max() <= quality.ZERO * floors.max()
+    return 0.0 if only_zeros else float(floors[hidden].max(initial=0.0))
+
+
+def _with_signs(place, found):
+    """Make the entry of largest absolute value of each column positive, in place: the first among equals."""
+    X, most, least = found.vectors, found.quality.most, found.quality.least
     near = (1 - 1e-8) * np.maximum(most, -least)
     negative = -least >= near
     for c in np.flatnonzero(negative & (most >= near)):                             # equal entries of both signs
-        negative[c] = bool(X[int((abs(X[:, c]) >= near[c]).argmax()), c] < 0)
+        largest = float(abs(X[:, c]).max())
+        negative[c] = bool(X[int((abs(X[:, c]) >= (1 - 1e-8) * largest).argmax()), c] < 0)
     if negative.any():
-        X *= pencil.place.bring(np.where(negative, -1.0, 1.0))
-    scale = (norms[0] + abs(w) * norms[1]) * sizes
-    return residuals / np.where(scale > 0, scale, 1)                                # A = 0: both are 0
+        X *= place.bring(np.where(negative, -1.0, 1.0))

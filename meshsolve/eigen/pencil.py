@@ -1,71 +1,84 @@
-"""The pencil A x = lambda M x: what is checked, reduced and factored of it.
+"""The pencil A x = lambda M x: its units, factors and products.
 
-Rows that are zero in both matrices (vertices without faces) and fixed rows are left out. A - sigma M has one pattern for all shifts,
-so the second factor is a refactorization.
+A - sigma M has one pattern for all shifts, so the second factor is a refactorization.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from meshsolve import _core, device
 from meshsolve.api.definite import cholesky
 from meshsolve.api.factors import ildl
 from meshsolve.eigen.basis import WIDTH
+from meshsolve.eigen.prepare import is_diagonal, rank_of_masses
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotPositiveDefiniteError
-from meshsolve.memory import PER_ROW
 from meshsolve.report import without_warnings
-from meshsolve.sparse.columns import as_indices, lengths, reduce_columns
-from meshsolve.sparse.constraints import Pinned
-from meshsolve.sparse.matrix import as_csr, as_symmetric
+from meshsolve.sparse.columns import reduce_columns
+from meshsolve.sparse.matrix import as_csr
 from meshsolve.sparse.places import PLACES
 from meshsolve.sparse.product import residual
 from meshsolve.sparse.rows import components
 
-ATTEMPTS = 3            # shifts tried for a count: one that equals an eigenvalue is moved
-MOVED = 1e-8            # by this fraction of the scale of the eigenvalues
-ROUNDING = np.finfo(float).eps          # errors of eigenvalues relative to the largest entry of the factored matrix
-SQUARES = 1e-280, 1e280         # range of sums of squares without overflow and loss of digits
+ROUNDING = np.finfo(float).eps
+STEP = 1e3              # units of rounding of an eigenvalue by which a shift is moved off it
+GROWTH = 16.0           # ratio of one move of a shift to the one before, until the inertia is decided
+ATTEMPTS = 60           # moves at most
+FEW = 1e3               # largest entry of A's diagonal over the mean of M's, relative to the median row, above which it stands for few rows
+ORDINARY = 2.0**-200, 2.0**200      # median entries of A and M that need no other unit
+STEEP = 1e120           # largest entry of a row over its mass, relative to the median row, from which on the mass counts as 0
+KEPT = 1e-13            # eigenvalues of a dense M, relative to the largest one after scaling, up to which they count as 0
 
 
 class Pencil:
-    """A and M on the rows that take part.
+    """A and M on the rows that take part, in units in which their entries are near 1.
+
+    Parameters
+    ----------
+    A, M : (n, n) csr_array
+    numbers : (n,) int64, or None
+        The caller's numbers of the rows.
+    pin : bool
+    place : str
+        ``"cpu"`` or ``"cuda"``.
+    threads : int
 
     Attributes
     ----------
     n : int
-        Rows that take part.
-    rows : (n,) int64, or None
-        Their numbers; None where all do.
+    rank : int
+        Number of finite eigenvalues, or a bound.
+    unit, length : float
+        The caller's eigenvalues are those of the pencil times ``unit``, and the caller's eigenvectors times ``length``.
     A, M : csr_array
         On the union of both patterns: ``A.data - sigma * M.data`` are the values of A - sigma M.
+    sizes : (n,) float64
+        Sums of the absolute values of the rows of A.
+    typical, smooth : float
+        The median of ``sizes`` over the masses; the same for a constant vector, if it is less.
     constants : int
         With ``pin``, the number of components: A takes their constants to 0.
     masses : (n,) float64, or None
         The diagonal of M where M is diagonal: ones without M.
     """
 
-    def __init__(self, A, M, fixed, pin, place, threads):
-        matrix = as_symmetric(A, threads=threads, per_row=PER_ROW["cholesky"])
-        weights = sp.eye_array(matrix.n, format="csr") if M is None else _weights(M, matrix.n, threads)
-        self.place, self.threads, self.size = PLACES[place], threads, matrix.n
-        if pin:
-            Pinned(matrix).require_singular(matrix, threads)
-        A = matrix.to_scipy()
-        keep = abs(A).sum(axis=1) + abs(weights).sum(axis=1) > 0
-        if fixed is not None:
-            keep[as_indices(fixed, matrix.n)] = False
-        self.rows = None if keep.all() else np.flatnonzero(keep)
-        if self.rows is not None:
-            if len(self.rows) == 0:
-                raise InvalidInputError("A and M must have a row that is not zero and not fixed, got none")
-            A, weights = A[self.rows][:, self.rows], weights[self.rows][:, self.rows]
+    def __init__(self, A, M, numbers, pin, place, threads):
+        self.numbers, self.place, self.threads = numbers, PLACES[place], threads
         self.n, self._definite, self._indefinite, self._congruent = A.shape[0], None, None, None
         self.constants = components(as_csr(A))[0] if pin else 0
-        is_diagonal = np.array_equal(weights.indices, np.repeat(np.arange(self.n), np.diff(weights.indptr)))
-        self.masses = self._checked_masses(weights.diagonal()) if is_diagonal else None
-        self.A, self.M = _on_one_pattern(A, weights, self.masses)
+        self.rank = rank_of_masses(M, self.row, threads)
+        A, a = _in_units(A, 1)
+        M, m = _in_units(M, 2)
+        self.unit, self.length = float(np.ldexp(1.0, a - m)), float(np.ldexp(1.0, -m // 2))
+        self.sizes = abs(A).sum(axis=1)
+        self.masses = M.diagonal() if is_diagonal(M) else None
+        self.typical, self.smooth, steep = self._ratios(M.diagonal())
+        if self.masses is not None and steep.any():
+            self.masses[steep] = 0
+            M = sp.diags_array(self.masses, format="csr")
+        self.A, self.M = _on_one_pattern(A, M, self.masses)
 
     @property
     def has_masses(self):
@@ -74,24 +87,28 @@ class Pencil:
 
     def row(self, k):
         """The caller's number of row k."""
-        return int(k if self.rows is None else self.rows[k])
+        return int(k if self.numbers is None else self.numbers[k])
 
     def shifted(self, sigma):
         """A - sigma M as a csr_array."""
         return sp.csr_array((self.A.data - sigma * self.M.data, self.A.indices, self.A.indptr), shape=(self.n, self.n))
 
     def scale(self):
-        """A bound of the eigenvalues' order of magnitude: the largest entry of A's diagonal over the mean of M's."""
+        """The order of magnitude of the eigenvalues: the largest entry of A's diagonal over the mean of M's, or the typical one of the rows
+        if few rows have that largest entry."""
         mean = self.M.diagonal().mean()
-        if not mean > 0:
-            raise NotPositiveDefiniteError("M must be positive definite, the sum of its diagonal is not positive", column=self.row(0))
-        return (abs(self.A.diagonal()).max() or abs(self.A.data).max(initial=0.0) or 1.0) / mean
+        largest = abs(self.A.diagonal()).max() or abs(self.A.data).max(initial=0.0) or 1.0
+        return min(largest / mean, FEW * self.typical or np.inf) if mean > 0 else 1.0
 
-    def resolution(self):
-        """Eigenvalues that differ less are equal to rounding: a mesh with slivers has entries of A that are far larger than the rest."""
+    def bound(self):
+        """A bound of the absolute values of the eigenvalues where M is diagonal, and their order of magnitude else."""
         masses = self.M.diagonal()
         heavy = masses > 0
-        return ROUNDING * (abs(self.A.diagonal()[heavy]) / masses[heavy]).max(initial=0.0)
+        return (self.sizes[heavy] / masses[heavy]).max(initial=self.typical)
+
+    def step(self, sigma):
+        """The first distance by which a shift is moved off an eigenvalue."""
+        return STEP * ROUNDING * max(abs(sigma), self.smooth)
 
     def definite_factor(self, sigma):
         """The Cholesky factor of A - sigma M, for a shift below all eigenvalues; the next call replaces its values."""
@@ -103,9 +120,9 @@ class Pencil:
             return self._definite
         except NotPositiveDefiniteError as e:
             raise NotPositiveDefiniteError(
-                f"A - sigma M must be positive definite for sigma = {sigma:.6g}, it is not in column {self.row(e.column)}\n"
-                "- A has a negative eigenvalue: call eigsh with interval=(lo, hi), or sigma below it\n"
-                "- M is not positive definite: it must be", column=self.row(e.column)) from e
+                f"A - sigma M must be positive definite for sigma = {sigma * self.unit:.6g}, it is not in column {self.row(e.column)}\n"
+                "- A has an eigenvalue below sigma: call eigsh with interval=(lo, hi), or sigma below it\n"
+                "- M is singular, and A is not positive definite where M is 0", column=self.row(e.column)) from e
 
     def indefinite_factor(self, sigma):
         """The complete L D L^T factor of A - sigma M at any shift; the next call replaces its values."""
@@ -118,18 +135,25 @@ class Pencil:
                 self._indefinite.refactor(self._standard(sigma))
         return self._indefinite
 
-    def below(self, sigma, step=1):
-        """(number of eigenvalues below a shift, the shift, the factor): the inertia of A - sigma M, by Sylvester's law. A shift that
-        equals an eigenvalue to rounding is moved a little, up or, if ``step`` is -1, down."""
-        for attempt in range(ATTEMPTS):
-            at = sigma + step * attempt * MOVED * max(abs(sigma), 1e-3 * self.scale())
+    def below(self, sigma, step, first=0.0, most=np.inf):
+        """(number of eigenvalues below a shift, the shift, the factor): the inertia of A - sigma M, by Sylvester's law.
+
+        The shift is moved by ``first`` in the direction of ``step``, 1 or -1, and further until rounding errors leave no doubt, but by
+        at most ``most``.
+        """
+        moved = first
+        for _ in range(ATTEMPTS):
+            at = sigma + step * moved
             F = self.indefinite_factor(at)
             with without_warnings(MeshsolveWarning):
                 _, negative, zero = F.inertia
             if zero == 0 and not F.is_undecided:
                 return negative, at, F
-        raise InvalidInputError(f"the number of eigenvalues below {sigma:.6g} is not decided in double precision; move this end of the "
-                                "interval")
+            moved = max(GROWTH * moved, self.step(sigma))
+            if moved > most:
+                break
+        raise InvalidInputError(f"the number of eigenvalues below {sigma * self.unit:.6g} is not decided in double precision; move this end "
+                                "of the interval")
 
     def operator(self, F):
         """Callable (n, 8), out -> (n, 8): (A - sigma M)^-1 M, made symmetric by the roots of the masses where M is diagonal."""
@@ -176,21 +200,44 @@ class Pencil:
         """Callable (n, k) -> (n, k) where the factor lies: ``matrix``, A or M, times a block."""
         return lambda X: -self._subtracted(matrix, X, self.place.xp.zeros(X.shape))
 
-    def measured(self, w, X):
-        """(4, k) on the host: of each column x of X the norms of A x - w M x and of x, the largest and the least entry."""
+    def solved(self, F, B):
+        """(n, k) (A - sigma M)^-1 B for a factor F of :meth:`definite_factor` or :meth:`indefinite_factor`."""
+        if self.masses is None or not self.has_masses:
+            return F.solve(B)
+        scale = self.place.bring(self.row_scale()[:, None])
+        return scale * F.solve(scale * B)
+
+    def root(self):
+        """(n, r) R with M = R R^T as a dense array on the host, in the rows of the factor, for small matrices."""
+        if self.masses is not None:
+            rows = np.flatnonzero(self.masses)
+            R = np.zeros((self.n, len(rows)))
+            R[rows, np.arange(len(rows))] = 1.0 if self.has_masses else np.sqrt(self.masses[rows])
+            return R
+        scale = np.sqrt(self.M.diagonal())
+        scale[scale == 0] = 1
+        values, U = scipy.linalg.eigh(self.M.toarray() / np.outer(scale, scale))
+        kept = values > KEPT * self.n * values[-1]
+        return scale[:, None] * U[:, kept] * np.sqrt(values[kept])
+
+    def measured(self, weights, w, X):
+        """(8, k) on the host: the facts of ``measure`` in basis.hpp for the pairs w, X, where row i of a residual has ``weights[i]``."""
         if self.place.name == "cpu" and X.size:
-            facts = np.empty((4, len(w)))
+            facts = np.empty((8, len(w)))
             _core.eigen_measure(self.A.indptr.astype(np.int64), self.A.indices.astype(np.int32), self.A.data,
-                                self.M.data if self.masses is None else self.masses, w, X.ravel(), facts.ravel(), self.threads)
-            if ((facts[:2] > SQUARES[0]) & (facts[:2] < SQUARES[1])).all():
-                facts[:2] **= 0.5
-                return facts
-        found = [np.zeros((4, 0))]
+                                self.M.data if self.masses is None else self.masses, weights, w, X.ravel(), facts.ravel(), self.threads)
+            return facts
+        found, xp = [np.zeros((8, 0))], self.place.xp
+        weights = self.place.bring(weights[:, None])
         for first in range(0, len(w), WIDTH):
             part = slice(first, first + WIDTH)
-            x = X[:, part].copy(order="C")
-            left = self._subtracted(self.A, x, self.weighed(x) * self.place.bring(w[part]))
-            found.append([lengths(left), lengths(x), *(device.to_host(reduce_columns(name, x)) for name in ("max", "min"))])
+            x, values = X[:, part].copy(order="C"), self.place.bring(w[part])
+            Ax, Mx = self.product(self.A)(x), self.weighed(x)
+            sizes = self._sized(self.A, x)
+            both = sizes + abs(values) * (self._sized(self.M, x) if self.masses is None else abs(Mx))
+            rows = [weights * (Ax - values * Mx)**2, weights * Mx**2, weights * both**2, abs(x) * sizes, x * Ax, x * Mx]
+            found.append([*(device.to_host(xp.sum(row, axis=0)) for row in rows),
+                          *(device.to_host(reduce_columns(name, x)) for name in ("max", "min"))])
         return np.concatenate(found, axis=1)
 
     def _standard(self, sigma):
@@ -203,24 +250,35 @@ class Pencil:
         A, identity = self._congruent
         return sp.csr_array((A - sigma * identity, self.A.indices, self.A.indptr), shape=self.A.shape)
 
-    def _checked_masses(self, masses):
-        """The diagonal of M, which must not have a negative entry."""
-        if masses.min() < 0:
-            k = int(masses.argmin())
-            raise NotPositiveDefiniteError(f"M must be positive definite: its diagonal entry in row {self.row(k)} is {masses[k]:.3g}",
-                                           column=self.row(k))
-        return masses
+    def _ratios(self, masses):
+        """(the median of the sum of a row of |A| over its mass; the ratio of their sums over all rows, if it is less; a mask (n,) of the
+        rows whose mass is 0 compared with the others)."""
+        used = (masses > 0) & (self.sizes > 0)
+        if not used.any():
+            return 0.0, 0.0, np.zeros(self.n, bool)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            ratio = self.sizes / masses
+            typical = float(np.median(ratio[used]))
+            return typical, min(typical, self.sizes.sum() / masses.sum()), (masses > 0) & (ratio > STEEP * typical)
 
-    def _subtracted(self, matrix, X, B):
+    def _sized(self, matrix, X):
+        """|matrix| |X|, (n, k)."""
+        return -self._subtracted(matrix, abs(X), self.place.xp.zeros(X.shape), True)
+
+    def _subtracted(self, matrix, X, B, magnitudes=False):
         parts = [self.place.bring(part) for part in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)]
-        return residual(*parts, X, B, threads=self.threads)
+        return residual(*parts, X, B, magnitudes=magnitudes, threads=self.threads)
 
 
-def _weights(M, n, threads):
-    weights = as_symmetric(M, "M", threads=threads)
-    if weights.n != n:
-        raise InvalidInputError(f"M must have as many rows as A, {n}, got {weights.n}")
-    return weights.to_scipy()
+def _in_units(matrix, step):
+    """(matrix divided by a power of two, its exponent, a multiple of ``step``): 0 unless entries are far from 1."""
+    used = matrix.data[matrix.data != 0]
+    median = float(np.median(abs(used))) if len(used) else 1.0
+    if ORDINARY[0] < median < ORDINARY[1]:
+        return matrix, 0
+    exponent = int(np.frexp(median)[1]) // step * step
+    half = exponent // 2
+    return sp.csr_array((np.ldexp(np.ldexp(matrix.data, -half), half - exponent), matrix.indices, matrix.indptr), shape=matrix.shape), exponent
 
 
 def _on_one_pattern(A, M, masses):

@@ -11,63 +11,122 @@ Sources: Ericsson, Ruhe 1980 (shift-invert); Grimes, Lewis, Simon 1994 (counts, 
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any, NamedTuple
 
+import numpy as np
+import scipy.linalg
+
+from meshsolve import device
+from meshsolve.eigen import quality
 from meshsolve.eigen.basis import BASES, WIDTH
+from meshsolve.eigen.exhaustive import Exhaustive
 from meshsolve.eigen.lanczos import Lanczos
+from meshsolve.eigen.pencil import ROUNDING
+from meshsolve.eigen.shift import JUDGED, amid, started
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
-from meshsolve.options import is_auto
 from meshsolve.report import Report
 
 SLICE = 96              # pairs of an interval that one shift computes: orthogonalization grows with their square
+COPIES = 8              # floors by which copies of a multiple eigenvalue differ while they are sought
+UNCHANGED = 0.01        # part of the tolerance by which a value may change without another look at its residual
 CLUSTER = 1e-6          # relative gap between eigenvalues below which they count as one cluster
-NEAR_ZERO = 1e-6        # first shift, relative to the largest entry of A's diagonal over the mean of M's
-SHIFT_TO_FIRST = 0.1    # a better shift, relative to the first eigenvalue that is not 0
-FAR = 100               # a first shift that is this many times too large or too small is replaced
-JUDGED = 3              # blocks after which the first shift is judged
-WARM_UP = 6             # blocks of the quadrature rule
 COLUMNS = 2.75          # of a basis for each wanted pair: most searches end without a restart
 SPARE = 10              # further blocks of a basis: few pairs, and clusters among them, need about as many
-AMID = 24               # pairs from which on a shift amid them is considered
-EFFORT = 5.0            # most operations of Cholesky's factorization for that, for each pair and nonzero of L: blocks then cost less
-MIDDLE = 0.55           # share of the wanted eigenvalues below such a shift
-GAP = 1e-2              # smallest gap that it may lie in, relative to the distance from the first shift
 FASTEST, SLOWEST = 2.5, 1.4     # logarithms of residuals that a block is assumed to gain until it is known, and at least
 PATIENCE = 0.85         # share of the blocks until convergence after which it is tested: residuals fall faster at the end
 DEFLATIONS = 3          # that find no other values end a search: the count is then not that of the eigenvalues in double precision
 AFTER = 4               # blocks after a deflation before convergence is tested
+NEAR = 0.1              # distance from the shift, relative to it, that stands for the size of an eigenvalue near 0 while it is sought
+OWN = 0.8               # part of the tolerance for the residual relative to an eigenvalue itself, before vectors are computed
+WIDE = 1e3              # ratio of the ends of an interval above which its middle is the geometric mean
+CLOSE = 1e-5            # distance of a shift from an eigenvalue, relative to the interval, below which the shift is moved
+HULL = 1e-3             # part of an interval that computed values may be wrong by, where some residuals are too large
+DEPTH = 12              # times that an interval is divided because of residuals
+ENDS = 16               # floors of an eigenvalue up to which it equals an end of an interval
+
+
+class Found(NamedTuple):
+    """Eigenpairs, by ascending value.
+
+    Attributes
+    ----------
+    values : (k,) float64
+    vectors : (n, k) float64, where the pencil lies
+    quality : Quality
+    count : int or None
+        Number of them that are proved to be all there are.
+    is_complete : bool
+        False: the iteration did not converge, or some are missing.
+    """
+
+    values: np.ndarray
+    vectors: Any
+    quality: quality.Quality
+    count: int | None
+    is_complete: bool
 
 
 class Search:
     """What all parts of one call share: the pencil, the options, and what they count."""
 
-    def __init__(self, pencil, tol, maxiter, seed):
-        self.pencil, self.tol, self.maxiter, self.seed = pencil, tol, maxiter, seed
+    def __init__(self, pencil, tol, maxiter, seed, is_dense=False):
+        self.pencil, self.tol, self.maxiter, self.seed, self.is_dense = pencil, tol, maxiter, seed, is_dense
         self._goal = tol / 4            # of residuals in the search: those of the returned vectors differ a little
-        self.resolution = pencil.resolution()
+        self.floor = ROUNDING * pencil.smooth           # differences of equal eigenvalues by rounding
         self.report = Report(threads=pencil.threads)
-        self.iterations, self.shifts, self.is_orthonormal, self.is_undecided = 0, [], False, False
+        self.iterations, self.shifts, self.is_undecided, self._definite_at = 0, [], False, None
 
-    def lanczos(self, F, pairs, start=None):
+    def lanczos(self, F, pairs, sigma, start=None):
         """An iteration with the factor F of A - sigma M and a basis for so many pairs, from a block (n, 8) or a random one."""
         pencil = self.pencil
-        capacity = min(int(COLUMNS * pairs) // WIDTH + SPARE, pencil.n // WIDTH - 1)
-        ensure_memory((capacity + 1) * WIDTH * 8 * pencil.n, f"a basis of {capacity * WIDTH} vectors")
-        basis = BASES[pencil.place.name](pencil.n, capacity + 1, pencil.threads)
-        return Lanczos(pencil.operator(F), pencil.weigh(), basis, capacity, self.seed, start)
+        if self.is_dense:
+            ensure_memory(40 * pencil.n**2, f"dense matrices with {pencil.n} rows for more than a third of all pairs")
+            iteration = Exhaustive(pencil, F)
+            self.iterations += iteration.solves
+        else:
+            capacity = min(int(COLUMNS * pairs) // WIDTH + SPARE, pencil.n // WIDTH - 1)
+            ensure_memory((capacity + 1) * WIDTH * 8 * pencil.n, f"a basis of {capacity * WIDTH} vectors")
+            basis = BASES[pencil.place.name](pencil.n, capacity + 1, pencil.threads)
+            iteration = Lanczos(pencil.operator(F), pencil.weigh(), basis, capacity, self.seed, start)
+        iteration.sigma = sigma
+        return iteration
 
     def factor(self, sigma):
-        self.shifts.append(float(sigma))
+        """The Cholesky factor of A - sigma M; it replaces the last one."""
+        self.shifts.append(float(sigma * self.pencil.unit))
+        self._definite_at = None
         with self.report.phase("factor"):
-            return self.pencil.definite_factor(sigma)
+            F = self.pencil.definite_factor(sigma)
+        self._definite_at = sigma, F
+        return F
 
-    def below(self, sigma, step=1):
-        """(number of eigenvalues below the shift, the shift, its factor); the shift may have been moved, down if ``step`` is -1."""
+    def below(self, sigma, step=-1, first=0.0, most=np.inf):
+        """(number of eigenvalues below the shift, the shift, its factor); see :meth:`Pencil.below`."""
         with self.report.phase("count"):
-            count, at, F = self.pencil.below(sigma, step)
-        self.shifts.append(float(at))
+            count, at, F = self.pencil.below(sigma, step, first, most)
+        self.shifts.append(float(at * self.pencil.unit))
         return count, at, F
+
+    def pairs(self, iteration, ritz, numbers, F):
+        """The :class:`Found` pairs of some Ritz pairs, with residuals repaired; not counted."""
+        pencil, sigma = self.pencil, iteration.sigma
+        values = ritz.values(sigma)
+        numbers = numbers[np.argsort(values[numbers], kind="stable")]
+        with self.report.phase("vectors"):
+            X = iteration.vectors(ritz, numbers, pencil.row_scale())
+            if not iteration.is_complete:
+                X = pencil.completed(F, X, ritz.theta[numbers])
+                X = X if pencil.has_masses else normalized(pencil, X)
+            w = values[numbers]
+            facts = quality.judged(pencil, self.tol, w, X)
+            better = quality.values_of(w, sigma, ritz.theta, facts)
+            if (abs(better - w) > UNCHANGED * np.maximum(self.tol * abs(w), facts.floors)).any():
+                facts = quality.judged(pencil, self.tol, better, X)
+            w = better
+            near = [(sigma, F)] + ([self._definite_at] if self._definite_at and self._definite_at[1] is not F else [])
+            w = quality.improved(pencil, self.tol, w, X, facts, near)
+        return in_order(pencil, Found(w, X, facts, None, True))
 
     def extend(self, iteration, blocks):
         """Take the first blocks of an iteration."""
@@ -77,6 +136,9 @@ class Search:
 
     def run(self, iteration, pairs, selected):
         """Iterate until ``selected(ritz)`` are all converged: (Ritz pairs, their numbers, whether they are)."""
+        if self.is_dense:
+            ritz = iteration.ritz()
+            return ritz, selected(ritz), True
         check = max(pairs + max(WIDTH, pairs // 2), (iteration.kept + AFTER) * WIDTH if iteration.kept else 0)
         before = None
         with self.report.phase("lanczos"):
@@ -84,18 +146,27 @@ class Search:
                 if iteration.dim >= check or iteration.is_full or self.iterations >= self.maxiter:
                     ritz = iteration.ritz()
                     numbers = selected(ritz)
-                    worst = ritz.residuals[numbers].max(initial=0) if len(numbers) >= pairs else np.inf
                     goal = self.goal(iteration, ritz)
+                    worst = self.residuals(iteration, ritz, goal)[numbers].max(initial=0) if len(numbers) >= pairs else np.inf
                     if worst <= goal or self.iterations >= self.maxiter:
                         return ritz, numbers, worst <= goal
                     now = iteration.blocks, np.log(min(worst, 1) / self._goal)
                     check = iteration.dim + _blocks_to_wait(before, now) * WIDTH
                     before = now
                     if iteration.is_full:
+                        self._look(iteration, ritz, numbers[:WIDTH])
                         keep = min((pairs + WIDTH + (iteration.dim - pairs) // 3) // WIDTH, iteration.blocks - 1) * WIDTH
                         iteration.restart(ritz, _first(ritz, numbers)[:keep])
                         before = None
                 self.step(iteration)
+
+    def residuals(self, iteration, ritz, goal):
+        """Residuals of the Ritz pairs to compare with the goal: relative to theta, and relative to the eigenvalue where it is not near 0."""
+        values = ritz.values(iteration.sigma)
+        with np.errstate(invalid="ignore"):
+            distance = abs(values - iteration.sigma)
+            size = np.maximum(np.maximum(abs(values), NEAR * distance), self.floor / self.tol)
+            return np.fmax(ritz.residuals, ritz.left * distance / size * (goal / (OWN * self.tol)))
 
     def step(self, iteration):
         """Extend an iteration by one block."""
@@ -111,63 +182,74 @@ class Search:
     def goal(self, iteration, ritz):
         """The residual at which a pair counts as converged. After a restart it is at least the rounding error of the operator: copies of a
         multiple eigenvalue differ by it. Residuals of the returned vectors are measured in any case."""
-        return max(self._goal, self.resolution * abs(ritz.theta[0]) if iteration.restarts else 0.0)
+        return max(self._goal, COPIES * self.floor * abs(ritz.theta[0]) if iteration.restarts else 0.0)
+
+    def _look(self, iteration, ritz, numbers):
+        """Raise ``floor`` to that of the Ritz vectors with these numbers."""
+        pencil = self.pencil
+        if iteration.restarts or len(numbers) == 0:
+            return
+        X = iteration.vectors(ritz, numbers, pencil.row_scale())
+        floors = quality.judged(pencil, self.tol, ritz.values(iteration.sigma)[numbers], X).floors
+        self.floor = max(self.floor, floors[np.isfinite(floors)].max(initial=0.0))
 
 
 def smallest(search, k, sigma, counted):
-    """The k smallest pairs: (values, vectors, count, whether they are converged and complete)."""
-    F, sigma, iteration = _started(search, k, sigma)
-    floor = sigma                                           # A - sigma M is positive definite: no eigenvalue is smaller
-    if counted and k >= AMID and F.flops <= EFFORT * k * F.nnz:
-        F, sigma, iteration = _amid(search, k, F, sigma, iteration)
+    """The k smallest pairs as :class:`Found`."""
+    F, sigma, iteration = started(search, k, sigma)
+    lowest_shift = sigma                                    # A - sigma M is positive definite: no eigenvalue is smaller
+    if counted:
+        F, sigma, iteration = amid(search, k, F, sigma, iteration)
 
     def lowest(ritz):
-        values = _values(ritz, sigma)
-        return np.argsort(np.where(values > floor, values, np.inf), kind="stable")[:min(k, np.count_nonzero(values > floor))]
+        values = ritz.values(sigma)
+        return np.argsort(np.where(values > lowest_shift, values, np.inf), kind="stable")[:min(k, np.count_nonzero(values > lowest_shift))]
 
     before, in_vain = np.zeros(0), 0
     while True:
         ritz, numbers, done = search.run(iteration, k, lowest)
-        values = _values(ritz, sigma)[numbers]
-        in_vain = in_vain + 1 if len(before) == len(values) and np.allclose(before, values, CLUSTER, search.resolution) else 0
+        found = search.pairs(iteration, ritz, numbers, F)
+        values = found.values
+        in_vain = in_vain + 1 if len(before) == len(values) and np.allclose(before, values, CLUSTER, search.floor) else 0
         before = values
         try:
-            number, complete = _counted(search, values, sigma) if counted and done else (None, done)
+            number, complete = _counted(search, found, sigma) if counted and done and len(values) else (None, done)
         except InvalidInputError:                           # rounding errors hide it, and so whether any value is missing
             number, complete, search.is_undecided = None, False, True
-        if sigma > floor and not (complete and search.pencil.has_masses):
-            search.pencil.indefinite_factor(sigma)          # the count has replaced its values
-        if complete or not done or search.iterations >= search.maxiter or search.is_undecided or in_vain == DEFLATIONS:
-            return *_pairs(search, iteration, ritz, numbers, F, sigma), number, complete
+        if complete or not done or search.is_dense or search.iterations >= search.maxiter or search.is_undecided or in_vain == DEFLATIONS:
+            return found._replace(count=number, is_complete=complete)
+        if sigma > lowest_shift:
+            F = search.pencil.indefinite_factor(sigma)      # the count has replaced its values
         search.deflate(iteration, ritz, numbers)
 
 
 def in_interval(search, lo, hi):
-    """All pairs with lo <= lambda < hi: (values, vectors, count, whether all were found)."""
-    below_lo, lo, _ = search.below(lo)
-    below_hi, hi, _ = search.below(hi)
-    slices, values, vectors, done = [(lo, below_lo, hi, below_hi)], [], [], True
-    while slices:
-        a, below_a, b, below_b = slices.pop()
-        if below_a == below_b:
+    """All pairs with lo <= lambda < hi as :class:`Found`. Eigenvalues that equal an end to rounding count as equal."""
+    below_lo, first, _ = search.below(lo, -1, search.pencil.step(lo), hi - lo)
+    below_hi, last, _ = search.below(hi, -1, search.pencil.step(hi), hi - lo)
+    if hi - last > 2 * search.pencil.step(hi):              # rounding errors are large: decide for each eigenvalue
+        below_hi, last, _ = search.below(hi, 1, hi - last, 2 * (hi - lo))
+    stack, parts = [(first, below_lo, last, below_hi, 0)] if first < last else [], []
+    while stack:
+        a, below_a, b, below_b, depth = stack.pop()
+        if below_a >= below_b:
             continue
-        middle = (a + b) / 2
-        number, at, F = search.below(middle)
-        if below_b - below_a > SLICE and a < at < b and number not in (below_a, below_b):
-            slices += [(at, number, b, below_b), (a, below_a, at, number)]
-            continue
-        if below_b - below_a > SLICE and a < at < b and b - a > CLUSTER * max(abs(a), abs(b)):
-            slices.append((at, number, b, below_b) if number == below_a else (a, below_a, at, number))
-            continue
-        w, X, complete = _slice(search, F, at, a, b, below_b - below_a)
-        values.append(w), vectors.append(X)
-        done &= complete
-    if not values:
-        return np.zeros(0), np.zeros((search.pencil.n, 0)), 0, True
-    search.is_orthonormal &= len(values) == 1
-    order = np.argsort(np.concatenate(values), kind="stable")
-    X = search.pencil.place.xp.concatenate(vectors, axis=1)
-    return np.concatenate(values)[order], X[:, search.pencil.place.bring(order)], below_hi - below_lo, done
+        if below_b - below_a > SLICE:
+            middle = _middle(a, b)
+            number, at, F = search.below(middle)
+            if a < at < b and number not in (below_a, below_b):
+                stack += [(at, number, b, below_b, depth), (a, below_a, at, number, depth)]
+                continue
+            if a < at < b and b - a > CLUSTER * max(abs(a), abs(b)):
+                stack.append((at, number, b, below_b, depth) if number == below_a else (a, below_a, at, number, depth))
+                continue
+        found = _slice(search, a, b, below_b - below_a)
+        smaller = _divided(search, found, a, below_a, b, below_b, depth)
+        if smaller:
+            stack += smaller
+        else:
+            parts.append(found)
+    return _within(search, parts, lo, hi)
 
 
 def _first(ritz, wanted):
@@ -183,98 +265,140 @@ def _blocks_to_wait(before, now):
     return max(wait - wait % 2, 1)
 
 
-def _values(ritz, sigma):
-    """The eigenvalues of the pencil that belong to those of the operator; -inf where theta is 0."""
-    with np.errstate(divide="ignore"):
-        return np.where(ritz.theta == 0, -np.inf, sigma + 1 / ritz.theta)
-
-
-def _counted(search, values, sigma):
-    """(number of eigenvalues below a shift, whether the ascending ``values`` have all of them). The shift lies just above the last
-    value or, if that value has more copies than were asked for, just below its cluster."""
-    margin = max(CLUSTER / 2 * max(abs(values[-1]), abs(sigma)), search.resolution)
-    number = search.below(values[-1] + margin)[0]
+def _counted(search, found, sigma):
+    """(number of values that are proved, whether none is missing). The first count lies just above the last value or, if that value has
+    more copies than were asked for, just below its cluster: the copies are then any of the cluster. A count below the first value proves
+    nothing: it is None."""
+    values, floors = found.values, found.quality.floors
+    margin = max(CLUSTER / 2 * max(abs(values[-1]), abs(sigma)), quality.ZERO * min(floors[-1], floors.max()))
+    number = search.below(values[-1] + margin, 1)[0]
     if number == len(values):
         return number, True
     start = np.searchsorted(values, values[-1] - 2 * margin)
     while start and values[start] - values[start - 1] <= 2 * margin:
         start -= 1
-    number = search.below(values[start] - margin, step=-1)[0]
-    return number, number == start
+    number = search.below(values[start] - margin, -1)[0]
+    return len(values) if start and number == start else None, number == start
 
 
-def _started(search, k, sigma):
-    """(factor, shift, iteration) for a shift below all eigenvalues, ``"auto"`` for a positive semidefinite A. Too near to 0 the null
-    space drowns the rest, too far the eigenvalues cluster."""
-    is_chosen = is_auto(sigma)
-    sigma = -NEAR_ZERO * search.pencil.scale() if is_chosen else sigma
-    F = search.factor(sigma)
-    iteration = search.lanczos(F, k)
-    if not is_chosen:
-        return F, sigma, iteration
-    search.extend(iteration, JUDGED)
-    values = _values(iteration.ritz(), sigma)
-    better = -SHIFT_TO_FIRST * float(values[values > abs(sigma)].min(initial=np.inf))
-    if not np.isfinite(better) or abs(sigma) / FAR <= abs(better) <= FAR * abs(sigma):
-        return F, sigma, iteration
-    F = search.factor(better)
-    return F, better, search.lanczos(F, k)
+def in_order(pencil, found):
+    """The same pairs by ascending value."""
+    if (np.diff(found.values) >= 0).all():
+        return found
+    return chosen(pencil, found, np.argsort(found.values, kind="stable"))
 
 
-def _amid(search, k, F, sigma, iteration):
-    """The same with a shift amid the k smallest eigenvalues, unless none is found."""
-    search.extend(iteration, WARM_UP)
-    ritz = iteration.ritz()
-    at = _gap(ritz, search.pencil.n, MIDDLE * k, sigma)
-    if at is None:
-        return F, sigma, iteration
+def chosen(pencil, found, numbers):
+    """Some of the pairs."""
+    columns = pencil.place.bring(numbers)
+    return found._replace(values=found.values[numbers], vectors=found.vectors[:, columns].copy(order="C"), quality=found.quality.of(numbers))
+
+
+def joined(pencil, parts):
+    """The pairs of several parts of the spectrum, none counted."""
+    xp = pencil.place.xp
+    if not parts:
+        return Found(np.zeros(0), xp.zeros((pencil.n, 0)), quality.judged(pencil, 1.0, np.zeros(0), xp.zeros((pencil.n, 0))), 0, True)
+    if len(parts) == 1:
+        return parts[0]
+    return in_order(pencil, Found(np.concatenate([part.values for part in parts]), xp.concatenate([part.vectors for part in parts], axis=1),
+                                  quality.joined([part.quality for part in parts]), None, all(part.is_complete for part in parts)))
+
+
+def normalized(pencil, X):
+    """X with X^T M X = I, by Cholesky QR; columns without mass stay."""
+    if X.shape[1] == 0:
+        return X
+    xp, M = pencil.place.xp, pencil.weighed
+    squares = (X * M(X)).sum(axis=0)
+    X = X / xp.sqrt(xp.where(squares > 0, squares, 1))
+    G = device.to_host(X.T @ M(X))
     try:
-        number, at, G = search.below(at)
-    except InvalidInputError:                               # the number is not decided
-        return F, sigma, iteration
-    if not k // 4 <= number <= k:
-        return F, sigma, iteration
-    last = sigma + (at - sigma) / MIDDLE
-    weights = 1 / (1 + np.minimum(abs(_values(ritz, sigma) - sigma) / (last - sigma), 1e3)**4)
-    return G, at, search.lanczos(G, k, iteration.filtered(ritz, weights))
+        inverse = scipy.linalg.solve_triangular(np.linalg.cholesky((G + G.T) / 2), np.eye(len(G)), lower=True)
+    except np.linalg.LinAlgError:                           # dependent columns: residuals and counts show it
+        return X
+    return X @ pencil.place.bring(np.ascontiguousarray(inverse.T))
 
 
-def _gap(ritz, n, count, sigma):
-    """The middle of a gap between Ritz values that about ``count`` eigenvalues lie below. Each Ritz pair of a random block stands for as
-    many eigenvalues as its weight in that block says. None without such a gap."""
-    order = np.argsort(-ritz.theta)                         # by ascending values
-    values, weights = _values(ritz, sigma)[order], (ritz.Y[:WIDTH, order]**2).sum(axis=0) * n / WIDTH
-    gaps, below = np.diff(values), np.cumsum(weights)[:-1]
-    wide = np.flatnonzero(gaps > GAP * (values[1:] - sigma))
-    if len(wide) == 0:
-        return None
-    chosen = wide[abs(np.log(np.maximum(below[wide], 1e-3) / count)).argmin()]
-    return float(values[chosen] + gaps[chosen] / 2)
+def _middle(a, b):
+    """A number between a and b: geometric mean if both have one sign and very different sizes."""
+    if min(abs(a), abs(b)) * WIDE < max(abs(a), abs(b)) and a * b > 0:
+        return np.sign(a) * np.sqrt(abs(a)) * np.sqrt(abs(b))
+    return a + (b - a) / 2
 
 
-def _pairs(search, iteration, ritz, numbers, F, sigma):
-    """(values ascending, vectors) of some Ritz pairs."""
-    values = _values(ritz, sigma)
-    order = numbers[np.argsort(values[numbers], kind="stable")]
-    search.is_orthonormal = search.pencil.has_masses
-    with search.report.phase("vectors"):
-        X = search.pencil.completed(F, iteration.vectors(ritz, order, search.pencil.row_scale()), ritz.theta[order])
-    return values[order], X
-
-
-def _slice(search, F, sigma, lo, hi, number):
-    """The ``number`` pairs between lo and hi around a shift: (values, vectors, whether all were found)."""
-    iteration = search.lanczos(F, number + WIDTH)
+def _slice(search, lo, hi, number):
+    """The ``number`` pairs between lo and hi as :class:`Found`, around a shift near the middle."""
+    at, F, iteration = _between(search, lo, hi, number)
 
     def inside(ritz):
-        values = _values(ritz, sigma)
+        values = ritz.values(at)
         numbers = np.flatnonzero((values >= lo) & (values < hi))
         return numbers[:number] if len(numbers) >= number else np.arange(min(number + WIDTH, len(ritz.theta)))
 
     while True:
         ritz, numbers, done = search.run(iteration, number, inside)
-        values = _values(ritz, sigma)[numbers]
-        chosen = numbers[(values >= lo) & (values < hi)]
-        if len(chosen) == number or search.iterations >= search.maxiter:
-            return *_pairs(search, iteration, ritz, chosen, F, sigma), done and len(chosen) == number
+        values = ritz.values(at)[numbers]
+        taken = numbers[(values >= lo) & (values < hi)]
+        if len(taken) == number or search.is_dense or search.iterations >= search.maxiter:
+            return search.pairs(iteration, ritz, taken, F)._replace(is_complete=done and len(taken) == number)
         search.deflate(iteration, ritz, numbers)
+
+
+def _between(search, lo, hi, number):
+    """(shift, its factor, an iteration) in the middle of an interval, but not at an eigenvalue: its rounding errors would hide the others."""
+    middle, width, best = _middle(lo, hi), hi - lo, None
+    for part in (0.0, 0.37, -0.37, 0.71):
+        aim = middle + part * min(middle - lo, hi - middle) / number
+        try:
+            _, at, F = search.below(aim, most=width / 4)
+        except InvalidInputError:
+            continue
+        iteration = search.lanczos(F, number + WIDTH, at)
+        search.extend(iteration, JUDGED)
+        theta = abs(iteration.ritz().theta[:1])
+        distance = 1 / theta[0] if len(theta) and theta[0] else np.inf
+        if best is None or distance > best[0]:
+            best = distance, at, F, iteration
+        if best[0] > CLOSE * width:
+            break
+    if best is None:
+        raise InvalidInputError(f"no shift between {lo * search.pencil.unit:.6g} and {hi * search.pencil.unit:.6g} is decided in double "
+                                "precision; move the ends of the interval")
+    _, at, F, iteration = best
+    if F is not None and search.shifts[-1] != at * search.pencil.unit:
+        F = search.pencil.indefinite_factor(at)             # later trials have replaced its values
+    return at, F, iteration
+
+
+def _divided(search, found, a, below_a, b, below_b, depth):
+    """Smaller intervals for pairs of (a, b) with large residuals: the shift was too far from them. None if they do not help."""
+    bad = found.values[found.quality.residuals > search.tol]
+    if len(bad) == 0 or depth >= DEPTH or search.iterations >= search.maxiter:
+        return None
+    width = b - a
+    inner = max(a, bad.min() - HULL * width), min(b, bad.max() + HULL * width)
+    if inner[1] - inner[0] > width / 2:
+        inner = a, _middle(a, b)
+    try:
+        cuts = [(a, below_a)]
+        for at in inner:
+            if a < at < b:
+                number, at, _ = search.below(at, most=width / 8)
+                if cuts[-1][0] < at < b:
+                    cuts.append((at, number))
+    except InvalidInputError:
+        return None
+    cuts.append((b, below_b))
+    pieces = [(*first, *second, depth + 1) for first, second in zip(cuts, cuts[1:], strict=False)]
+    return pieces if len(pieces) > 1 else None
+
+
+def _within(search, parts, lo, hi):
+    """The pairs in [lo, hi): an eigenvalue within a few of its floors from an end equals it."""
+    found = joined(search.pencil, parts)
+    slack = [ENDS * found.quality.floors + search.pencil.step(end) for end in (lo, hi)]
+    inside = np.flatnonzero((found.values >= lo - slack[0]) & (found.values < hi - slack[1]))
+    if len(inside) < len(found.values):
+        found = chosen(search.pencil, found, inside)
+    return found._replace(count=len(inside) if found.is_complete else None)
