@@ -379,7 +379,8 @@ def _promoted(kinds="fc", **arrays):
     dtype = (xp.zeros((), dtype) / 1).dtype if dtype.kind in "iu" else dtype
     if dtype.kind not in kinds or dtype.itemsize < 4:
         given = ", ".join(f"{name} of {array.dtype}" for name, array in arrays.items())
-        raise InvalidInputError(f"numbers must be float32, float64{' or complex' * ('c' in kinds)}, got {given}")
+        needed = "numbers, float32, float64 or complex" if "c" in kinds else "real numbers, float32 or float64"
+        raise InvalidInputError(f"{' and '.join(arrays)} must hold {needed}, got {given}")
     return [array.astype(dtype) for array in arrays.values()]
 
 

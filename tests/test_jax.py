@@ -1,13 +1,17 @@
 """Solves, determinants and operators in JAX: values, derivatives of several orders, jit and vmap."""
 
+import functools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 
 import meshsolve as ms
 
 jax = pytest.importorskip("jax")
-from jax.test_util import check_grads  # noqa: E402 (after the skip)
+from jax.experimental.sparse import BCOO, BCSR  # noqa: E402 (after the skip)
+from jax.test_util import check_grads  # noqa: E402
 
 xp = jax.numpy
 
@@ -30,6 +34,55 @@ def problem(kind="real", n=8):
 
 def dense(indices, values, n=8):
     return xp.zeros((n, n), values.dtype).at[tuple(indices)].add(values)
+
+
+def test_padding_is_left_out():
+    """Entries beyond the shape, which jit needs, are no entries in JAX: solutions and gradients of the dense matrix."""
+    D, b = xp.array([[4.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 2.0]]), xp.ones(3)
+    for A in (BCOO.fromdense(D, nse=8), BCSR.fromdense(D, nse=8)):
+        assert np.allclose(ms.jax.solve(A, b), np.linalg.solve(np.asarray(D), np.ones(3)))
+    g = jax.grad(lambda data: ms.jax.solve(BCSR((data, A.indices, A.indptr), shape=A.shape), b).sum())(A.data)
+    y = np.linalg.solve(np.asarray(D), np.ones(3))
+    assert np.allclose(g, [*-np.outer(y, y)[np.nonzero(D)], 0, 0, 0])
+
+
+@pytest.mark.slow
+@each("kind, in_double", [(kind, in_double) for kind in (BCOO, BCSR) for in_double in (True, False)])
+def test_derivatives_with_padding(kind, in_double):
+    """Of solves, determinants and eigenvalues, in jit, grad and vmap."""
+    jax.config.update("jax_enable_x64", in_double)
+    D, b = xp.array([[4.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 2.0]]), xp.array([1, 2, 3])
+    A = kind.fromdense(D, nse=8)
+    near = functools.partial(np.allclose, rtol=1e-9 if in_double else 1e-4)
+    places = (A.indices,) if kind is BCOO else (A.indices, A.indptr)
+    made = lambda data: kind((data, *places), shape=A.shape)
+    flat = xp.concatenate([x.ravel() for x in xp.nonzero(D)])       # the places of the five entries
+    wanted = lambda data: xp.zeros((3, 3)).at[flat[:5], flat[5:]].set(data[:5])
+    dense = lambda f: lambda data: f(wanted(data))
+    solved = lambda data: (ms.jax.solve(made(data), b) ** 3).sum()
+    direct = dense(lambda D: (xp.linalg.solve(D, b) ** 3).sum())
+    assert near(ms.jax.solve(A, b), xp.linalg.solve(D, b)) and near(jax.jit(jax.grad(solved))(A.data), jax.grad(direct)(A.data))
+    assert near(jax.grad(lambda data: ms.jax.logdet(made(data), 3))(A.data), jax.grad(dense(lambda D: xp.linalg.slogdet(D)[1]))(A.data))
+    assert near(jax.grad(lambda data: ms.jax.eigsh(made(data), 2, 3, M=A)[0].sum())(A.data * 1.0)[5:], 0)
+    many = kind.fromdense(xp.stack([D, 2 * D]), nse=8, n_batch=1)
+    assert near(jax.vmap(lambda A: ms.jax.solve(A, b))(many), xp.stack([xp.linalg.solve(D, b), xp.linalg.solve(2 * D, b)]))
+
+
+@pytest.mark.slow
+@each("in_double", [True, False])
+def test_types_are_promoted_as_in_jax(in_double):
+    jax.config.update("jax_enable_x64", in_double)
+    D = np.array([[4, 1], [1, 3]])
+    for kind in ("float64", "float32", "int32", "int8", "complex64"):
+        for other in ("float64", "float32", "int32", "complex64"):
+            values, b = xp.asarray(D.ravel().astype(kind)), xp.asarray(np.array([1, 2]).astype(other))
+            x, expected = ms.jax.solve(([[0, 0, 1, 1], [0, 1, 0, 1]], values), b), xp.linalg.solve(values.reshape(2, 2), b)
+            assert x.dtype == expected.dtype and np.allclose(x, expected, rtol=1e-5), (kind, other)
+    x = ms.jax.solve(([[0, 1], [0, 1]], [2, 4]), [1, 1], fixed=[0], fixed_values=[3])
+    assert np.array_equal(x, [3, 0.25])
+    assert np.array_equal(ms.jax.eigsh(([[0, 1], [0, 1]], [2, 4]), 1, 2)[0], [2])
+    V, F = [[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]
+    assert np.allclose(ms.jax.mcf(V, F, 0.1), ms.jax.mcf(np.array(V, float), F, 0.1), rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -157,7 +210,10 @@ def test_operators_and_the_flow():
 
 @pytest.mark.parametrize("A, b, message", [
     (xp.eye(2), xp.ones(2), "indices, values"), ((xp.ones((2, 2)), xp.ones(2)), xp.ones(2), "integers"), (([[0, 1], [0, 1]], xp.ones(3)), xp.ones(2), "nnz"),
-    (([[0, 1], [0, 1]], xp.ones(2)), xp.ones((2, 1, 1)), "b must be"), (([[0, 1], [0, 1]], xp.ones(2)), xp.ones(2, xp.int32), "A's dtype"),
+    (([[0, 1], [0, 1]], xp.ones(2)), xp.ones((2, 1, 1)), "b must be"), (([[0, 1], [0, 1]], xp.ones(2)), xp.ones((2, 1, 1)), "vmap"),
+    (([[0, 1], [0, 1]], xp.ones(2, xp.float16)), xp.ones(2, xp.float16), "float32, float64 or complex, got values of float16"),
+    (sp.eye_array(2), xp.ones(2), "BCOO.from_scipy_sparse"), (BCOO.fromdense(xp.eye(3)), xp.ones(2), r"A must be \(2, 2\), got \(3, 3\)"),
+    (BCOO.fromdense(xp.ones((2, 2, 2)), n_batch=1), xp.ones(2), "1 batch"), (BCSR.fromdense(xp.eye(2)[:1]), xp.ones(2), "A must be"),
 ])
 def test_wrong_input_is_refused(A, b, message):
     with pytest.raises(ms.InvalidInputError, match=message):

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 
 import meshsolve as ms
 
@@ -87,6 +88,65 @@ def test_single_precision_is_kept():
     indices, values, b = problem("real")
     x = ms.torch.solve((indices, values.detach().float()), b.detach().float())
     assert x.dtype == torch.float32 and torch.allclose(x.double(), ms.torch.solve((indices, values), b), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+@each("method, shape, form", [(method, shape, form) for method in ("auto", "cholesky", "ldl", "lu", "cg") for shape in ((9,), (9, 1), (9, 3))
+                              for form in ("pair", "coo", "csr", "solver", "fixed", "pin")])
+def test_gradients_in_single_precision(method, shape, form):
+    """Those of the problem in double precision, for A alone and for A and b."""
+    grid = ms.datasets.grid2d(3, 3, **({} if form == "pin" else {"boundary": "dirichlet"})).tocoo()
+    indices = torch.from_numpy(np.stack([grid.row, grid.col]).astype(np.int64))
+    given = torch.linspace(-1, 1, int(np.prod(shape)), dtype=torch.float64).reshape(shape)
+    options = {"fixed": {"fixed": [0, 4]}, "pin": {"pin": True}}.get(form, {})
+    for with_b in (False, True):
+        found = []
+        for dtype in (torch.float32, torch.float64):
+            values, b = torch.from_numpy(grid.data).to(dtype).requires_grad_(), given.to(dtype).requires_grad_(with_b)
+            A = (indices, values) if form in ("pair", "solver", *options) or options else torch.sparse_coo_tensor(indices, values, (9, 9))
+            A = A.to_sparse_csr() if form == "csr" else A
+            x = ms.torch.Solver(method)(A, b) if form == "solver" else ms.torch.solve(A, b, method, **options)
+            x.pow(3).sum().backward()
+            assert x.dtype == dtype and values.grad.dtype == dtype
+            found.append([x.detach(), values.grad, *([b.grad] if with_b else [])])
+        for single, double in zip(*found, strict=True):
+            assert (single.double() - double).abs().max() <= 1e-4 * double.abs().max()
+
+
+@each("name", ["logdet", "eigsh", "eigsh with M", "cotan_laplacian", "mass_matrix", "mcf", "complex"])
+def test_gradients_of_the_other_functions_in_single_precision(name):
+    ball, found = ms.datasets.icosphere(0), []
+    V, F = torch.from_numpy(ball.vertices + 0.1 * np.random.default_rng(0).random((12, 3))), torch.from_numpy(ball.faces.astype(np.int64))
+    weight = torch.linspace(0.5, 1.5, 240, dtype=torch.float64)
+
+    def loss(V):
+        i, v = ms.torch.cotan_laplacian(V, F)
+        j, m = ms.torch.mass_matrix(V, F)
+        A = torch.cat([i, j], 1), torch.cat([v, m])
+        if name == "complex":
+            b = torch.complex(V, V.flip(0))
+            return ms.torch.solve((A[0], torch.complex(A[1], 0.1 * A[1] ** 2)), b).abs().square().sum()
+        return {"logdet": lambda: ms.torch.logdet(A), "eigsh": lambda: ms.torch.eigsh(A, 3)[0].sum(), "mcf": lambda: ms.torch.mcf(V, F, 2).pow(3).sum(),
+                "eigsh with M": lambda: ms.torch.eigsh(A, 3, (j, m))[0].sum(), "cotan_laplacian": lambda: (v * weight[:len(v)].to(v.dtype)).sum(),
+                "mass_matrix": lambda: (m * weight[:len(m)].to(m.dtype)).sum()}[name]()
+
+    for dtype in (torch.float32, torch.float64):
+        x = V.to(dtype).requires_grad_()
+        result = loss(x)
+        assert result.dtype == dtype
+        result.backward()
+        found.append(x.grad.double())
+    assert (found[0] - found[1]).abs().max() <= 1e-4 * found[1].abs().max()
+
+
+def test_a_singular_matrix_names_the_options_of_the_same_call():
+    indices, values = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]]), torch.tensor([1.0, -1.0, -1.0, 1.0], requires_grad=True)
+    for solve in (ms.torch.solve, ms.torch.Solver()):
+        with pytest.raises(ms.SingularMatrixError, match=r"pin=True.*fixed=.*method=\"ldl\"") as error:
+            solve((indices, values), torch.tensor([1.0, -1.0]))
+        assert "cholesky(" not in str(error.value)
+    ms.torch.solve((indices, values), torch.tensor([1.0, -1.0]), pin=True).pow(2).sum().backward()
+    assert torch.allclose(values.grad, torch.tensor([-0.25, 0.25, 0.25, -0.25]))
 
 
 def test_steps_of_an_optimizer_refactor():

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
 
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
@@ -16,6 +18,7 @@ from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.cg_rules import LOST_AT, SUMS
 from meshsolve.sparse.constraints import takes_constants_to_zero
+from meshsolve.sparse.matrix import as_csr
 from meshsolve.sparse.product import Product
 from meshsolve.sparse.rows_cuda import ComponentsCuda
 
@@ -195,7 +198,21 @@ def preconditioner(M, n):
         return M.apply_on_device
     if hasattr(M, "apply_columns"):
         raise InvalidInputError('b lies on the GPU, M on the host: make M with device="cuda"')
+    if isinstance(M, spla.LinearOperator):
+        raise InvalidInputError("b lies on the GPU, but M is an operator of scipy, with products on the host")
+    if sp.issparse(M) or isinstance(M, np.ndarray):
+        return _multiplied(Product(as_csr(M, "M")))
     return lambda R: device.xp().ascontiguousarray(M @ R).astype(np.float64, copy=False)
+
+
+def _multiplied(product):
+    """A :class:`Product` as a function that returns a new block."""
+    def apply(R):
+        Z = device.xp().empty_like(R)
+        product(R, Z)
+        return Z
+
+    return apply
 
 
 def null_space(matrix, M):

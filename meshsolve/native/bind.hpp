@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "native/dense/complex.hpp"
+#include "native/gil.hpp"
 #include "native/memory/buffer.hpp"
 #include "sparse/check.hpp"
 #include "sparse/csr.hpp"
@@ -100,7 +101,7 @@ inline Pattern pattern(const In<int64_t>& indptr, const In<int32_t>& indices) {
 struct Released {
   NB_NOINLINE Released() {}
   NB_NOINLINE ~Released() {}
-  nb::gil_scoped_release gil;
+  NoGil gil;
   interrupt::Caller caller;
 };
 template <class Work> auto released(Work&& work) {

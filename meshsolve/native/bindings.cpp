@@ -1,10 +1,12 @@
-// Bindings of the shared layer: Ctrl-C and progress, C++ exceptions in Python, traces, tables of numbers.
+// Bindings of the shared layer: the GIL, Ctrl-C and progress, C++ exceptions in Python, traces, tables of numbers.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <stdexcept>
+#include <thread>
 
 #include "bind.hpp"
 #include "native/memory/buffer.hpp"
@@ -18,19 +20,31 @@
 namespace ms {
 namespace {
 
+// Py_IsInitialized is false from the start of the interpreter's end. A thread may have begun to wait for the GIL before: then the
+// forced unwinding of pthread_exit is caught, and must not go on.
+template <class Take> void take_gil(Take&& take) {
+  if (!Py_IsInitialized()) wait_for_exit();
+  try {
+    take();
+  } catch (...) {
+    wait_for_exit();
+  }
+}
+
 // Runs on the calling thread about every 50 ms: signal handlers first, then the progress callback of the thread. True if an error
 // is set. If an error was set before, no Python code may run until the caller has it.
 bool look_at_python(int64_t done, int64_t total) {
-  nb::gil_scoped_acquire gil;
-  if (PyErr_Occurred()) return false;
-  if (PyErr_CheckSignals() != 0) return true;
-  try {
-    nb::module_::import_("meshsolve.report").attr("count")(done, total);
-  } catch (nb::python_error& e) {
-    e.restore();
-    return true;
-  }
-  return false;
+  return with_gil([&] {
+    if (PyErr_Occurred()) return false;
+    if (PyErr_CheckSignals() != 0) return true;
+    try {
+      nb::module_::import_("meshsolve.report").attr("count")(done, total);
+    } catch (nb::python_error& e) {
+      e.restore();
+      return true;
+    }
+    return false;
+  });
 }
 
 void translate(const std::exception_ptr& p, void*) {
@@ -53,6 +67,18 @@ void translate(const std::exception_ptr& p, void*) {
 }
 
 }  // namespace
+
+void wait_for_exit() {
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+Gil::Gil() {
+  take_gil([this] { state_ = PyGILState_Ensure(); });
+}
+
+NoGil::~NoGil() {
+  take_gil([this] { PyEval_RestoreThread(state_); });
+}
 
 void bind_native(nb::module_& m) {
   using namespace nb::literals;

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -293,3 +294,26 @@ def test_no_residual_is_computed_twice(monkeypatch):
     assert info.iterations == 1 and len(computed) == 1
     ms.sqmr(A, b, M=K, x0=1.5 * x)
     assert len(computed) == 3
+
+
+NULL = {"no M": lambda A: None, "complete M": lambda A: ms.ildl(A, fill_level=None), "M is 0": lambda A: sp.csr_array(A.shape),
+        "M is tiny": lambda A: 1e-300 * np.eye(len(A)), "M is huge": lambda A: 1e300 * np.eye(len(A)),
+        "M b is 0": lambda A: np.diag([1.0, 1.0, 0.0])}
+
+
+@pytest.mark.filterwarnings("ignore")
+@each("name, k", [(name, k) for name in NULL for k in (0, 1, 2)])
+def test_null_vectors_have_no_direction(name, k):
+    """b is a null vector of A, and M r or A M r is zero, or leaves the range of float64: x stays zero, and the reason is given."""
+    A, b = np.diag([1.0, -1.0, 0.0]), np.array([0.0, 0.0, 1.0])
+    x, info = ms.sqmr(A, b if k == 0 else np.stack([b, A @ np.ones(3)], axis=1)[:, :k], M=NULL[name](A))
+    assert not info.converged and "broke down" in np.ravel(info.reason)[0]
+    assert np.abs(x.reshape(3, -1)[:, 0]).max() in (0, 1) and np.ravel(info.relative_residual)[0] == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_matrix_of_zeros():
+    x, info = ms.sqmr(np.zeros((2, 2)), np.ones(2))
+    assert not x.any() and not info.converged
+    x, info = ms.solve(np.diag([1.0, -1.0, 0.0]), [0.0, 0.0, 1.0])
+    assert not x.any() and not info.converged

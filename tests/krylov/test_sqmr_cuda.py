@@ -232,3 +232,27 @@ def test_cg_takes_the_factor_too(cuda):
     A = ms.datasets.grid2d(9, 9, boundary="dirichlet")
     x, info = ms.cg(A, np.ones(81), M=ms.ildl(A, fill_level=1, device="cuda"))
     assert info.converged and np.allclose(A @ x, 1, atol=1e-6)
+
+
+def test_preconditioners_of_the_host(cuda):
+    """Matrices are uploaded, operators are refused: their products would copy each block."""
+    A = sp.csr_array(np.diag([4.0, 1.0, -2.0, 0.5]))
+    for solve in (ms.sqmr, ms.cg):
+        D = abs(A) if solve is ms.cg else A
+        M = sp.diags_array(1 / D.diagonal())
+        for given in (sp.csc_matrix(M), M.toarray()):
+            x, info = solve(D, to_cuda(np.ones((4, 2))), M=given)
+            assert info.converged and max(info.iterations) == 1 and np.allclose(D @ to_numpy(x), 1)
+        with pytest.raises(ms.InvalidInputError, match="M is an operator of scipy"):
+            solve(D, to_cuda(np.ones(4)), M=sp.linalg.aslinearoperator(M))
+
+
+def test_null_vectors_have_no_direction(cuda):
+    """As on the host: A r = 0, and M r = 0 with an M of zeros."""
+    A, b = sp.csr_array(np.diag([1.0, -1.0, 0.0])), np.array([[0.0, 1.0], [0.0, 2.0], [1.0, 0.0]])
+    for M in (None, sp.csr_array((3, 3))):
+        with pytest.warns(ms.ConvergenceWarning):
+            x, info = ms.sqmr(A, to_cuda(b), M=M)
+        x = to_numpy(x)
+        assert not x[:, 0].any() and "broke down" in info.reason[0] and info.relative_residual[0] == 1
+        assert M is not None or np.allclose(A @ x[:, 1], b[:, 1])

@@ -152,13 +152,14 @@ class PythonEquations : public circuit::Equations {
   explicit PythonEquations(nb::object solve) : solve_(std::move(solve)) {}
 
   bool solve(const circuit::Request& r, circuit::Solution& out) override {
-    nb::gil_scoped_acquire gil;
-    const nb::object guess = r.guess ? nb::cast(copied(*r.guess)) : nb::none();
-    const nb::object past = r.past ? nb::cast(copied(std::vector<double>(r.past, r.past + device_branches))) : nb::none();
-    const nb::object answer = solve_(r.a, copied(*r.s), copied(*r.x), guess, past);
-    if (answer.is_none()) return false;
-    read(answer[0], out.x), read(answer[1], out.current), read(answer[2], out.charge);
-    return true;
+    return with_gil([&] {
+      const nb::object guess = r.guess ? nb::cast(copied(*r.guess)) : nb::none();
+      const nb::object past = r.past ? nb::cast(copied(std::vector<double>(r.past, r.past + device_branches))) : nb::none();
+      const nb::object answer = solve_(r.a, copied(*r.s), copied(*r.x), guess, past);
+      if (answer.is_none()) return false;
+      read(answer[0], out.x), read(answer[1], out.current), read(answer[2], out.charge);
+      return true;
+    });
   }
 
   size_t device_branches = 0;

@@ -22,16 +22,14 @@ nb::bytes bytes(const std::string& text) { return nb::bytes(text.data(), text.si
 circuit::Load loader(const nb::object& load) {
   using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   return [&load](const std::string& path) -> circuit::Loaded {
-    nb::gil_scoped_acquire gil;
-    const auto length = static_cast<Py_ssize_t>(path.size());
-    const nb::object answer = load(nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), length)));
-    const auto [content, error] = nb::cast<std::pair<nb::object, nb::bytes>>(answer);
-    if (content.is_none()) return {{}, std::string(error.c_str(), error.size())};
-    const std::shared_ptr<Bytes> owner(new Bytes(nb::cast<Bytes>(content)), [](Bytes* held) {
-      nb::gil_scoped_acquire again;
-      delete held;
+    return with_gil([&]() -> circuit::Loaded {
+      const auto length = static_cast<Py_ssize_t>(path.size());
+      const nb::object answer = load(nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), length)));
+      const auto [content, error] = nb::cast<std::pair<nb::object, nb::bytes>>(answer);
+      if (content.is_none()) return {{}, std::string(error.c_str(), error.size())};
+      const std::shared_ptr<Bytes> owner(new Bytes(nb::cast<Bytes>(content)), [](Bytes* held) { with_gil([&] { delete held; }); });
+      return {{{reinterpret_cast<char*>(owner->data()), owner->size()}, owner}, {}};
     });
-    return {{{reinterpret_cast<char*>(owner->data()), owner->size()}, owner}, {}};
   };
 }
 
