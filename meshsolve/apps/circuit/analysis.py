@@ -20,10 +20,10 @@ from meshsolve.apps.circuit.newton import Solver, operating_point
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
 from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Transient, schedule
-from meshsolve.errors import InvalidInputError, SingularMatrixError
+from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_number, one_of, shown
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 from meshsolve.seal import Sealed
 from meshsolve.types import Device, Sparse
 
@@ -357,7 +357,9 @@ class Circuit(Sealed):
         if kind is not None:
             one_of(kind, "kind", KINDS)
         analyses = {a.kind: a for a in reversed(self.analyses)}
-        kind = kind or next((k for k in KINDS if k in analyses), "op")
+        chosen = kind or next((k for k in KINDS if k in analyses), "op")
+        self._warn_of_others(chosen, kind is not None)
+        kind = chosen
         if kind not in analyses and kind != "op":
             raise InvalidInputError(f"{self._netlist.path}: the deck has no .{kind} line")
         names, nodes = requests.resolve(self._deck.prints.get(kind) or [], self._system)
@@ -369,6 +371,18 @@ class Circuit(Sealed):
         method = {"method": self._deck.options.method} if kind == "tran" else {}
         function: Any = {"tran": self.transient, "ac": self.ac, "dc": self.dc}[kind]
         return function(*analysis.arguments, **analysis.keywords, **method, nodes=nodes, threads=threads), names
+
+    def _warn_of_others(self, kind, requested):
+        """Warn of the analyses of the deck that :meth:`run` leaves out, unless the caller has requested one of several kinds."""
+        kinds = [a.kind for a in self.analyses]
+        if requested and kinds.count(kind) < 2:
+            return
+        others = [f".{k}" for j, k in enumerate(kinds) if k != kind or j > kinds.index(kind)]
+        if len(set(kinds)) < 2 and kinds.count("op") == len(kinds) or not others:
+            return
+        shown = ", ".join(f"{others.count(k)} {k} lines" if others.count(k) > 1 else k for k in dict.fromkeys(others))
+        warn(f"{self._netlist.path}: run() runs one analysis, the first .{kind} line. Not run: {shown}. Choose the kind "
+             f"(run('ac'), --analysis ac), or call the method of Circuit with other numbers", MeshsolveWarning)
 
     # ---- parts ----------------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ nb::dict contents(circuit::Netlist&& net) {
   for (const auto& m : net.models) {
     nb::dict values;
     for (const auto& [key, value] : m.values) values[str(key)] = value;
-    models.append(nb::make_tuple(str(m.type), values, place(net, m.place)));
+    models.append(nb::make_tuple(str(m.name), str(m.type), values, place(net, m.place)));
   }
   for (const auto& c : net.controls) controls.append(nb::make_tuple(bytes(c.text), place(net, c.place)));
   for (const auto& f : net.files) files.append(bytes(f));

@@ -133,6 +133,9 @@ void Reader::polynomial(char letter, std::string_view name, Words& words, Instan
   while (number_follows(words)) coefficients.push_back(number(words, at, "a coefficient"));
   if (coefficients.empty()) words.fail(name, in_quotes(name) + " has no coefficients");
   const double gain = copies_of_current(letter, words, at);
+  if (n == 1 && coefficients.size() == 1)
+    deck_.notes.add(words.line().at(keyword), "poly(1) with one coefficient is a constant here and in ngspice 39, but a gain in SPICE2 and "
+                                              "PSpice: write poly(1) ... 0 GAIN for a gain");
   form.constant = coefficients[0];
   for (size_t k = 0; k < form.terms.size(); ++k) {
     const size_t c = 1 + k / per_control;

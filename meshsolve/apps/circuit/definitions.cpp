@@ -62,15 +62,12 @@ size_t name_begin(std::string_view text, size_t equal) {
   return k;
 }
 
-void ports_of(Definition& made, std::string_view head, const Words& at) {
-  Line line{head, at.line().place};
+void ports_of(Definition& made, std::string_view head, Place place) {
+  Line line{head, place};
   Words words(line);
   words.next(), words.next();                  // .subckt, its name
   for (std::string_view word = words.next(); !word.empty(); word = words.next()) {
-    if (word == "params:") continue;
-    if (!is_ground(word) && std::find(made.ports.begin(), made.ports.end(), word) != made.ports.end())
-      at.fail(word, "the subcircuit " + in_quotes(made.name) + " has the node " + in_quotes(word) + " twice");
-    made.ports.push_back(word);
+    if (word != "params:") made.ports.push_back(word);
   }
 }
 
@@ -92,7 +89,7 @@ Definition* open(Definition& outer, Words& words, Definitions& all, Notes& notes
     if (!after.empty() && is_in_name(after[0]))
       words.fail(after, "the node " + in_quotes(after) + " must come before the parameters");
   }
-  ports_of(*made, head, words);
+  ports_of(*made, head, words.line().place);
   if (outer.subcircuits.count(name)) {
     notes.add(words.line().place, "a subcircuit is defined a second time: the first definition counts");
     return all.ignored.emplace_back(std::move(made)).get();
@@ -135,6 +132,16 @@ void function(Definition& here, std::string_view head, std::string_view body, co
   f.body = body;
   f.line = &words.line();
   here.functions.emplace_back(name, std::move(f));
+}
+
+// .step param NAME list V1 V2 ... or START STOP INCREMENT, with oct, dec or lin: a parameter without a .param line has the first value.
+void step(Definition& here, Words& words) {
+  for (const std::string_view spacing : {"oct", "dec", "lin"}) words.take(spacing);
+  if (!words.take("param")) return;
+  const std::string_view name = words.next();
+  for (const std::string_view spacing : {"list", "oct", "dec", "lin"}) words.take(spacing);
+  const std::string_view first = words.next();
+  if (!name.empty() && !first.empty() && is_letter(name[0])) here.stepped.push_back({name, first, &words.line()});
 }
 
 // .param lines: values, and functions where arguments follow the name.
@@ -274,8 +281,12 @@ void collect(const std::vector<Line>& lines, Definitions& out, Notes& notes) {
       function(*here, rest.substr(0, shut + 1), rest.substr(std::min(shut + 1, rest.size())), words);
     } else if (keyword == ".model") model(*here, words, keyword, notes);
     else if (keyword == ".global") for (std::string_view w = words.next(); !w.empty(); w = words.next()) out.globals.insert(w);
-    else if (among(kRequests, keyword)) out.controls.push_back({&line, true});
+    else if (among(kRequests, keyword)) {
+      if (keyword == ".step" && here == &out.deck) step(*here, words);
+      out.controls.push_back({&line, true});
+    }
     else if (!among(kControls, keyword)) out.unsupported.add(std::string(keyword) + " lines", keyword, line.place);
+    else if (here != &out.deck && (keyword == ".ic" || keyword == ".nodeset")) here->settings.push_back(&line);
     else if (here != &out.deck) words.fail(keyword, in_quotes(keyword) + " must not be inside a subcircuit");
     else out.controls.push_back({&line, false});
   }

@@ -27,12 +27,14 @@ struct Definition {                            // a subcircuit, or the deck itse
   const Line* line = nullptr;
   int depth = 0;                               // number of enclosing definitions
   std::string_view name;
-  std::vector<std::string_view> ports;
+  std::vector<std::string_view> ports;         // a name may occur several times if the subcircuit does not use it
   std::vector<Assignment> defaults, locals;    // of the .subckt line; of .param lines inside
+  std::vector<Assignment> stepped;             // of the .step lines of the deck: first values
   std::vector<std::pair<std::string_view, Function>> functions;
   std::unordered_map<std::string_view, std::unique_ptr<Definition>> subcircuits;
   std::unordered_map<std::string_view, const Line*> models;
   std::vector<const Line*> elements;
+  std::vector<const Line*> settings;           // .ic and .nodeset lines of a subcircuit
 };
 
 // Unsupported elements and lines. One error lists all kinds, each with its number of lines and its first line.

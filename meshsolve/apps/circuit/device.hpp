@@ -13,6 +13,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,15 @@ struct Declaration {
   std::vector<LineParameter> line;              // the name of the first one may be omitted
   std::vector<Alias> aliases;                   // other names of parameters
   std::vector<const char*> ignored;             // parameters of .model lines without effect on these analyses
+  bool knows(std::string_view parameter) const {                // of .model lines
+    for (const auto& p : parameters)
+      if (parameter == p.name) return true;
+    for (const auto& a : aliases)
+      if (parameter == a.other) return true;
+    for (const char* name : ignored)
+      if (parameter == name) return true;
+    return parameter == "level";
+  }
 };
 
 struct Given {                      // parameters of one device, in the order of the declaration

@@ -19,6 +19,7 @@ from meshsolve.report import warn
 TABLE = [SimpleNamespace(**kind) for kind in _core.device_table()]
 LETTERS = {kind.letter: kind for kind in reversed(TABLE)}       # first kind of each letter; they share the element line
 MAGNITUDE = 1e-100, 1e100           # range of nonzero parameters in which their products are finite
+RATINGS = {"iave", "vpk", "ipk", "irms", "vceo", "icrating", "vrms", "pmax", "vrev"}     # words of vendors in .model lines
 # Test and description of each Range in device.hpp, in its order.
 RANGES = (
     (lambda x: True, ""), (lambda x: x > 0, "be positive"), (lambda x: x >= 0, "be at least 0"),
@@ -156,30 +157,34 @@ class Devices:
 def _members(netlist, kind):
     """The elements of a kind, the model of each element and its type, and the parameters of the models."""
     used, which = np.unique(netlist[kind.letter].refs, return_inverse=True)
-    mine = [k for k in used.tolist() if _level(kind, *netlist.models[k]) == kind.level]
+    mine = [k for k in used.tolist() if _level(kind, netlist.models[k]) == kind.level]
     number = np.full(len(used), -1, np.int32)
     number[np.searchsorted(used, mine)] = np.arange(len(mine))
     elements = np.flatnonzero(number[which] >= 0)
     which = number[which[elements]]
-    types = np.array([kind.types.index(netlist.models[k][0]) for k in mine], np.int32)
-    return elements, which, types[which], [_parameters(kind, *netlist.models[k]) for k in mine]
+    types = np.array([kind.types.index(netlist.models[k].type) for k in mine], np.int32)
+    return elements, which, types[which], [_parameters(kind, netlist.models[k]) for k in mine]
 
 
-def _level(kind, _, given, where):
+def _level(kind, model):
     """The level of a .model line. One of the kinds of this letter must have it."""
     levels = [other.level for other in TABLE if other.letter == kind.letter]
-    level = given.get("level", levels[0])
+    level = model.values.get("level", levels[0])
     if level not in levels:
-        raise InvalidInputError(f"{where}: level={level:g} of a {kind.name} is not supported: use {', '.join(map(str, levels))}")
+        raise InvalidInputError(f"{model.place}: level={level:g} of a {kind.name} is not supported: use {', '.join(map(str, levels))}")
     return level
 
 
-def _parameters(kind, _, given, where):
+def _parameters(kind, model):
     """The parameters of one .model line with their defaults. A value out of range is an error."""
-    named = {kind.aliases.get(key, key): value for key, value in given.items()}
+    where, named = model.place, {kind.aliases.get(key, key): value for key, value in model.values.items()}
     defaults = {name: otherwise for name, _, otherwise, _ in kind.parameters}
-    for key in sorted(named.keys() - defaults.keys() - {*kind.ignored, "level"}):
-        warn(f"{where}: the {kind.name} parameter {key!r} is unknown and has no effect{similar(key, defaults)}", MeshsolveWarning)
+    unknown = named.keys() - defaults.keys() - {*kind.ignored, "level"}
+    if ratings := ", ".join(map(repr, sorted(unknown & RATINGS))):
+        warn(f"{where}: ratings of the model {model.name!r} have no effect: {ratings}", MeshsolveWarning)
+    for key in sorted(unknown - RATINGS):
+        warn(f"{where}: the {kind.name} parameter {key!r} of the model {model.name!r} is unknown and has no effect"
+             f"{similar(key, defaults)}", MeshsolveWarning)
     for name, _, otherwise, which in kind.parameters:
         value, (fits, must) = named.get(name, otherwise), RANGES[which]
         if name in named and not fits(value):

@@ -121,13 +121,14 @@ void Reader::passive(char letter, std::string_view name, Words& words, Instance&
     if (number_follows(words)) p.tc2 = number(words, at, key);
     return true;
   });
+  if (p.model) require_numbers(*p.model, [&](std::string_view key) { return p.is_known(key); });
   if (p.model)
     for (const auto& [key, x] : p.model->values)
       if (!p.is_known(key))
-        deck_.notes.add(p.model->place, "the parameter " + in_quotes(key) + " of the model of " + static_cast<char>(letter - 32) +
+        deck_.notes.add(p.model->place, "the parameter " + in_quotes(key) + " of the model " + in_quotes(p.model->name) +
                                             " is unknown and has no effect");
   const double nominal = p.nominal(), celsius_ = celsius(p.temp, p.dtemp, name, words);
-  if (std::isnan(nominal)) words.fail(name, in_quotes(name) + " has no value");
+  if (std::isnan(nominal)) words.fail(name, in_quotes(name) + " has no value" + in_line(words.line()));
   const double copies = require_copies(p.copies, words.line().at(name)) * at.copies;
   const double whole = nominal * p.factor(celsius_, out_.temperatures.nominal) * p.scale;
   const double value = letter == 'c' ? whole * copies : whole / copies;
@@ -259,12 +260,13 @@ int32_t Reader::waveform(std::string_view word, Words& words, Instance& at) {
 void Reader::device(const Declaration& what, std::string_view name, Words& words, Instance& at) {
   Group& g = begin(what.letter, name, words, at);
   const std::string_view model_name = words.next();
-  if (model_name.empty()) words.fail(name, in_quotes(name) + " has no model");
+  if (model_name.empty()) words.fail(name, in_quotes(name) + " has no model" + in_line(words.line()));
   const Model* model = find_model(model_name, at, g.refs.back());
   if (!model) words.fail(model_name, "there is no model " + in_quotes(model_name));
   if (std::find(what.types.begin(), what.types.end(), model->type) == what.types.end())
     words.fail(model_name, "the model " + in_quotes(model_name) + " is of type " + in_quotes(model->type) +
                                ", not of a " + what.name);
+  require_numbers(*model, [&](std::string_view key) { return what.knows(key); });
   Values line;
   for (const LineParameter& p : what.line) line.push_back(p.otherwise);
   double copies = 1, temp = kMissing, dtemp = kMissing;

@@ -1,6 +1,7 @@
 // Evaluates an expression by recursive descent, as a number or as a linear form in voltages and currents.
 // Operators from lowest to highest precedence: ?:  ||  &&  == != < <= > >=  + -  * / %  unary + - !  ** or ^. All are left
-// associative, powers too, as in ngspice. 0 is false. Cost: O(text) plus that of the .func functions it calls.
+// associative, powers too, as in ngspice. 0 is false. Cost: O(text) plus that of the .func functions it calls, which
+// Parameters::charge bounds.
 #pragma once
 #include <cmath>
 #include <numbers>
@@ -17,6 +18,7 @@
 namespace ms::circuit {
 
 constexpr int kDeepestExpression = 200;        // most nested parentheses and function calls
+constexpr int64_t kCostOfTerm = 100;           // of a copied term of a linear form, in characters: bounds its memory
 
 // T is double, or LinearForm for sources with v(node) and i(source).
 template <class T>
@@ -192,12 +194,19 @@ class Expression {
     if (take("(")) return called(name);
     if (bound_)
       for (const auto& [argument, value] : *bound_)
-        if (argument == name) return value;
+        if (argument == name) return copied(value, name);
     if (const auto* known = scope_.known(name)) return T(known->value);
     if constexpr (!std::is_same_v<T, double>)
       if (name == "time" || name == "freq" || name == "hertz") throw Nonlinear{line_.at(name)};
     if (name != "pi") fail("there is no parameter " + in_quotes(name));
     return T(std::numbers::pi);
+  }
+
+  // The value of an argument. Forms grow with each use of an argument that has terms.
+  T copied(const T& x, std::string_view name) {
+    if constexpr (!std::is_same_v<T, double>)
+      if (!x.terms.empty()) scope_.charge(kCostOfTerm * static_cast<int64_t>(x.terms.size()), line_, name);
+    return x;
   }
 
   T called(std::string_view name) {
@@ -227,7 +236,7 @@ class Expression {
 
   // Evaluates the body of a .func function with its arguments.
   T defined(std::string_view name, const Function& f) {
-    interrupt::poll();                         // n functions that call each other twice need 2^n calls
+    scope_.charge(static_cast<int64_t>(f.body.size()), line_, name);
     Bindings values;
     skip();
     while (at_ < end_ && *at_ != ')') {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kDeepestInclude = 50;         // most nested includes
 constexpr ptrdiff_t kLongestTitle = 4096;      // bytes of the title that are kept
+constexpr char kEndOfText = '\x1a';            // Ctrl-Z, the end of a text file of DOS
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 bool separates_words(char c) { return blank(c) || c == '\n' || c == ',' || c == '(' || c == ')'; }
@@ -46,6 +47,7 @@ class Sweep {
     if (std::find(open_.begin(), open_.end(), plain) != open_.end()) throw DeckError{from, what + " includes itself"};
     if (open_.size() == kDeepestInclude)
       throw DeckError{from, "includes are nested more than " + std::to_string(kDeepestInclude) + " deep"};
+    interrupt::poll();
     auto [text, error] = load_(path);
     if (!error.empty()) throw DeckError{from, std::move(error)};
     open_.push_back(plain);
@@ -63,7 +65,9 @@ class Sweep {
 
   // False if the section is not in the file.
   bool sweep(int32_t number, const std::string& section) {
-    const std::span<char> text = out_.files[number].second.bytes;
+    std::span<char>& text = out_.files[number].second.bytes;
+    end_text(text, number);
+    blank_spaces(text);
     if (std::memchr(text.data(), 0, text.size())) throw DeckError{{number, 1}, "this is not a text file: it has a zero byte"};
     char* at = text.data();
     char* const end = at + text.size();
@@ -121,6 +125,33 @@ class Sweep {
     return true;
   }
 
+  // Removes the end of a text file of DOS and what follows it.
+  void end_text(std::span<char>& text, int32_t number) {
+    const std::string_view all(text.data(), text.size());
+    const size_t stop = all.find(kEndOfText);
+    if (stop == std::string_view::npos) return;
+    if (all.find_first_not_of(std::string_view(" \t\r\n\0\x1a", 6), stop) != std::string_view::npos)
+      out_.notes.add({number, static_cast<int32_t>(std::count(all.begin(), all.begin() + static_cast<long>(stop), '\n')) + 1},
+                     "the text after a Ctrl-Z (byte 1A), the end of a file of DOS, is not read");
+    text = text.first(stop);
+  }
+
+  // Replaces spaces of Unicode, such as the no-break space of web pages and word processors, by blanks of the same length.
+  static void blank_spaces(std::span<char> text) {
+    static constexpr std::array<std::string_view, 5> spaces = {
+        "\xc2\xa0", "\xe2\x80\xaf", "\xe2\x81\xa0", "\xe3\x80\x80", "\xef\xbb\xbf"};      // the last is the byte order mark
+    const auto is_lead = [](char c) { return c == '\xa0' || c == '\xc2' || c == '\xe2' || c == '\xe3' || c == '\xef'; };
+    for (auto at = std::find_if(text.begin(), text.end(), is_lead); at != text.end(); at = std::find_if(at + 1, text.end(), is_lead)) {
+      const std::string_view rest(text.data() + (at - text.begin()), static_cast<size_t>(text.end() - at));
+      const bool general = rest.size() > 2 && rest.starts_with("\xe2\x80") && rest[2] >= '\x80' && rest[2] <= '\x8b';      // en space, ...
+      const bool latin = *at == '\xa0' && (at == text.begin() || static_cast<unsigned char>(at[-1]) < 0x80);       // not a part of a character in UTF-8
+      size_t length = general ? 3 : latin ? 1 : 0;
+      for (const std::string_view space : spaces)
+        if (rest.starts_with(space)) length = space.size();
+      std::fill(at, at + static_cast<long>(length), ' ');
+    }
+  }
+
   void continuation(char* from, char* to, Place place) {
     if (!last_) throw DeckError{place, "a continuation line (+) must follow another line"};
     if (!out_.first.empty() && last_ == &out_.first.back())
@@ -132,10 +163,9 @@ class Sweep {
 
   void title(char* from, char* to) {
     const Place place{0, 1};
-    if (to - from >= 3 && std::string_view(from, 3) == "\xef\xbb\xbf") from += 3;       // byte order mark
+    while (from < to && blank(*from)) ++from;
     out_.title.assign(from, std::min(to, from + kLongestTitle));
     while (!out_.title.empty() && blank(out_.title.back())) out_.title.pop_back();
-    while (from < to && blank(*from)) ++from;
     if (from < to && *from == '.')
       out_.notes.add(place, "the first line of a deck is its title: " + in_quotes(out_.title) + " has no effect");
     strip(from, to);
@@ -259,6 +289,11 @@ std::string in_quotes(std::string_view word) {
   std::string out(1, '\'');
   for (const char c : word.substr(0, 40)) out += c >= ' ' && c <= '~' ? c : '?';
   return out += word.size() > 40 ? "...'" : "'";
+}
+
+std::string in_line(const Line& line) {
+  const size_t last = line.text.find_last_not_of(" \t\r\n");
+  return " in the line " + in_quotes(line.text.substr(0, last + 1));
 }
 
 std::string shown(double x) {

@@ -76,6 +76,7 @@ struct Deck {
 void read_lines(const std::string& path, const Load& load, Deck& out);
 
 std::string in_quotes(std::string_view word);                // for messages: at most 40 printable characters
+std::string in_line(const Line& line);                       // for messages: " in the line '...'"
 std::string shown(double x);                                 // for messages: six digits
 std::string unclosed(char open);                             // message for an expression without its closing brace or quote
 

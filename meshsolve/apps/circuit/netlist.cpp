@@ -15,10 +15,19 @@ namespace ms::circuit {
 
 namespace {
 
-// A few lines can be 2^50 elements, where each subcircuit has the one before it twice. So expanded lines may have so many bytes, and so
-// many times the bytes of the deck. Each line also counts as the memory of an element.
-constexpr size_t kFreeBytes = size_t{1} << 30, kMostTimes = 1000, kElementBytes = 64;
-constexpr size_t kPolledBytes = size_t{1} << 19;             // bytes of expanded lines between two polls
+// Largest cost of the calls of functions, in characters of their bodies, and of the expansion of subcircuits, in elements: for any
+// deck, and in addition for each of its bytes. Subcircuits of which each contains another one twice have 2^n elements.
+constexpr int64_t kCalls = 10'000'000, kCallsPerByte = 100;
+constexpr int64_t kExpanded = 5'000'000, kExpandedPerByte = 1000;
+constexpr std::array<std::string_view, 3> kFlags = {"noiseless", "off", "thermal"};      // words of models, without a value
+constexpr std::array<std::string_view, 6> kTexts = {"mfg", "type", "vendor", "manufacturer", "part", "desc"};      // may be empty
+constexpr size_t kLongName = 64;               // characters of a name's prefix that cost as much as an element
+constexpr int32_t kTwice = -2;                 // node of a port whose name occurs twice, at different nodes of the X line
+
+std::string exact(double x) {                  // digits from which the same double is read
+  std::array<char, 32> digits;
+  return {digits.data(), static_cast<size_t>(std::snprintf(digits.data(), digits.size(), "%.17g", x))};
+}
 
 }  // namespace
 
@@ -55,10 +64,14 @@ void Reader::read(const std::string& path, const Load& load) {
   } names{*this};
   read_lines(path, load, deck_);
   collect(deck_.lines, definitions_, deck_.notes);
-  allowed_ = kFreeBytes;
-  for (const auto& file : deck_.files) allowed_ += kMostTimes * file.second.bytes.size();
   Instance top(&definitions_.deck, nullptr, nullptr);
+  int64_t bytes = 0;
+  for (const auto& file : deck_.files) bytes += static_cast<int64_t>(file.second.bytes.size());
+  top.parameters.allow(kCalls + kCallsPerByte * bytes);
+  left_ = kExpanded + kExpandedPerByte * bytes;
   for (const Assignment& a : definitions_.deck.locals) top.parameters.define(a.name, a.text, *a.line);
+  for (const Assignment& a : definitions_.deck.stepped)
+    if (!top.parameters.has(a.name)) top.parameters.define(a.name, a.text, *a.line);
   Unsupported& unsupported = definitions_.unsupported;
   try {
     expand_deck(top);
@@ -113,26 +126,24 @@ void Reader::temperatures(Instance& top) {
 void Reader::expand(Instance& at, int depth) {
   try {
     for (const Line* line : at.what->elements) {
-      spend(line->text.size() + at.prefix.size() + kElementBytes, *line);
+      if ((++polled_ & 4095) == 0) interrupt::poll();
+      expanded(1 + at.prefix.size() / kLongName, line->place);
       element(*line, at, depth);
     }
+    for (const Line* line : at.what->settings) setting(*line, at);
     if (depth) at.parameters.require_values();
   } catch (DeckError& bad) {
     if (!at.prefix.empty() && bad.what.find(" (in ") == std::string::npos)
-      bad.what += " (in " + at.prefix.substr(0, at.prefix.size() - 1) + ")";
+      bad.what += " (in " + (at.prefix.size() > kLongName ? "..." : "") +
+                  at.prefix.substr(at.prefix.size() - std::min(at.prefix.size(), kLongName), std::min(at.prefix.size(), kLongName) - 1) + ")";
     throw;
   }
 }
 
-void Reader::spend(size_t bytes, const Line& line) {
-  expanded_ += bytes;
-  if (expanded_ - polled_ > kPolledBytes) {
-    interrupt::poll();
-    polled_ = expanded_;
-  }
-  if (expanded_ > allowed_)
-    throw DeckError{line.place, "the subcircuits of the deck expand to more lines than are read, after " +
-                                    std::to_string(out_.elements.size()) + " elements: does each contain several of the one before it?"};
+void Reader::expanded(size_t cost, Place place) {
+  if ((left_ -= static_cast<int64_t>(cost)) < 0)
+    throw DeckError{place, "the subcircuits of the deck expand to too many elements, after " + std::to_string(out_.elements.size()) +
+                               ": does each of them contain another one several times?"};
 }
 
 void Reader::element(const Line& line, Instance& at, int depth) {
@@ -179,10 +190,12 @@ Group& Reader::add(char letter, std::string_view whole, const int32_t* nodes, st
 }
 
 int32_t Reader::node(std::string_view name, const Words& words, Instance& at) {
-  if (name.empty() || name == "=") words.fail(name, "the line ends before its last node");
+  if (name.empty() || name == "=") words.fail(name, "the line ends before its last node" + in_line(words.line()));
   if (is_ground(name)) return -1;
   if (at.prefix.empty()) return out_.nodes.add(name);
   const auto port = at.ports.find(name);
+  if (port != at.ports.end() && port->second == kTwice)
+    words.fail(name, "the subcircuit " + in_quotes(at.what->name) + " has the node " + in_quotes(name) + " twice");
   if (port != at.ports.end()) return port->second;
   return out_.nodes.add(definitions_.globals.count(name) ? name : full(name, at));
 }
@@ -195,7 +208,7 @@ std::string_view Reader::full(std::string_view name, const Instance& at) {
 
 double Reader::number(Words& words, Instance& at, std::string_view what) {
   const std::string_view word = words.next();
-  if (word.empty() || word == "=") words.fail(word, std::string(what) + " is missing");
+  if (word.empty() || word == "=") words.fail(word, std::string(what) + " is missing" + in_line(words.line()));
   return at.parameters.value(word, words.line());
 }
 
@@ -217,29 +230,77 @@ const Model* Reader::find_model(std::string_view name, Instance& from, int32_t& 
   for (Instance* at = &from; at; at = at->outer) {
     const auto found = at->what->models.find(name);
     if (found == at->what->models.end()) continue;
-    const Line& line = *found->second;
-    const bool plain = line.text.find_first_of("{'") == std::string_view::npos;
-    int32_t& known = (plain ? plain_models_.try_emplace(&line, -1).first->second
-                            : at->models.try_emplace(name, -1).first->second);
-    if (known < 0) known = evaluate_model(line, *at);
-    number = known;
-    return &out_.models[known];
+    const Line* const line = found->second;
+    if (const auto plain = plain_models_.find(line); plain != plain_models_.end()) {
+      number = plain->second;
+    } else if (const auto own = at->models.find(name); own != at->models.end()) {
+      number = own->second;
+    } else {
+      bool is_plain = true;
+      number = evaluate_model(*line, *at, is_plain);
+      (is_plain ? plain_models_[line] : at->models[name]) = number;
+    }
+    return &out_.models[number];
   }
   return nullptr;
 }
 
-int32_t Reader::evaluate_model(const Line& line, Instance& at) {
+// KEY = VALUE, or KEY VALUE as in SPICE2. A value may be a text about the part, as LTspice writes them: mfg=... type="...". A word
+// without a value follows a text, or it is a flag. `is_plain` becomes false if a value depends on parameters.
+int32_t Reader::evaluate_model(const Line& line, Instance& at, bool& is_plain) {
   Words words(line);
   words.next();
   const std::string_view name = words.next(), type = words.next();
   if (type.empty()) words.fail(name, ".model needs a name and a type");
-  Model m{std::string(type), {}, line.place};
+  Model m{std::string(name), std::string(type), {}, {}, line.place};
+  bool in_text = false;
   for (std::string_view key = words.next(); !key.empty(); key = words.next()) {
-    if (!words.take("=")) words.fail(key, "a '=' is needed after " + in_quotes(key));
-    m.values.emplace_back(std::string(key), number(words, at, key));
+    const bool equals = words.take("=");
+    if (key == "=") words.fail(key, "a name is needed before '=' in the model " + in_quotes(name));
+    if (!equals && !number_follows(words)) {
+      if (!in_text) m.texts.emplace_back(std::string(key), "");
+      continue;
+    }
+    double x;
+    Words ahead(words);
+    const std::string_view value = ahead.next();
+    const bool missing = value.empty() || ahead.peek() == "=";           // mfg= type=silicon
+    in_text = missing || value.starts_with('"') || !(number_follows(words) || at.parameters.names(value));
+    if (!in_text) {
+      is_plain &= literal(value, x);
+      m.values.emplace_back(std::string(key), number(words, at, key));
+    } else {
+      m.texts.emplace_back(std::string(key), missing ? "" : std::string(text_value(words)));
+    }
   }
   out_.models.push_back(std::move(m));
   return static_cast<int32_t>(out_.models.size()) - 1;
+}
+
+// Reads a word, or a text in double quotes.
+std::string_view Reader::text_value(Words& words) {
+  const std::string_view first = words.next();
+  if (!first.starts_with('"') || (first.size() > 1 && first.ends_with('"'))) return first;
+  std::string_view last = first;
+  while (!last.empty() && (last.data() == first.data() || !last.ends_with('"'))) last = words.next();
+  return {first.data(), static_cast<size_t>(last.data() + last.size() - first.data())};
+}
+
+// Refuses a parameter that is known but has no number. Texts and flags without effect have one warning for each model.
+void Reader::require_numbers(const Model& m, const std::function<bool(std::string_view)>& is_known) {
+  std::string passed;
+  for (const auto& [key, text] : m.texts) {
+    const std::string what = "the parameter " + in_quotes(key) + " of the model " + in_quotes(m.name);
+    if (is_known(key) && text.empty()) throw DeckError{m.place, what + " has no value"};
+    if (is_known(key)) throw DeckError{m.place, what + " must be a number, got " + in_quotes(text) + ", which is not a parameter either"};
+    if (text.empty() && std::find(kFlags.begin(), kFlags.end(), key) == kFlags.end() &&
+        std::find(kTexts.begin(), kTexts.end(), key) == kTexts.end())
+      throw DeckError{m.place, "the word " + in_quotes(key) + " of the model " + in_quotes(m.name) +
+                                   " is unknown, and it has no value: a '=' is needed after the name of a parameter"};
+    passed += (passed.empty() ? "" : ", ") + in_quotes(key);
+  }
+  if (!passed.empty() && told_.insert(m.place.line * int64_t{1 << 20} + m.place.file).second)
+    deck_.notes.add(m.place, "texts of the model " + in_quotes(m.name) + " have no effect: " + passed);
 }
 
 // ---- subcircuits --------------------------------------------------------------------------------------------------------
@@ -264,15 +325,18 @@ void Reader::subcircuit(std::string_view name, Words& words, Instance& at, int d
   if (given.size() != what.ports.size())
     words.fail(name, in_quotes(name) + " has " + std::to_string(given.size()) + " nodes, but the subcircuit " + in_quotes(kind) +
                          " has " + std::to_string(what.ports.size()));
-  spend(kElementBytes * (what.defaults.size() + what.locals.size() + what.functions.size()), words.line());
+  expanded(what.ports.size() + what.defaults.size() + what.locals.size() + what.functions.size(), words.line().place);
   Instance made(&what, &outer, &at);
   made.prefix = at.prefix + std::string(name) + ".";
   for (size_t k = 0; k < given.size(); ++k) {
     const int32_t number = node(given[k], words, at);
-    if (!is_ground(what.ports[k])) made.ports[what.ports[k]] = number;
-    else if (number >= 0)
+    if (!is_ground(what.ports[k])) {
+      const auto [port, is_new] = made.ports.try_emplace(what.ports[k], number);
+      if (!is_new && port->second != number) port->second = kTwice;
+    } else if (number >= 0) {
       deck_.notes.add(words.line().place,
                       "the node '0' or 'gnd' of a .subckt line is ground inside: the node of the X line is ignored");
+    }
   }
   parameters(what, values, at, made);
   expand(made, depth + 1);
@@ -351,6 +415,20 @@ void Reader::drop_unused_nodes() {
   out_.nodes = std::move(kept);
 }
 
+// .ic and .nodeset of a subcircuit, with the names and values of an instance.
+void Reader::setting(const Line& line, Instance& at) {
+  Words words(line);
+  ControlText c{std::string(words.next()), line.place};
+  while (!words.peek().empty()) {
+    const std::string_view word = words.next(), name = words.next();
+    if (word != "v" || name.empty() || !words.take("="))
+      words.fail(word, in_quotes(word) + " of " + c.text.substr(0, c.text.find(' ')) + " does not have the form v(node)=value");
+    const int32_t n = node(name, words, at);
+    c.text += " v(" + (n < 0 ? "0" : std::string(out_.nodes[n])) + ")=" + exact(number(words, at, "the voltage"));
+  }
+  out_.controls.push_back(std::move(c));
+}
+
 void Reader::control(const Control& from, Instance& top) {
   const Line& line = *from.line;
   const std::string_view keyword = Words(line).next();
@@ -366,10 +444,7 @@ void Reader::control(const Control& from, Instance& top) {
     }
     const size_t close = line.text.find(open == '{' ? '}' : '\'', k + 1);
     if (close == std::string_view::npos) throw DeckError{line.at(line.text.substr(k, 1)), unclosed(open)};
-    std::array<char, 32> digits;
-    const double value = top.parameters.value(line.text.substr(k, close + 1 - k), line);
-    const int length = std::snprintf(digits.data(), digits.size(), "%.17g", value);
-    c.text.append(digits.data(), static_cast<size_t>(length));
+    c.text += exact(top.parameters.value(line.text.substr(k, close + 1 - k), line));
     k = close + 1;
   }
   out_.controls.push_back(std::move(c));

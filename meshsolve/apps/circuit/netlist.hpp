@@ -39,8 +39,9 @@ struct WaveformData {                // parameters of a waveform
 };
 
 struct Model {
-  std::string type;
+  std::string name, type;
   std::vector<std::pair<std::string, double>> values;
+  std::vector<std::pair<std::string, std::string>> texts;        // values that are no numbers; "" for a word without a value
   Place place;
 };
 

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import os
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,6 +61,15 @@ class Elements:
         return len(self.names)
 
 
+class Model(NamedTuple):
+    """A .model line that elements use."""
+
+    name: str
+    type: str
+    values: dict[str, float]
+    place: str              # FILE:LINE
+
+
 RESISTORS_ZERO = ("a resistor of 0 ohm is a source of 0 V and changes the equations: write it into the deck, or use a resistance that is "
                   "small compared with the others")
 
@@ -80,7 +90,7 @@ class Netlist:
         self.files = [_text(f) for f in contents["files"]]
         self.groups = {letter: _elements(**arrays) for letter, arrays in contents["groups"].items()}
         self.waveforms = contents["waveforms"]                          # (kind, values): p pulse, s sin, e exp, w pwl
-        self.models = [(type_, values, _location(where)) for type_, values, where in contents["models"]]
+        self.models = [Model(name, type_, values, _location(where)) for name, type_, values, where in contents["models"]]
         self.controls = [(_text(text), _location(where)) for text, where in contents["controls"]]
         self.temperature, self.nominal_temperature = contents["temperature"], contents["nominal_temperature"]
         self._nodes, self._elements = contents["nodes"], contents["elements"]

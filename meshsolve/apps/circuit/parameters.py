@@ -18,10 +18,11 @@ from meshsolve.files import writable_content_of
 from meshsolve.options import as_number, counted, shown
 
 # A control line with its continuation lines, which comments may interrupt.
-CONTROL = re.compile(rb"^[ \t\r]*\.(params?|subckt|ends|control|endc|end)(?=[\s,()'\"]|\Z)(.*(?:\n(?:[ \t\r]*(?:\*.*)?\n)*[ \t\r]*\+.*)*)",
+CONTROL = re.compile(rb"^[ \t\r]*\.(params?|step|subckt|ends|control|endc|end)(?=[\s,()'\"]|\Z)(.*(?:\n(?:[ \t\r]*(?:\*.*)?\n)*[ \t\r]*\+.*)*)",
                      re.IGNORECASE | re.MULTILINE)
 COMMENT = re.compile(rb"^[ \t\r]*\*.*|;.*|//.*|(?<=\s)\$.*", re.MULTILINE)
 EXPRESSION = re.compile(rb"\{[^{}]*\}|'[^']*'")
+STEPPED = re.compile(rb"\s*(?:(?:oct|dec|lin)\s+)?param\s+([^\s=,()+0-9][^\s=,()+]*)", re.IGNORECASE)
 ASSIGNED = re.compile(rb"([^\s=,()+0-9][^\s=,()+]*)\s*=")
 MOST_FILES = 20_000             # .include and .lib lines of a deck; each reads its file again
 FREE_BYTES, MOST_TIMES = 1 << 26, 100       # bytes that a deck may read in all: so many, and so many times the bytes of its files
@@ -77,8 +78,8 @@ class Files:
         """Raise if a name in ``params`` is not a parameter of the deck."""
         for name in self.params:
             if name not in self._known:
-                raise InvalidInputError(f"{path}: there is no parameter {name!r} in a .param line of the deck, outside of "
-                                        f"subcircuits{similar(name, sorted(self._known))}")
+                raise InvalidInputError(f"{path}: there is no parameter {name!r} in a .param line, or .step line, of the deck, outside "
+                                        f"of subcircuits{similar(name, sorted(self._known))}")
 
     def _read(self, path):
         """Return the content of a file as a writable buffer, within what a deck may read again and again."""
@@ -116,6 +117,8 @@ def _defined(content, start):
             return names, line.start()
         elif keyword in (b"subckt", b"ends"):
             depth += 1 if keyword == b"subckt" else -1
+        elif depth == 0 and keyword == b"step":
+            names |= {lower(name.decode(errors="replace")) for name in STEPPED.findall(line[2])[:1]}
         elif depth == 0:
             plain = EXPRESSION.sub(b"0", COMMENT.sub(b"", line[2]))
             names |= {lower(name.decode(errors="replace")) for name in ASSIGNED.findall(plain)}

@@ -2,9 +2,11 @@
 // netlist.cpp (instances, models, control lines), elements.cpp (R C L V I and devices) and controlled.cpp (E F G H B).
 #pragma once
 #include <array>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "definitions.hpp"
@@ -37,7 +39,8 @@ class Reader {
   Netlist& out_;
   Deck deck_;
   Definitions definitions_;
-  std::unordered_map<const Line*, int32_t> plain_models_;     // models without expressions: one for all instances
+  std::unordered_map<const Line*, int32_t> plain_models_;     // models without parameters: one for all instances
+  std::unordered_set<int64_t> told_;                          // places of models whose texts have been reported
   std::vector<Place> element_place_;                          // (elements)
   std::vector<int32_t> source_;                               // (elements) number among the voltage sources, or -1
   std::unordered_map<int32_t, double> source_copies_;         // Instance::copies of voltage sources other than 1
@@ -45,25 +48,28 @@ class Reader {
   std::vector<Pending> pending_;                              // f and h elements whose controlling source is still to be found
   std::string scratch_;
   std::array<uint8_t, 256> which_ = {};                       // group of each letter
-  size_t expanded_ = 0, polled_ = 0, allowed_ = 0;            // bytes of expanded lines: so far, at the last poll, at most
+  int64_t polled_ = 0, left_ = 0;              // lines expanded; cost of expansion that is left
 
   // netlist.cpp
   Group& group(char letter) { return out_.groups[which_[static_cast<unsigned char>(letter)]]; }
   void temperatures(Instance& top);
   void expand_deck(Instance& top);
   void expand(Instance& at, int depth);
-  void spend(size_t bytes, const Line& line);
+  void expanded(size_t cost, Place place);     // throws if the deck expands to too many elements
   void element(const Line& line, Instance& at, int depth);
   int32_t node(std::string_view name, const Words& words, Instance& at);
   std::string_view full(std::string_view name, const Instance& at);
   const Model* find_model(std::string_view name, Instance& from, int32_t& number);
-  int32_t evaluate_model(const Line& line, Instance& at);
+  int32_t evaluate_model(const Line& line, Instance& at, bool& is_plain);
+  static std::string_view text_value(Words& words);
+  void require_numbers(const Model& m, const std::function<bool(std::string_view)>& is_known);
   void subcircuit(std::string_view name, Words& words, Instance& at, int depth);
   void parameters(const Definition& what, const std::vector<Assignment>& values, Instance& at, Instance& made);
   Instance& around(std::string_view kind, const Words& words, Instance& at);
   void title_as_element(Instance& top);
   void connect_controls();
   void drop_unused_nodes();
+  void setting(const Line& line, Instance& at);
   void control(const Control& control, Instance& top);
 
   // Adds an element with its name and nodes. The caller adds its values and its reference.

@@ -15,6 +15,7 @@ from meshsolve.report import warn
 SILENT = {".width", ".title", ".backanno", ".save", ".probe", ".plot", ".graph", ".doc", ".wave", ".export", ".alias"}
 FROM_WAVEFORMS = {".four", ".fourier", ".fft", ".meas", ".measure"}
 REPEATED = {".step", ".mc", ".wcase", ".sampling", ".sweep"}
+STEPPED = re.compile(r"\.step\s+(?:(?:oct|dec|lin)\s+)?param\s+([^\s=,()]+)")
 KINDS = ("tran", "ac", "dc", "op")
 SIGNAL = re.compile(r"(v|i|vm|vp|vr|vi|vdb|im|ip|ir|ii|idb)\s*\(\s*([^(),\s]+)\s*(?:,\s*([^(),\s]+)\s*)?\)")
 DIFFERENCE = re.compile(r"v\s*\(\s*([^(),\s]+)\s*\)\s*-\s*v\s*\(\s*([^(),\s]+)\s*\)")
@@ -44,9 +45,12 @@ def add(keyword, text, place, prints, warnings):
     if keyword == ".print":
         _print(text, place, prints, warnings)
     elif keyword in FROM_WAVEFORMS:
-        warnings.add(f"{keyword} is passed over: compute its values from the waveforms", place)
+        warnings.add(f"{keyword} is passed over, so none of its values is printed: compute them from the waveforms", place)
+    elif keyword == ".step" and (swept := STEPPED.match(text)):
+        warnings.add(f".step is not run: there is one run, in which {swept[1]} has the value of its .param line, or else the first one "
+                     f"of .step. Use params={{{swept[1]!r}: ...}} of read and parse for each of the others", place)
     elif keyword in REPEATED:
-        warnings.add(f"{keyword} is passed over: the deck is read with its own values. Use params= or with_values for others", place)
+        warnings.add(f"{keyword} is not run: there is one run, with the deck's own values. Use params= or with_values for others", place)
     elif keyword not in SILENT:
         warnings.add(f"{keyword} is passed over: supported analyses are .op, .dc, .ac and .tran", place)
 

@@ -30,10 +30,12 @@ bool is_expression(std::string_view text) {
   return text.back() == '}';
 }
 
+constexpr double kMil = 25.4e-6;               // meter
+
 double suffix(const char*& at, const char* end) {
   const std::string_view rest(at, static_cast<size_t>(end - at));
   if (rest.starts_with("meg")) return at += 3, 1e6;
-  if (rest.starts_with("mil")) return at += 3, 25.4e-6;
+  if (rest.starts_with("mil")) return at += 3, kMil;
   for (const std::string_view micro : {"\xc2\xb5", "\xce\xbc", "\xb5"})           // the sign, the Greek letter, the sign in Latin-1
     if (rest.starts_with(micro)) return at += micro.size(), 1e-6;
   if (rest.empty()) return 1;
@@ -48,6 +50,13 @@ double suffix(const char*& at, const char* end) {
     case 'f': return ++at, 1e-15;
     default: return 1;
   }
+}
+
+// 4k7 is 4.7k: the digits behind the suffix are those behind the decimal point.
+double with_fraction(const char* from, const char* stop, const char*& at, const char* end) {
+  std::string digits = std::string(from, stop) + '.';
+  for (; at < end && digit(*at); ++at) digits += *at;
+  return read_decimal(digits.data(), digits.data() + digits.size()).value;
 }
 
 // Applies an exponent of Fortran (1d3) and skips an 'e' without digits (1eu is a millionth), as in ngspice.
@@ -71,14 +80,17 @@ bool is_in_name(char c) { return is_letter(c) || digit(c) || c == '_'; }
 
 bool read_number(const char*& at, const char* end, double& value) {
   if (at == end || !(digit(*at) || (*at == '.' && at + 1 < end && digit(at[1])))) return false;
+  const char* const from = at;
   const Decimal read = read_decimal(at, end);
   if (read.stop == at) return false;
   value = read.value;
   at = read.stop;
   exponent(at, end, value);
+  const bool plain = at == read.stop && std::all_of(from, at, digit);
   // A division rounds once: 22p is the double nearest to 22e-12, not 22 times the double nearest to 1e-12.
   const double factor = suffix(at, end);
-  value = factor < 1 && factor != 25.4e-6 ? value / std::round(1 / factor) : value * factor;
+  if (plain && factor != 1 && factor != kMil && at < end && digit(*at)) value = with_fraction(from, read.stop, at, end);
+  value = factor < 1 && factor != kMil ? value / std::round(1 / factor) : value * factor;
   for (;; ++at) {
     const std::string_view rest(at, static_cast<size_t>(end - at));
     if (rest.starts_with("\xce\xa9")) ++at;                  // two bytes of Omega, the Greek letter
@@ -257,14 +269,15 @@ void Parameters::require(std::string_view text, const Line& line, bool formula) 
     Open& last = open.back();
     if (!last.names.next(name, is_call)) {
       if (Parameter* p = last.parameter) p->value = last.scope->computed(p->text, *p->line, true), p->state = State::known;
-      if (last.function) last.function->busy = false;
+      if (Function* f = last.function) f->busy = false, f->scanned = true;
       open.pop_back();
       continue;
     }
     if (last.function && std::count(last.function->arguments.begin(), last.function->arguments.end(), name)) continue;
     if (is_call) {
       Function* f = last.scope->function(name);
-      if (!f) continue;
+      if (!f || f->scanned) continue;
+      charge(static_cast<int64_t>(f->body.size()), *last.line, name);
       if (f->busy) throw DeckError{last.line->at(name), "the function " + in_quotes(name) + " calls itself"};
       f->busy = true;
       open.push_back({f->scope, nullptr, f, f->line, NamesIn(f->body, false)});
@@ -278,6 +291,12 @@ void Parameters::require(std::string_view text, const Line& line, bool formula) 
     p->state = State::busy;
     open.push_back({scope, p, nullptr, p->line, NamesIn(p->text, false)});
   }
+}
+
+void Parameters::charge(int64_t cost, const Line& line, std::string_view word) {
+  interrupt::poll();
+  if ((*left_ -= 1 + cost) < 0)
+    throw DeckError{line.at(word), "the expressions of the deck need too many calls of .func functions: does each of them call another one several times?"};
 }
 
 double Parameters::computed(std::string_view text, const Line& line, bool formula) {

@@ -37,6 +37,7 @@ struct Function {                              // of a .func line
   const Line* line = nullptr;
   Parameters* scope = nullptr;                 // scope of the definition
   bool busy = false;                           // its body is being scanned for names
+  bool scanned = false;                        // all parameters in its body have values
 };
 
 struct Parameter {
@@ -49,7 +50,8 @@ struct Parameter {
 
 class Parameters {
  public:
-  explicit Parameters(Parameters* outer) : outer_(outer) {}
+  explicit Parameters(Parameters* outer) : outer_(outer), left_(outer ? outer->left_ : &own_left_) {}
+  Parameters(const Parameters&) = delete;
   void define(std::string_view name, std::string_view text, const Line& line) { own_[name] = {text, &line, 0.0, State::text}; }
   void define(std::string_view name, double value) { own_[name] = {{}, nullptr, value, State::known}; }
   void define(std::string_view name, Function f) {
@@ -57,6 +59,7 @@ class Parameters {
     functions_[name] = std::move(f);
   }
   bool has(std::string_view name) const { return own_.count(name) > 0; }
+  bool names(std::string_view word) { return find(word).second != nullptr; }         // true if a parameter has this name
 
   // A word of `line`: a number, {expression}, 'expression' or the name of a parameter.
   double value(std::string_view word, const Line& line);
@@ -67,18 +70,25 @@ class Parameters {
   // An expression in voltages and currents, with or without braces.
   LinearForm linear_form(std::string_view text, const Line& line);
 
+  // Allows this cost of function calls, in characters of their bodies, in this scope and those inside it. Functions that call each
+  // other twice would need 2^n calls.
+  void allow(int64_t cost) { own_left_ = cost; }
+
   // Evaluates the remaining parameters: unused ones must have values too. Text in double quotes has none.
   void require_values();
 
  private:
   using State = Parameter::State;
   Parameters* outer_;
+  int64_t own_left_ = 0;
+  int64_t* left_;                              // of the outermost scope
   std::unordered_map<std::string_view, Parameter> own_;
   std::unordered_map<std::string_view, Function> functions_;
 
   std::pair<Parameters*, Parameter*> find(std::string_view name);       // in the innermost scope that has it, or null
   const Parameter* known(std::string_view name) const;                  // the innermost evaluated parameter, or null
   Function* function(std::string_view name);                            // the innermost function, or null
+  void charge(int64_t cost, const Line& line, std::string_view word);      // polls for Ctrl-C
   void require(std::string_view text, const Line& line, bool formula);  // evaluates the parameters in the text
   double computed(std::string_view text, const Line& line, bool formula);        // all parameters in the text have values
   template <class T> friend class Expression;

@@ -155,7 +155,7 @@ def test_currents_of_ngspice(model, deck, tmp_path):
 
 def test_diode_models(deck):
     text = "V1 a 0 1\nR1 a 0 1\nD1 a 0 dm\n.model dm d({})"
-    with pytest.warns(ms.MeshsolveWarning, match=r"deck.sp:5: the diode parameter 'ttt' is unknown and has no effect: did you mean .*'tt'"):
+    with pytest.warns(ms.MeshsolveWarning, match=r"deck.sp:5: the diode parameter 'ttt' of the model 'dm' is unknown and has no effect: did you mean .*'tt'"):
         deck(text.format("ttt=1"))
     assert deck(text.format("tnom=27 xti=3 level=1")).op()["a"] == 1
     for wrong in ("is=1e-320", "rs=1e-200", "cjo=1e300", "is=0", "n=-1", "rs=-1", "m=2", "fc=1", "tlev=2", "nbv=0", "level=2"):

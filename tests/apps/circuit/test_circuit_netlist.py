@@ -45,12 +45,12 @@ def error_of(text, tmp_path, title="a test\n", end=".end\n"):
 @each("text, value", [
     ("1", 1), ("-2.5", -2.5), ("+3", 3), (".5", 0.5), ("4.7k", 4700), ("2MEG", 2e6), ("2meg", 2e6), ("3g", 3e9), ("1t", 1e12),
     ("1m", 1e-3), ("1mil", 25.4e-6), ("10u", 1e-5), ("22p", 22e-12), ("5n", 5e-9), ("1f", 1e-15), ("1A", 1), ("3amp", 3), ("5mA", 5e-3), ("-1k$comment", -1000), ("2$", 2), ("2,$two", 2), ("10uF", 1e-5),
-    ("1e-9", 1e-9), ("1E3k", 1e6), ("100ohm", 100), ("1kOhm", 1000), ("1e-400", 0), ("12V", 12)])
+    ("1e-9", 1e-9), ("1E3k", 1e6), ("100ohm", 100), ("1kOhm", 1000), ("1e-400", 0), ("12V", 12), ("4k7", 4700), ("2u2", 2.2e-6), ("1meg05ohm", 1.05e6)])
 def test_numbers(text, value, net):
     assert values(net(f"R1 a 0 {text}" if value else f"C1 a 0 {text}"), "r" if value else "c") == [value]
 
 
-@each("text", ["abc", "1..2", "1k2", "--1", "1e999", "nan", "inf", "1_000", "0x10", "1,5k2", "$"])
+@each("text", ["abc", "1..2", "1.5k2", "4r7", "1k2k", "2mil5", "--1", "1e999", "nan", "inf", "1_000", "0x10", "1,5k2", "$"])
 def test_invalid_numbers(text, tmp_path):
     assert "bad.sp:2: " in error_of(f"R1 a 0 {text}", tmp_path)
 
@@ -181,7 +181,7 @@ def test_a_resistor_of_no_ohm_is_a_source_of_no_volt(net):
 def test_diodes_and_models(net):
     n = net("D1 a 0 dm\nD2 a 0 DM 3\nD3 a 0 dm area=2 m=2\nD4 a 0 dm off\n.param isat=2f\n.model DM D(IS={isat} N=1.1)")
     assert values(n, "d") == [1, 3, 4, 1] and n["d"].refs.tolist() == [0] * 4
-    assert n.models[0][1] == {"is": 2e-15, "n": 1.1}
+    assert n.models[0].values == {"is": 2e-15, "n": 1.1}
 
 
 def test_subcircuits(net):
@@ -241,7 +241,7 @@ def test_a_cyclic_subcircuit_parameter(tmp_path):
 
 def test_models_inside_subcircuits(net):
     n = net(".model dm d(is=1)\n.subckt s a is=3\n.model dm d(is={is})\nD1 a 0 dm\n.ends\nD1 a 0 dm\nX1 a s\nX2 a s is=4\nX3 a t\n.subckt t a\nD1 a 0 dm\n.ends")
-    assert [n.models[k][1]["is"] for k in n["d"].refs] == [1, 3, 4, 1]
+    assert [n.models[k].values["is"] for k in n["d"].refs] == [1, 3, 4, 1]
 
 
 def test_includes(tmp_path):
@@ -267,11 +267,11 @@ def test_includes(tmp_path):
     ("V1 a 0 1 what", 2, "unexpected 'what'"), ("V1 a 0 0 dc = 1", 2, "the source has a second dc value"), ("I1 a 0 dc 1 sin(0 1)\n+ dc 2", 3, "the source has a second dc value"), ("V1 a 0 ac 1 dc 0 ac 1", 2, "the source has a second ac value"),
     (".param 1=2", 2, "the name of a parameter must not begin with a digit, got '1'"), (".include none.sp ; what", 2, "none.sp: there is no such file"), (".include 'none.sp' what", 2, "none.sp: there is no such file"), (".include a//none.sp $ what", 2, "a//none.sp: there is no such file"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "the source has a second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"), ("E1 b 0 a 0 2\nF1 a 0 e1 1", 3, "no voltage source 'e1'"),
     ("F1 a 0", 2, "no controlling voltage source"), ("E1 a 0 b 0", 2, "the gain is missing"), ("E1 a 0 b 0 3 m=2", 2, "the element has no parameter 'm'"), ("D1 a 0", 2, "has no model"), ("D1 a 0 dm", 2, "no model 'dm'"),
-    ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not of a diode"), (".model dm d(is)\nD1 a 0 dm", 2, "'=' is needed after 'is'"),
+    ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not of a diode"), (".model dm d(is)\nD1 a 0 dm", 2, "the parameter 'is' of the model 'dm' has no value"), (".model dm d(is=1f silent)\nD1 a 0 dm", 2, "a '=' is needed after the name"),
     ("D1 a 0 dm -1\n.model dm d", 2, "area of a diode must be positive, got -1"), ("X1 a b sub", 2, "no subcircuit 'sub'"), (".subckt s a b\n.ends\nX1 a s", 4, "has 1 nodes, but the subcircuit 's' has 2"),
     (".subckt s a\nX1 a s\n.ends\nX1 a s", 3, "contains itself"), (".subckt s a\nR1 a 0 1", 2, "has no .ends: was the file cut?"), (".ends", 2, ".ends without .subckt"),
     (".subckt t a\n.subckt s a\n.ends t", 4, "comes before the .ends of .subckt s"),
-    (".subckt s a b a\n.ends", 2, "the subcircuit 's' has the node 'a' twice"),
+    ("X1 p q r s\n.subckt s a b a\nR1 a b 1\n.ends", 4, "the subcircuit 's' has the node 'a' twice (in x1)"),
     ("V1 a 0 PULSE(0 1 0 -1n)", 2, "must be at least 0, got -1e-09"), ("V1 a 0 PULSE(0 1 -1 1 1 1 -2)", 2, "'pulse' after the delay"), ("V1 a 0 EXP(0 1 0 1 2 -1)", 2, "'exp' after the delay"), ("V1 a 0 EXP(0 1 3 1 2 1)", 2, "second delay of 'exp' must be at least the first"),
     (".subckt s a r=1 b\n.ends", 2, "the node 'b' must come before the parameters"),
     ("\n".join(f".subckt s{k} a" for k in range(102)), 102, "subcircuits are nested more than 100 deep"), (".subckt s a\nR1 a 0 {x}\n.ends\nX1 b s", 3, "(in x1)"),

@@ -132,7 +132,7 @@ def test_nodes_that_only_pins_name_are_no_nodes():
 
 
 @pytest.mark.parametrize("body, words", [
-    ("X1 n q s\nV2 q 0 1\n.subckt s a gnd\nR1 a gnd 1\n.ends\nV1 n 0 1", "<text>:2: the node '0' or 'gnd' of a .subckt line is ground inside"), (I + "R1 n 0 rm 1k\n.model rm r(foo=3)", "<text>:4: the parameter 'foo' of the model of R"),
+    ("X1 n q s\nV2 q 0 1\n.subckt s a gnd\nR1 a gnd 1\n.ends\nV1 n 0 1", "<text>:2: the node '0' or 'gnd' of a .subckt line is ground inside"), (I + "R1 n 0 rm 1k\n.model rm r(foo=3)", "<text>:4: the parameter 'foo' of the model 'rm' is unknown"),
     (I + "R1 n 0 1k temp=3 dtemp=4", "<text>:3: an element has temp= and dtemp=: dtemp= is ignored")])
 def test_warnings(body, words):
     with pytest.warns(ms.MeshsolveWarning, match=re.escape(words)):
