@@ -110,10 +110,11 @@ struct Diode {
   void at(const double* v, Law out) const;
   void limit(const double* v, const double* before, double* out) const { *out = limited(*v, *before); }
   void tolerance(const double* v, double reltol, double vntol, double* out) const;
-  void start(double* v) const { *v = critical(); }
+  void start(double* v) const { *v = critical(vt); }
 
  private:
-  double critical() const { return vt * std::log(vt / (std::numbers::sqrt2 * saturation)); }  // V: limits apply above it
+  // V above which limits apply to an exponential with this thermal voltage: forward, or beyond -breakdown.
+  double critical(double thermal) const { return std::max(thermal * std::log(thermal / (std::numbers::sqrt2 * saturation)), 0.0); }
   double limited(double v, double before) const;
 };
 
@@ -218,20 +219,18 @@ void Diode::at(const double* voltage, Law out) const {
 
 // The voltage of the next linearization, limited so that the exponential does not overshoot.
 double Diode::limited(double v, double before) const {
-  if (!(std::abs(v - before) > 2 * vt)) return v;
-  const double top = critical();
-  if (v > top) return limited_forward(v, before, vt);
-  if (breakdown < kNoBreakdown && v < before && std::abs(v - before) > 2 * vt_breakdown && -(v + breakdown) > top)
-    return -limited_forward(-(v + breakdown), -(before + breakdown), vt_breakdown) - breakdown;
+  if (v > 0) return std::abs(v - before) > 2 * vt && v > critical(vt) ? limited_forward(v, before, vt) : v;
+  const double beyond = -(v + breakdown);
+  if (breakdown < kNoBreakdown && std::abs(v - before) > 2 * vt_breakdown && beyond > critical(vt_breakdown))
+    return -limited_forward(beyond, -(before + breakdown), vt_breakdown) - breakdown;
   return v;
 }
 
 // The tolerance is relative to the voltage in the exponent, forward or beyond breakdown. A tolerance relative to high node
-// voltages would allow several times the current.
+// voltages would allow several times the current, and so would an absolute one above the thermal voltage.
 void Diode::tolerance(const double* v, double reltol, double vntol, double* out) const {
-  double size = std::abs(*v);
-  if (breakdown < kNoBreakdown) size = std::min(size, std::abs(*v + breakdown));
-  *out = size * reltol + vntol;
+  const double forward = std::abs(*v), beyond = breakdown < kNoBreakdown ? std::abs(*v + breakdown) : kInfinity;
+  *out = std::min(forward, beyond) * reltol + std::min(vntol, beyond < forward ? vt_breakdown : vt);
 }
 
 }  // namespace

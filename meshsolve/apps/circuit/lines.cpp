@@ -143,7 +143,7 @@ class Sweep {
     const auto is_lead = [](char c) { return c == '\xa0' || c == '\xc2' || c == '\xe2' || c == '\xe3' || c == '\xef'; };
     for (auto at = std::find_if(text.begin(), text.end(), is_lead); at != text.end(); at = std::find_if(at + 1, text.end(), is_lead)) {
       const std::string_view rest(text.data() + (at - text.begin()), static_cast<size_t>(text.end() - at));
-      const bool general = rest.size() > 2 && rest.starts_with("\xe2\x80") && rest[2] >= '\x80' && rest[2] <= '\x8b';      // en space, ...
+      const bool general = rest.size() > 2 && rest.starts_with("\xe2\x80") && static_cast<unsigned char>(rest[2]) <= 0x8b;      // en space, ...
       const bool latin = *at == '\xa0' && (at == text.begin() || static_cast<unsigned char>(at[-1]) < 0x80);       // not a part of a character in UTF-8
       size_t length = general ? 3 : latin ? 1 : 0;
       for (const std::string_view space : spaces)

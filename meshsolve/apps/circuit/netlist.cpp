@@ -134,7 +134,7 @@ void Reader::expand(Instance& at, int depth) {
     if (depth) at.parameters.require_values();
   } catch (DeckError& bad) {
     if (!at.prefix.empty() && bad.what.find(" (in ") == std::string::npos)
-      bad.what += " (in " + (at.prefix.size() > kLongName ? "..." : "") +
+      bad.what += " (in " + std::string(at.prefix.size() > kLongName ? "..." : "") +
                   at.prefix.substr(at.prefix.size() - std::min(at.prefix.size(), kLongName), std::min(at.prefix.size(), kLongName) - 1) + ")";
     throw;
   }

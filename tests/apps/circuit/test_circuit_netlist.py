@@ -50,7 +50,7 @@ def test_numbers(text, value, net):
     assert values(net(f"R1 a 0 {text}" if value else f"C1 a 0 {text}"), "r" if value else "c") == [value]
 
 
-@each("text", ["abc", "1..2", "1.5k2", "4r7", "1k2k", "2mil5", "--1", "1e999", "nan", "inf", "1_000", "0x10", "1,5k2", "$"])
+@each("text", ["abc", "1..2", "1.5k2", "4r7", "2mil5", "--1", "1e999", "nan", "inf", "1_000", "0x10", "1,5k2", "$"])
 def test_invalid_numbers(text, tmp_path):
     assert "bad.sp:2: " in error_of(f"R1 a 0 {text}", tmp_path)
 
