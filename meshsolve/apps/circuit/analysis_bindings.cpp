@@ -203,7 +203,7 @@ circuit::SmallSystem small_system(const nb::dict& d, const circuit::Branches& pa
 class March {                     // a stepper with its equations
  public:
   March(const nb::dict& circuit_part, const circuit::Sources& volts, const circuit::Sources& amperes, const nb::dict& options,
-        const nb::dict& times, In<int64_t> keep, In<double> x, In<double> y, nb::object small, nb::object solve)
+        const nb::dict& times, In<int64_t> keep, In<double> x, In<double> y, nb::object small, nb::object solve, double most)
       : python_(std::move(solve)) {
     const circuit::Tolerances tolerance = tolerances(options);
     circuit::Branches parts = branches(circuit_part);
@@ -215,14 +215,20 @@ class March {                     // a stepper with its equations
     start->slope.assign(start->y.size(), 0.0);
     circuit::Equations& equations = small_ ? static_cast<circuit::Equations&>(*small_) : python_;
     stepper_ = std::make_unique<circuit::Stepper>(std::move(parts), volts, amperes, equations, tolerance, schedule(times),
-                                                  to_vector(keep), std::move(start));
+                                                  to_vector(keep), std::move(start), most);
   }
 
   int march(int64_t attempts) {
     return released([&] { return static_cast<int>(stepper_->march(attempts)); });
   }
   auto take() { return std::make_pair(to_numpy(stepper_->take_times()), to_numpy(stepper_->take_rows())); }
-  auto failure() const { return std::make_pair(stepper_->failed_at(), stepper_->failed_length()); }
+  auto failure() const {
+    return std::make_tuple(stepper_->failed_at(), stepper_->failed_length(), stepper_->failed_by_newton(), !small_ || small_->was_singular());
+  }
+  auto grown() const {
+    const auto& [unknown, size, since] = stepper_->growth();
+    return std::make_tuple(unknown, size, since, stepper_->time());
+  }
   auto counts() const {
     const circuit::Effort effort = small_ ? small_->effort() : circuit::Effort{};
     return std::make_tuple(stepper_->taken(), stepper_->rejected(), effort.newton_steps, effort.factorizations);
@@ -263,12 +269,13 @@ void bind_circuit_analysis(nb::module_& m) {
   m.def("sources", sources, "dc"_a, "parts"_a);
   nb::class_<March>(m, "March")
       .def(nb::init<const nb::dict&, const circuit::Sources&, const circuit::Sources&, const nb::dict&, const nb::dict&,
-                    In<int64_t>, In<double>, In<double>, nb::object, nb::object>(),
+                    In<int64_t>, In<double>, In<double>, nb::object, nb::object, double>(),
            "branches"_a, "volts"_a, "amperes"_a, "tolerances"_a, "schedule"_a, "keep"_a,
-           "x"_a, "y"_a, "small"_a.none(), "solve"_a)
+           "x"_a, "y"_a, "small"_a.none(), "solve"_a, "most"_a)
       .def("march", &March::march, "attempts"_a)
       .def("take", &March::take)
       .def("failure", &March::failure)
+      .def("grown", &March::grown)
       .def("counts", &March::counts);
 }
 

@@ -221,7 +221,7 @@ void Diode::at(const double* voltage, Law out) const {
 double Diode::limited(double v, double before) const {
   if (v > 0) return std::abs(v - before) > 2 * vt && v > critical(vt) ? limited_forward(v, before, vt) : v;
   const double beyond = -(v + breakdown);
-  if (breakdown < kNoBreakdown && std::abs(v - before) > 2 * vt_breakdown && beyond > critical(vt_breakdown))
+  if (breakdown < kNoBreakdown && before - v > 2 * vt_breakdown && beyond > critical(vt_breakdown))
     return -limited_forward(beyond, -(before + breakdown), vt_breakdown) - breakdown;
   return v;
 }

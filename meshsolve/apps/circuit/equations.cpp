@@ -29,6 +29,7 @@ bool SmallEquations::solve(const Request& request, Solution& out) {
   set_scale(request.a);
   if (system_.ends.empty()) return linear(request, out);
   const End end = newton(request, out);
+  singular_ = end == End::singular;
   return end == End::singular ? fallback_.solve(request, out) : end == End::solved;
 }
 

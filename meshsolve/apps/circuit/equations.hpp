@@ -32,6 +32,7 @@ class Equations {
  public:
   virtual ~Equations() = default;
   virtual bool solve(const Request& request, Solution& out) = 0;      // false: Newton's method does not converge
+  virtual bool was_singular() const { return true; }      // the matrix of the latest failure may have been singular
 };
 
 struct SmallSystem {                // G + a C in compressed rows, and the devices
@@ -52,6 +53,7 @@ class SmallEquations : public Equations {
  public:
   SmallEquations(SmallSystem system, Tolerances tolerances, Equations& fallback);      // fallback: solves if a pivot is rounding
   bool solve(const Request& request, Solution& out) override;
+  bool was_singular() const override { return singular_; }
   const Effort& effort() const { return effort_; }
 
  private:
@@ -74,7 +76,7 @@ class SmallEquations : public Equations {
   Equations& fallback_;
   SmallLu lu_;
   Effort effort_;
-  bool have_scale_ = false, factored_ = false;
+  bool have_scale_ = false, factored_ = false, singular_ = false;
   double a_ = 0;
   Values linear_, entries_;         // entries of G + a C without and with the devices
   Values x_, change_, residual_;

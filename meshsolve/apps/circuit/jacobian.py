@@ -71,8 +71,11 @@ class Jacobian:
 
     def solve(self, r):
         """Solve with the factor."""
+        if self.dense is None:
+            return self.solver.by_factor(self.sparse, r)
         with self.solver.report.phase("solve"):
-            return self.dense.solve(r) if self.dense is not None else self.sparse.solve(r)
+            self.solver.in_doubt = False
+            return self.dense.solve(r)
 
     def _dense_factor(self, conductance):
         """Factor with LAPACK. False if a pivot is too small."""

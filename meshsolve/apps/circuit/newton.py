@@ -6,6 +6,7 @@ of the SPICE3f3 manual, section 3.2.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -14,7 +15,8 @@ from meshsolve import api
 from meshsolve.apps.circuit.family import pattern_key
 from meshsolve.apps.circuit.jacobian import SMALL, Dense, Jacobian
 from meshsolve.apps.circuit.mna import Matrix
-from meshsolve.errors import InvalidInputError, MeshsolveError, PatternMismatchError, SingularMatrixError
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveError, PatternMismatchError, SingularMatrixError
+from meshsolve.report import collected_warnings, warn
 
 GMIN = 1e-2, 1e6, 1e-12     # siemens from each node to ground in gmin stepping: first, largest, and smallest before 0
 GMIN_FACTOR = 10.0, 1.01    # ratio of consecutive conductances: largest, and smallest before gmin stepping fails
@@ -26,7 +28,17 @@ KEPT = 2                                    # factors kept of a linear circuit: 
 
 
 class NoConvergence(Exception):
-    """Newton's method did not converge. The package catches this error everywhere."""
+    """Newton's method did not converge. The package catches this error everywhere.
+
+    Attributes
+    ----------
+    singular : SingularMatrixError or None
+        The error of the matrix of a step, if one was singular. Another step or another start may avoid such a matrix.
+    """
+
+    def __init__(self, message, singular=None):
+        super().__init__(message)
+        self.singular = singular
 
 
 class Solver:
@@ -55,6 +67,9 @@ class Solver:
         self.jacobian = None if system.linear else Jacobian(self)
         self.floor = np.full(system.n, options.vntol)
         self.floor[system.currents] = options.abstol
+        self.failure = None                                 # latest NoConvergence of a time step
+        self.in_doubt = False                               # the latest solution is that of a matrix singular in rounding
+        self._warned = False
 
     def factored(self, A, a, to_ground=0.0):
         """The factor of A: analyzed the first time, refactored later.
@@ -101,9 +116,16 @@ class Solver:
     def solved(self, F, s):
         """The solution with a factor."""
         self._require_finite(s)
-        with self.report.phase("solve"):
-            x = F.solve(s)
+        x = self.by_factor(F, s)
         self._require_finite(x)
+        self._warn_if_in_doubt()
+        return x
+
+    def by_factor(self, F, s):
+        """The solution with a sparse factor. It sets ``in_doubt``: warnings of the factor speak of matrices, not of circuits."""
+        with self.report.phase("solve"), collected_warnings() as said:
+            x = F.solve(s)
+        self.in_doubt = bool(said)
         return x
 
     def newton(self, a, s, x, limit, guess=None, past=None, to_ground=0.0, first=None):
@@ -130,7 +152,7 @@ class Solver:
         Raises
         ------
         NoConvergence
-            No convergence within ``limit`` steps, or a value is no longer finite.
+            No convergence within ``limit`` steps, a value is no longer finite, or the matrix of a step is singular.
         """
         system, devices, jacobian = self.system, self.system.devices, self.jacobian
         jacobian.set_linear_part(a, to_ground)
@@ -150,14 +172,18 @@ class Solver:
                 step = self._step(s, x, current)
             except InvalidInputError as e:                  # a value is not finite
                 raise NoConvergence(str(e)) from e
+            except SingularMatrixError as e:
+                raise NoConvergence(str(e), e) from e
             new = x + step
             wanted = system.device_voltages(new)
             limited = devices.limited(wanted, at)
             expected = current + devices.product(jacobian.conductance, wanted - v)
             law, current, conductance = self._linearized(limited, a, past)
             if limited is wanted and self._agree(wanted, current, expected, conductance):
+                self._warn_if_in_doubt()
                 return new, law
             if exact and self._close(new, x, step) and self._at_rest(wanted, limited, at):
+                self._warn_if_in_doubt()
                 return new, law if limited is wanted else devices.at(wanted)
             x, v, at, refactor = new, wanted, limited, not exact
         raise NoConvergence(f"Newton's method did not converge in {limit:g} steps")
@@ -197,6 +223,13 @@ class Solver:
         at = f" at {self.system.describe(index)}" if 0 <= index < self.system.n else ""
         return SingularMatrixError(f"{self.system.netlist.path}: the equations of the circuit are singular{at}. Likely causes: "
                                    "current sources in series; sources in a loop; controlled sources that cancel", index)
+
+    def _warn_if_in_doubt(self):
+        """Warn once if the latest solution may be wrong."""
+        if self.in_doubt and not self._warned:
+            self._warned = True
+            warn(f"{self.system.netlist.path}: the equations of the circuit are singular in rounding: voltages and currents may be wrong. "
+                 "Likely causes: resistances or gains that differ by more than 15 decades; feedback that cancels", ConvergenceWarning)
 
     def _require_finite(self, values, indptr=None):
         """Raise if a value is not finite: of the unknowns, or of matrix rows that begin at ``indptr``."""
@@ -273,18 +306,21 @@ def operating_point(solver, s, x):
     system, options = solver.system, solver.options
     if system.linear:
         return solver.linear(0.0, s)
-    for first in (None, system.devices.native.start()):
+    ways = [functools.partial(_directly, x=x, first=first) for first in (None, system.devices.native.start())]
+    failures = []
+    for way in (*ways, _gmin_stepping, _source_stepping):
         try:
-            return solver.newton(0.0, s, x, options.itl1, first=first)[0]
-        except (NoConvergence, SingularMatrixError):
-            continue
-    for stepping in (_gmin_stepping, _source_stepping):
-        try:
-            return stepping(solver, s, options.itl1)
-        except NoConvergence:
-            continue
+            return way(solver, s, options.itl1)
+        except NoConvergence as e:
+            failures.append(e)
+    if all(e.singular for e in failures):
+        raise failures[-1].singular
     raise MeshsolveError(f"{system.netlist.path}: no operating point was found, neither directly nor with gmin or source "
                          "stepping: check the models, or give voltages near the solution in .nodeset lines")
+
+
+def _directly(solver, s, limit, x, first):
+    return solver.newton(0.0, s, x, limit, first=first)[0]
 
 
 def _factor(A, threads):
@@ -300,7 +336,7 @@ def _gmin_stepping(solver, s, limit):
         try:
             x, solved = solver.newton(0.0, s, x, limit, to_ground=g)[0], g
             factor = min(factor ** 1.5, most)
-        except (NoConvergence, SingularMatrixError):
+        except NoConvergence:
             factor = most if solved is None else factor ** 0.5
             if g == 0 or g >= largest or factor < end:
                 raise

@@ -34,6 +34,8 @@ class Sources:
     ac : (k,) complex128
     native : _core.Sources
         Values over time.
+    largest : float
+        Largest absolute value at rest, or of a waveform.
     """
 
     def __init__(self, elements, waveforms, tstep=1.0, tstop=1.0, same=None):
@@ -46,6 +48,9 @@ class Sources:
             if len(which):
                 self.waves.append((which, make([waveforms[r][1] for r in elements.refs[which]], tstep, tstop, same)))
         parts = [(which.astype(np.int64), wave) for which, wave in self.waves]
+        shown = [np.nan_to_num(dc), *(np.asarray(waveforms[r][1][:2] if waveforms[r][0] != "w" else waveforms[r][1][1::2])
+                                    for r in elements.refs[timed])]
+        self.largest = max((float(np.abs(part).max(initial=0.0)) for part in shown), default=0.0)
         self.native = _core.sources(np.where(np.isnan(dc), 0.0, dc), parts)
         self.dc = np.where(np.isnan(dc), self.at(0.0), dc)
 

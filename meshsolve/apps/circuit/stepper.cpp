@@ -38,12 +38,12 @@ void add(Values& s, Ends e, double value) {
 }  // namespace
 
 Stepper::Stepper(Branches branches, Sources volts, Sources amperes, Equations& equations, Tolerances tolerances,
-                 Schedule schedule, std::vector<int64_t> keep, StatePointer start)
+                 Schedule schedule, std::vector<int64_t> keep, StatePointer start, double most)
     : branches_(std::move(branches)), volts_(std::move(volts)), amperes_(std::move(amperes)), equations_(equations),
       tolerances_(tolerances), schedule_(std::move(schedule)), keep_(std::move(keep)), stored_(branches_.storage.size()),
       states_(stored_ + (branches_.devices->stores ? branches_.device_ends.size() : 0)), state_(std::move(start)), largest_(states_),
       s_(branches_.n), past_(states_), error_(states_), device_volts_(states_ - stored_), volt_tolerance_(device_volts_),
-      level_(schedule_.first_level) {
+      level_(schedule_.first_level), most_(most) {
   for (size_t k = 0; k < states_; ++k) largest_[k] = std::abs(state_->y[k]);
   source_.resize(static_cast<size_t>(std::max(volts_.size(), amperes_.size())));
   record(schedule_.targets.front(), true);
@@ -74,6 +74,7 @@ Outcome Stepper::attempt() {
   double length = 0, end = 0;
   choose_length(length, end);
   Attempt next = step(length, end);
+  by_newton_ = !next.state;
   if (!next.state && schedule_.fixed) {
     failed_at_ = end;
     return Outcome::diverged;
@@ -333,6 +334,8 @@ void Stepper::accept(StatePointer next) {
   if (points_.size() > 3) points_.erase(points_.begin());
   after_corner_ = false;
   state_ = std::move(next);
+  for (size_t k = 0; growth_.unknown < 0 && k < state_->x.size(); ++k)
+    if (std::abs(state_->x[k]) > most_) growth_ = {static_cast<int32_t>(k), most_, state_->t};
   if (schedule_.fixed) return;          // without error estimates
   for (size_t k = 0; k < stored_; ++k) largest_[k] = std::max(largest_[k], std::abs(state_->y[k]));
   for (size_t k = stored_; k < states_; ++k) largest_[k] = std::abs(state_->y[k]);      // charges vary over many decades

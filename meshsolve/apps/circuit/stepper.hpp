@@ -53,13 +53,17 @@ enum class Outcome { reached, more, too_small, diverged, too_fast };
 class Stepper {
  public:
   Stepper(Branches branches, Sources volts, Sources amperes, Equations& equations, Tolerances tolerances, Schedule schedule,
-          std::vector<int64_t> keep, StatePointer start);
+          std::vector<int64_t> keep, StatePointer start, double most);      // most: size of an unknown that grows without bound
 
   Outcome march(int64_t attempts);  // polls for Ctrl-C and reports progress
   Values take_times() { return std::exchange(times_, {}); }
   Values take_rows() { return std::exchange(rows_, {}); }
   double failed_at() const { return failed_at_; }         // s, after a failure
   double failed_length() const { return failed_length_; }
+  bool failed_by_newton() const { return by_newton_; }
+  struct Growth { int32_t unknown = -1; double size = 0, since = 0; };
+  const Growth& growth() const { return growth_; }        // first unknown beyond `most`
+  double time() const { return state_->t; }
   int64_t taken() const { return taken_; }
   int64_t rejected() const { return rejected_; }
 
@@ -116,6 +120,9 @@ class Stepper {
   std::unordered_map<int64_t, double> lengths_;           // lengths of steps other than unit / 2^level
   int64_t taken_ = 0, rejected_ = 0;
   double failed_at_ = 0, failed_length_ = 0;
+  bool by_newton_ = false;                                // the latest rejected step had no solution
+  const double most_;
+  Growth growth_;
   Values times_, rows_;
 };
 

@@ -26,6 +26,7 @@ FIRST_STEP = 0.1, 200       # first step if tmax > tstep, as in SPICE: share of 
 DEEPEST = 30                # most halvings of the longest step that sources or tmax may need
 SMALLEST = 40               # most halvings that the error may need, for a few steps where a source begins to rise
 JUMP = 26                   # halvings after which a change of state at a corner counts as a jump
+GROWN = 1e9                 # unknowns beyond this multiple of the sources count as unbounded if the steps fail
 DISTINCT = 256              # shortest step, in spacings of float64 at the end: shorter ones would not advance time
 NATIVE = 256                # most unknowns of circuits that are solved in C++: the choice of pivots costs O(n^3)
 VALUES = 2**21              # values kept between two checks of the memory
@@ -118,8 +119,9 @@ class Transient:
                 return self.solver.newton(a, whole, np.zeros(system.n), self.options.itl1, past=past)[0]
             except (NoConvergence, SingularMatrixError) as e:       # conductances may be lost next to C / step
                 failed = e
-        if isinstance(failed, SingularMatrixError):
-            raise failed
+        singular = failed if isinstance(failed, SingularMatrixError) else failed.singular
+        if singular:
+            raise singular
         raise MeshsolveError(f"{system.netlist.path}: no voltages were found for the states in ic= and .ic: {failed}") from failed
 
     def march(self, x, keep):
@@ -142,7 +144,11 @@ class Transient:
         while outcome == MORE:
             announce("steps")
             with np.errstate(over="ignore", invalid="ignore"):      # an overflow ends in an error of its own
-                outcome = native.march(max(16, VALUES // max(len(keep), 1)))
+                try:
+                    outcome = native.march(max(16, VALUES // max(len(keep), 1)))
+                except (InvalidInputError, SingularMatrixError) as e:       # of a linear circuit
+                    self._raise_if_grown(native, e)
+                    raise
             t, values = native.take()
             times.append(t)
             parts.append(values.reshape(len(t), len(keep)))
@@ -151,6 +157,7 @@ class Transient:
         self._count(native)
         self.report.add("steps", time.perf_counter() - start - (sum(self.report.seconds.values()) - before))
         if outcome != REACHED:
+            self._raise_if_grown(native)
             raise self._failure(outcome, *native.failure())
         return np.concatenate(times), np.concatenate(parts)
 
@@ -162,7 +169,7 @@ class Transient:
         tolerances = {name: float(getattr(o, name)) for name in ("reltol", "vntol", "abstol", "chgtol", "trtol")}
         tolerances |= {"newton_steps": int(o.itl4)}
         return _core.March(system.branches(), self.volts.native, self.amperes.native, tolerances, self.schedule._asdict(), keep, x, y,
-                           self._small(), _equations(self.solver))
+                           self._small(), _equations(self.solver), GROWN * max(1.0, self.volts.largest, self.amperes.largest, np.abs(x).max()))
 
     def _small(self):
         """Data of the equations in C++ for a small circuit; None for a larger one."""
@@ -180,8 +187,22 @@ class Transient:
             if by > 0:
                 self.solver.count(name, by)
 
-    def _failure(self, outcome, t, length):
-        path = self.system.netlist.path
+    def _raise_if_grown(self, native, cause=None):
+        """Raise if a voltage or a current had left any reasonable range before the steps failed."""
+        unknown, size, since, end = native.grown()
+        if unknown >= 0:
+            raise MeshsolveError(
+                f"{self.system.netlist.path}: the circuit is unstable, its voltages or currents grow without bound: "
+                f"{self.system.describe(unknown)} has more than {size:.1g} from {since:.4g} s on, and there is no solution after "
+                f"{end:.4g} s. Likely causes: negative resistances, or feedback without a limit") from cause
+
+    def _failure(self, outcome, t, length, by_newton, singular):
+        path, failure = self.system.netlist.path, self.solver.failure
+        if by_newton and singular and failure and failure.singular:
+            return SingularMatrixError(f"{failure.singular}; at time {t:g} s, with any time step", failure.singular.index)
+        if by_newton and outcome == TOO_SMALL:
+            return MeshsolveError(f"{path}: Newton's method did not converge in {self.options.itl4:g} steps at time {t:g} s, also with a time "
+                                  f"step of {length:.1g} s: check the models, or increase itl4, reltol, vntol or abstol in .options")
         if outcome == TOO_FAST:
             return MeshsolveError(f"{path}: the sources or tmax need steps of {length:.3g} s at time {t:g} s, too short compared with "
                                   f"the longest step of {self.schedule.unit:g} s: decrease tstep")
@@ -212,6 +233,7 @@ def _solved(solver, a, s, x, guess, past):
         return solver.linear(a, s), None, None
     try:
         x, law = solver.newton(a, s, x, solver.options.itl4, guess, past)
-    except NoConvergence:
+    except NoConvergence as e:
+        solver.failure = e
         return None
     return x, law.current, law.charge
