@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from meshsolve.apps.circuit import choice, controls, requests, topology
+from meshsolve.apps.circuit import choice, controls, requests, sweeps, topology
 from meshsolve.apps.circuit.family import Family
 from meshsolve.apps.circuit.mna import Matrix, System
 from meshsolve.apps.circuit.names import lower
@@ -20,10 +20,10 @@ from meshsolve.apps.circuit.newton import Solver, operating_point
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
 from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Transient, schedule
-from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
+from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_number, one_of, shown
-from meshsolve.report import Report, warn
+from meshsolve.report import Report
 from meshsolve.seal import Sealed
 from meshsolve.types import Device, Sparse
 
@@ -206,10 +206,7 @@ class Circuit(Sealed):
         volts, amperes = self._sources()
         keep, values = self._table(nodes, len(points))
         solving, x = self._solving(report, threads, solver, device, len(points)), self._unknowns(self._deck.guesses)
-        for row, value in zip(values, points):
-            (volts if letter == "v" else amperes).dc[k] = value
-            x = solving.at_rest(volts.dc, amperes.dc, x)
-            row[:] = x[keep]
+        sweeps.over_source(solving, (volts, amperes), (letter, k), points, keep, values, x)
         solving.release()
         return self._waveforms("sweep", points, nodes, keep, values, report)
 
@@ -249,7 +246,7 @@ class Circuit(Sealed):
 
         Notes
         -----
-        One analysis and one complex refactorization for each frequency.
+        One analysis and one complex refactorization for each frequency. Up to 256 unknowns, the loop over frequencies runs in C++.
         """
         frequency = controls.frequencies(spacing, points, fstart, fstop)
         report, system = self._report(), self._system
@@ -263,13 +260,7 @@ class Circuit(Sealed):
         solver = self._solver(report, threads, dynamic=True)
         s = system.right_hand_side(volts.ac, amperes.ac.astype(complex))
         keep, values = self._table(nodes, len(frequency), complex)
-        for row, f in zip(values, frequency):
-            jw = 2j * np.pi * f
-            try:
-                F = solver.factored(solver.matrix.with_devices(jw, conductance + jw * capacitance), jw)
-            except SingularMatrixError as e:
-                raise SingularMatrixError(f"{e}; at this frequency, {f:.10g} Hz, a resonance without losses", e.index) from e
-            row[:] = solver.solved(F, s)[keep]
+        sweeps.over_frequency(solver, frequency, (conductance, capacitance), s, keep, values, system.linear)
         solver.release()
         return self._waveforms("frequency", frequency, nodes, keep, values, report)
 
@@ -358,7 +349,7 @@ class Circuit(Sealed):
             one_of(kind, "kind", KINDS)
         analyses = {a.kind: a for a in reversed(self.analyses)}
         chosen = kind or next((k for k in KINDS if k in analyses), "op")
-        self._warn_of_others(chosen, kind is not None)
+        requests.warn_of_others(self._netlist.path, [a.kind for a in self.analyses], chosen, kind is not None)
         kind = chosen
         if kind not in analyses and kind != "op":
             raise InvalidInputError(f"{self._netlist.path}: the deck has no .{kind} line")
@@ -371,18 +362,6 @@ class Circuit(Sealed):
         method = {"method": self._deck.options.method} if kind == "tran" else {}
         function: Any = {"tran": self.transient, "ac": self.ac, "dc": self.dc}[kind]
         return function(*analysis.arguments, **analysis.keywords, **method, nodes=nodes, threads=threads), names
-
-    def _warn_of_others(self, kind, requested):
-        """Warn of the analyses of the deck that :meth:`run` leaves out, unless the caller has requested one of several kinds."""
-        kinds = [a.kind for a in self.analyses]
-        if requested and kinds.count(kind) < 2:
-            return
-        others = [f".{k}" for j, k in enumerate(kinds) if k != kind or j > kinds.index(kind)]
-        if len(set(kinds)) < 2 and kinds.count("op") == len(kinds) or not others:
-            return
-        shown = ", ".join(f"{others.count(k)} {k} lines" if others.count(k) > 1 else k for k in dict.fromkeys(others))
-        warn(f"{self._netlist.path}: run() runs one analysis, the first .{kind} line. Not run: {shown}. Choose the kind "
-             f"(run('ac'), --analysis ac), or call the method of Circuit with other numbers", MeshsolveWarning)
 
     # ---- parts ----------------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,13 @@
 // Bindings of the devices, the waveforms and the time steps. Arguments are checked in Python.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstring>
 
 #include "native/bind.hpp"
 #include "stepper.hpp"
+#include "sweeps.hpp"
 
 namespace ms {
 namespace {
@@ -194,9 +196,9 @@ circuit::Schedule schedule(const nb::dict& d) {
           item<int32_t>(d, "jump")};
 }
 
-circuit::SmallSystem small_system(const nb::dict& d, const circuit::Branches& parts) {
-  return {parts.n, array<int32_t>(d, "indptr"), array<int32_t>(d, "indices"), array<double>(d, "fixed"),
-          array<double>(d, "moving"), parts.devices, parts.device_ends, array<int64_t>(d, "slots"), array<int64_t>(d, "which"),
+circuit::SmallSystem small_system(const nb::dict& d, int32_t n, std::shared_ptr<const DeviceSet> devices, std::vector<Ends> ends) {
+  return {n, array<int32_t>(d, "indptr"), array<int32_t>(d, "indices"), array<double>(d, "fixed"),
+          array<double>(d, "moving"), std::move(devices), std::move(ends), array<int64_t>(d, "slots"), array<int64_t>(d, "which"),
           array<double>(d, "sign"), array<double>(d, "floor"), item<double>(d, "share")};
 }
 
@@ -209,7 +211,8 @@ class March {                     // a stepper with its equations
     circuit::Branches parts = branches(circuit_part);
     python_.device_branches = parts.device_ends.size();
     if (!small.is_none())
-      small_ = std::make_unique<circuit::SmallEquations>(small_system(nb::cast<nb::dict>(small), parts), tolerance, python_);
+      small_ = std::make_unique<circuit::SmallEquations>(
+          small_system(nb::cast<nb::dict>(small), parts.n, parts.devices, parts.device_ends), tolerance, python_);
     auto start = std::make_shared<circuit::State>();
     start->x = to_vector(x), start->y = to_vector(y);
     start->slope.assign(start->y.size(), 0.0);
@@ -240,6 +243,45 @@ class March {                     // a stepper with its equations
   std::unique_ptr<circuit::Stepper> stepper_;
 };
 
+// ---- sweeps -----------------------------------------------------------------------------------------------------------------
+
+// (points, keep) values in `out`, real and imaginary parts; returns the points that are not solved.
+auto sweep_frequencies(const nb::dict& small, In<double> g, In<double> c, In<double> s, In<int64_t> keep, In<double> omega,
+                       InOut<double> out, int threads) {
+  const circuit::SmallSignals system{static_cast<int32_t>(extent(s) / 2), array<int32_t>(small, "indptr"), array<int32_t>(small, "indices"),
+                                     to_vector(g), to_vector(c), rows<circuit::Complex>(s), to_vector(keep)};
+  return to_numpy(released([&] {
+    return circuit::sweep_frequencies(system, omega.data(), extent(omega), reinterpret_cast<circuit::Complex*>(out.data()), threads);
+  }));
+}
+
+// Calls solve(s, x) in Python, which returns the operating point near x or raises an error.
+class RestInPython : public circuit::Equations {
+ public:
+  explicit RestInPython(nb::object solve) : solve_(std::move(solve)) {}
+  bool solve(const circuit::Request& r, circuit::Solution& out) override {
+    nb::gil_scoped_acquire gil;
+    out.x = vector_of<double>(solve_(copied(*r.s), copied(*r.x)));
+    return true;
+  }
+
+ private:
+  nb::object solve_;
+};
+
+// (points, keep) values in `out`; returns numbers of Newton steps and of factorizations.
+auto sweep_source(const nb::dict& small, std::shared_ptr<DeviceSet> devices, In<int32_t> ends, const nb::dict& options, In<double> fixed,
+                  const std::vector<std::pair<int32_t, double>>& moving, In<double> x, In<double> values, In<int64_t> keep,
+                  InOut<double> out, nb::object solve) {
+  RestInPython at_rest(std::move(solve));
+  const auto n = static_cast<int32_t>(extent(fixed));
+  circuit::SmallEquations equations(small_system(small, n, std::move(devices), rows<Ends>(ends)), tolerances(options), at_rest);
+  const circuit::SourceSweep sweep{to_vector(fixed), moving, to_vector(keep)};
+  std::vector<double> start = to_vector(x);
+  released([&] { circuit::sweep_source(sweep, equations, at_rest, std::move(start), values.data(), extent(values), out.data()); });
+  return std::make_pair(equations.effort().newton_steps, equations.effort().factorizations);
+}
+
 }  // namespace
 
 void bind_circuit_analysis(nb::module_& m) {
@@ -267,6 +309,9 @@ void bind_circuit_analysis(nb::module_& m) {
       .def("next_corner", &circuit::Sources::next_corner, "t"_a)
       .def("longest_step", &circuit::Sources::longest_step, "t"_a);
   m.def("sources", sources, "dc"_a, "parts"_a);
+  m.def("sweep_frequencies", sweep_frequencies, "small"_a, "g"_a, "c"_a, "s"_a, "keep"_a, "omega"_a, "out"_a, "threads"_a);
+  m.def("sweep_source", sweep_source, "small"_a, "devices"_a, "ends"_a, "tolerances"_a, "fixed"_a, "moving"_a, "x"_a, "values"_a, "keep"_a,
+        "out"_a, "solve"_a);
   nb::class_<March>(m, "March")
       .def(nb::init<const nb::dict&, const circuit::Sources&, const circuit::Sources&, const nb::dict&, const nb::dict&,
                     In<int64_t>, In<double>, In<double>, nb::object, nb::object, double>(),

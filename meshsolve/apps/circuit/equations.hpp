@@ -74,7 +74,7 @@ class SmallEquations : public Equations {
   const SmallSystem system_;
   const Tolerances tolerances_;
   Equations& fallback_;
-  SmallLu lu_;
+  SmallLu<double> lu_;
   Effort effort_;
   bool have_scale_ = false, factored_ = false, singular_ = false;
   double a_ = 0;

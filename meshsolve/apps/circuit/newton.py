@@ -100,6 +100,10 @@ class Solver:
         """:func:`operating_point` for values of the voltage sources and of the current sources."""
         return operating_point(self, self.system.right_hand_side(volts, amperes), x)
 
+    def near(self, s, x):
+        """:func:`operating_point` for a right-hand side."""
+        return operating_point(self, s, x)
+
     def count(self, name, by=1):
         self.report.facts[name] = self.report.facts.get(name, 0) + by
 

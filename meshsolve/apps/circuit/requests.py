@@ -55,6 +55,27 @@ def add(keyword, text, place, prints, warnings):
         warnings.add(f"{keyword} is passed over: supported analyses are .op, .dc, .ac and .tran", place)
 
 
+def warn_of_others(path, kinds, kind, requested):
+    """Warn of the analyses of a deck that one run leaves out, unless the caller has requested one of several kinds.
+
+    Parameters
+    ----------
+    path : str
+    kinds : list of str
+        Of the analyses, in the order of the deck.
+    kind : str
+        Of the analysis that is run, the first one of this kind.
+    requested : bool
+    """
+    others = [f".{k}" for j, k in enumerate(kinds) if k != kind or (k != "op" and j > kinds.index(k))]
+    if requested:
+        others = [k for k in others if k == f".{kind}"]
+    if others:
+        counted = ", ".join(f"{others.count(k)} {k} lines" if others.count(k) > 1 else k for k in dict.fromkeys(others))
+        warn(f"{path}: one analysis is run, the first .{kind} line. Not run: {counted}. Choose another kind by run('ac') or --analysis ac, or "
+             "call the methods of Circuit", MeshsolveWarning)
+
+
 def resolve(signals, system):
     """Signals of .print lines: names for a table and signals to keep, or None and None for all. Warns of unknown signals.
 

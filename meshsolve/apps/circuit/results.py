@@ -20,6 +20,7 @@ from meshsolve.types import Path
 Value = TypeVar("Value")
 PART = re.compile(r"\s*([vi])(m|p|r|i|db)\s*\((.*)\)\s*")
 COORDINATES = re.compile(r"_(\d+)_(\d+)$")
+MAP_SHARE = 0.5             # share of the nodes that must have coordinates for a map
 MOST_CURVES = 12
 MOST_NAMED = 5              # in messages
 AXES = {"time": "time", "frequency": "frequency", "sweep": "a swept source"}
@@ -181,6 +182,8 @@ class OperatingPoint(_Result[float]):
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
         """Draw a PNG: voltages over the plane if node names end in coordinates (``n1_m1_800_2400``), otherwise in their order.
 
+        A map leaves out the nodes without coordinates, such as pads, and says how many there are.
+
         Parameters
         ----------
         path : str or path
@@ -192,9 +195,10 @@ class OperatingPoint(_Result[float]):
         names = self._signals(names)
         values = np.array([self[name] for name in names])
         places = [COORDINATES.search(name.removesuffix(")")) for name in names]
-        if len(names) > 3 and all(places):
-            x, y = np.array([[int(p[1]), int(p[2])] for p in places if p]).T
-            return _picture(path, title, lambda axes: _map(axes, x, y, values))
+        on_map = np.array([p is not None for p in places], bool)
+        if np.count_nonzero(on_map) > max(3, MAP_SHARE * len(names)):
+            x, y = np.array([[float(p[1]), float(p[2])] for p in places if p]).T
+            return _picture(path, title, lambda axes: _map(axes, x, y, values[on_map], int(np.count_nonzero(~on_map))))
         return _picture(path, title, lambda axes: _bars(axes, names, values))
 
 
@@ -381,10 +385,12 @@ def _curves(axes, points, signals, label, axis):
     axes.legend(fontsize="small")
 
 
-def _map(axes, x, y, values):
+def _map(axes, x, y, values, others):
     order = np.argsort(-values, kind="stable")              # draws the lowest voltages last, on top
     dots = axes.scatter(x[order], y[order], c=values[order], s=max(1.0, min(40.0, 2e4 / len(x))), marker="s", linewidths=0)
     axes.set_aspect("equal")
+    if others:
+        axes.set_xlabel(f"not drawn: {_count(others, 'node')} without coordinates")
     axes.figure.colorbar(dots, label="V")
     sides = np.clip(np.ptp(x) / max(np.ptp(y), 1), 0.4, 2.5)           # aspect ratio of the map
     axes.figure.set_size_inches(4 * sides + 1.6, 4.5)
@@ -394,6 +400,7 @@ def _map(axes, x, y, values):
 def _bars(axes, names, values):
     axes.plot(values, drawstyle="steps-mid" if len(names) > 40 else "default", marker="o" if len(names) <= 40 else None)
     axes.set_ylabel("V")
+    axes.set_xlabel("nodes, in the order of the deck" if len(names) > 40 else "")
     axes.grid(alpha=0.3)
     if len(names) <= 40:
         axes.set_xticks(range(len(names)), names, rotation=60, fontsize="small")

@@ -13,16 +13,28 @@ constexpr double kLargestMultiplier = 1e5;    // largest accepted multiplier, wh
 // Times n: smallest accepted pivot relative to the sum of the absolute values of its terms, at the level of rounding.
 constexpr double kCanceled = 4 * std::numeric_limits<double>::epsilon();
 
+double inverse(double x) { return 1 / x; }
+
+Complex inverse(Complex z) {                   // Smith 1962: without overflow of squares
+  if (std::abs(z.re) >= std::abs(z.im)) {
+    const double ratio = z.im / z.re, share = 1 / (z.re + z.im * ratio);
+    return {share, -ratio * share};
+  }
+  const double ratio = z.re / z.im, share = 1 / (z.re * ratio + z.im);
+  return {ratio * share, -share};
+}
+
 // Chooses the pivots on a dense copy of the scaled matrix.
+template <class T>
 class Markowitz {
  public:
-  Markowitz(int32_t n, const std::vector<int32_t>& indptr, const std::vector<int32_t>& indices, const std::vector<double>& values)
+  Markowitz(int32_t n, const std::vector<int32_t>& indptr, const std::vector<int32_t>& indices, const std::vector<T>& values)
       : n_(n), value_(square()), sums_(square()), filled(square()), row_free_(n, 1), col_free_(n, 1) {
     for (int32_t i = 0; i < n; ++i)
       for (int32_t p = indptr[i]; p < indptr[i + 1]; ++p) {
         const size_t at = index(i, indices[p]);
         value_[at] = values[p];
-        sums_[at] = std::abs(values[p]);
+        sums_[at] = size(values[p]);
         filled[at] = 1;
       }
   }
@@ -37,10 +49,10 @@ class Markowitz {
       const double top = column_maximum(j);
       for (int32_t i = 0; i < n_; ++i) {
         if (!row_free_[i] || !filled[index(i, j)]) continue;
-        const double size = std::abs(value_[index(i, j)]);
-        if (!(size >= kThreshold * top) || !(size > kCanceled * n_ * sums_[index(i, j)])) continue;
+        const double at = size(value_[index(i, j)]);
+        if (!(at >= kThreshold * top) || !(at > kCanceled * n_ * sums_[index(i, j)])) continue;
         const int64_t cost = int64_t{rows_[i] - 1} * (cols_[j] - 1);
-        if (cost < fewest || (cost == fewest && size > largest)) row = i, col = j, fewest = cost, largest = size;
+        if (cost < fewest || (cost == fewest && at > largest)) row = i, col = j, fewest = cost, largest = at;
       }
     }
     if (row >= 0) eliminate(row, col);
@@ -48,6 +60,8 @@ class Markowitz {
   }
 
  private:
+  static double quotient(double a, double b) { return a / b; }
+  static Complex quotient(Complex a, Complex b) { return a * inverse(b); }
   size_t square() const { return static_cast<size_t>(n_) * n_; }
   size_t index(int32_t i, int32_t j) const { return static_cast<size_t>(i) * n_ + j; }
 
@@ -61,7 +75,7 @@ class Markowitz {
   double column_maximum(int32_t j) const {
     double top = 0;
     for (int32_t i = 0; i < n_; ++i)
-      if (row_free_[i]) top = std::max(top, std::abs(value_[index(i, j)]));
+      if (row_free_[i]) top = std::max(top, size(value_[index(i, j)]));
     return top;
   }
 
@@ -69,19 +83,20 @@ class Markowitz {
     row_free_[row] = col_free_[col] = 0;
     for (int32_t i = 0; i < n_; ++i) {
       if (!row_free_[i] || !filled[index(i, col)]) continue;
-      const double factor = value_[index(i, col)] / value_[index(row, col)];
+      const T factor = quotient(value_[index(i, col)], value_[index(row, col)]);
       for (int32_t j = 0; j < n_; ++j) {
         if (!col_free_[j] || !filled[index(row, j)]) continue;
-        const double change = factor * value_[index(row, j)];
+        const T change = factor * value_[index(row, j)];
         value_[index(i, j)] -= change;
-        sums_[index(i, j)] += std::abs(change);
+        sums_[index(i, j)] += size(change);
         filled[index(i, j)] = 1;
       }
     }
   }
 
   const int32_t n_;
-  std::vector<double> value_, sums_;          // sums: of the absolute values of all terms of an entry
+  std::vector<T> value_;
+  std::vector<double> sums_;                  // of the sizes of all terms of an entry
 
  public:
   std::vector<char> filled;                   // the pattern of L + U
@@ -95,39 +110,43 @@ double power_of_two(double x) { return x > 0 && std::isfinite(x) ? std::exp2(-st
 
 }  // namespace
 
-SmallLu::SmallLu(int32_t n, std::vector<int32_t> indptr, std::vector<int32_t> indices)
+template <class T>
+SmallLu<T>::SmallLu(int32_t n, std::vector<int32_t> indptr, std::vector<int32_t> indices)
     : n_(n), indptr_(std::move(indptr)), indices_(std::move(indices)), row_scale_(n), col_scale_(n), weight_(indices_.size()),
       sums_(n), inverse_(n), y_(n) {}
 
-bool SmallLu::factor(const double* values) {
+template <class T>
+bool SmallLu<T>::factor(const T* values) {
   if (ordered_ && eliminate(values)) return true;
   ordered_ = choose_order(values) && eliminate(values);
   return ordered_;
 }
 
 // Computes powers of two that scale the largest entry of each row, then of each column, to about 1.
-void SmallLu::scale(const double* values) {
+template <class T>
+void SmallLu<T>::scale(const T* values) {
   std::vector<double> top(n_, 0.0);
   for (int32_t i = 0; i < n_; ++i) {
     double largest = 0;
-    for (int32_t p = indptr_[i]; p < indptr_[i + 1]; ++p) largest = std::max(largest, std::abs(values[p]));
+    for (int32_t p = indptr_[i]; p < indptr_[i + 1]; ++p) largest = std::max(largest, size(values[p]));
     row_scale_[i] = power_of_two(largest);
     for (int32_t p = indptr_[i]; p < indptr_[i + 1]; ++p)
-      top[indices_[p]] = std::max(top[indices_[p]], std::abs(values[p]) * row_scale_[i]);
+      top[indices_[p]] = std::max(top[indices_[p]], size(values[p]) * row_scale_[i]);
   }
   for (int32_t j = 0; j < n_; ++j) col_scale_[j] = power_of_two(top[j]);
   for (int32_t i = 0; i < n_; ++i)
     for (int32_t p = indptr_[i]; p < indptr_[i + 1]; ++p) weight_[p] = row_scale_[i] * col_scale_[indices_[p]];
 }
 
-bool SmallLu::choose_order(const double* values) {
+template <class T>
+bool SmallLu<T>::choose_order(const T* values) {
   scale(values);
-  std::vector<double> scaled(indices_.size());
+  std::vector<T> scaled(indices_.size());
   for (size_t p = 0; p < scaled.size(); ++p) {
     scaled[p] = values[p] * weight_[p];
-    if (!std::isfinite(scaled[p])) return false;
+    if (!std::isfinite(size(scaled[p]))) return false;
   }
-  Markowitz matrix(n_, indptr_, indices_, scaled);
+  Markowitz<T> matrix(n_, indptr_, indices_, scaled);
   row_of_.assign(n_, 0), col_of_.assign(n_, 0);
   for (int32_t k = 0; k < n_; ++k)
     if (!matrix.next(row_of_[k], col_of_[k])) return false;
@@ -136,7 +155,8 @@ bool SmallLu::choose_order(const double* values) {
 }
 
 // Numbers the slots of L + U and lists the multiplications.
-void SmallLu::compile(const std::vector<char>& filled) {
+template <class T>
+void SmallLu<T>::compile(const std::vector<char>& filled) {
   std::vector<int32_t> number(static_cast<size_t>(n_) * n_, -1);      // slot of (k-th pivot row, l-th pivot column)
   const auto is_filled = [&](int32_t k, int32_t l) { return filled[static_cast<size_t>(row_of_[k]) * n_ + col_of_[l]] != 0; };
   int32_t slots = 0;
@@ -164,57 +184,64 @@ void SmallLu::compile(const std::vector<char>& filled) {
         if (lower_[p].at == upper_[q].at) products_.push_back({lower_[p].slot, upper_[q].slot, lower_[p].at});
       }
   }
-  w_.assign(slots, 0.0);
+  w_.assign(slots, T{});
 }
 
-bool SmallLu::eliminate(const double* values) {
-  std::fill(w_.begin(), w_.end(), 0.0);
+template <class T>
+bool SmallLu<T>::eliminate(const T* values) {
+  std::fill(w_.begin(), w_.end(), T{});
   for (size_t p = 0; p < indices_.size(); ++p) w_[slot_[p]] = values[p] * weight_[p];
-  for (int32_t k = 0; k < n_; ++k) sums_[k] = std::abs(w_[pivot_[k]]);
+  for (int32_t k = 0; k < n_; ++k) sums_[k] = size(w_[pivot_[k]]);
   const int32_t* updated = updated_.data();
-  double* const w = w_.data();
+  T* const w = w_.data();
   for (int32_t k = 0; k < n_; ++k) {
-    const double pivot = w[pivot_[k]], inverse = 1 / pivot;
-    if (!std::isfinite(inverse) || !std::isfinite(pivot)) return false;
-    inverse_[k] = inverse;
+    const T pivot = w[pivot_[k]], reciprocal = inverse(pivot);
+    if (!std::isfinite(size(reciprocal)) || !std::isfinite(size(pivot))) return false;
+    inverse_[k] = reciprocal;
     const Entry* const row = upper_.data() + upper_begin_[k];
     const int32_t width = upper_begin_[k + 1] - upper_begin_[k];
     for (int32_t p = lower_begin_[k]; p < lower_begin_[k + 1]; ++p) {
-      const double factor = w[lower_[p].slot] *= inverse;
-      if (!(std::abs(factor) <= kLargestMultiplier)) return false;
+      const T factor = w[lower_[p].slot] *= reciprocal;
+      if (!(size(factor) <= kLargestMultiplier)) return false;
       for (int32_t q = 0; q < width; ++q) w[*updated++] -= factor * w[row[q].slot];
     }
   }
   return !cancels();
 }
 
-bool SmallLu::cancels() {
-  for (const Product& p : products_) sums_[p.pivot] += std::abs(w_[p.lower] * w_[p.upper]);
+template <class T>
+bool SmallLu<T>::cancels() {
+  for (const Product& p : products_) sums_[p.pivot] += size(w_[p.lower]) * size(w_[p.upper]);
   for (int32_t k = 0; k < n_; ++k)
-    if (!(std::abs(w_[pivot_[k]]) > kCanceled * n_ * sums_[k])) return true;
+    if (!(size(w_[pivot_[k]]) > kCanceled * n_ * sums_[k])) return true;
   return false;
 }
 
-void SmallLu::solve(const double* b, double* x) {
+template <class T>
+void SmallLu<T>::solve(const T* b, T* x) {
   for (int32_t k = 0; k < n_; ++k) y_[k] = b[row_of_[k]] * row_scale_[row_of_[k]];
   for (int32_t k = 0; k < n_; ++k) {
-    const double known = y_[k];
+    const T known = y_[k];
     for (int32_t p = lower_begin_[k]; p < lower_begin_[k + 1]; ++p) y_[lower_[p].at] -= w_[lower_[p].slot] * known;
   }
   for (int32_t k = n_ - 1; k >= 0; --k) {
-    double sum = y_[k];
+    T sum = y_[k];
     for (int32_t q = upper_begin_[k]; q < upper_begin_[k + 1]; ++q) sum -= w_[upper_[q].slot] * y_[upper_[q].at];
     y_[k] = sum * inverse_[k];
     x[col_of_[k]] = y_[k] * col_scale_[col_of_[k]];
   }
 }
 
-void SmallLu::residual(const double* values, const double* b, const double* x, double* r) const {
+template <class T>
+void SmallLu<T>::residual(const T* values, const T* b, const T* x, T* r) const {
   for (int32_t i = 0; i < n_; ++i) {
-    double sum = b[i];
+    T sum = b[i];
     for (int32_t p = indptr_[i]; p < indptr_[i + 1]; ++p) sum -= values[p] * x[indices_[p]];
     r[i] = sum;
   }
 }
+
+template class SmallLu<double>;
+template class SmallLu<Complex>;
 
 }  // namespace ms::circuit

@@ -3,26 +3,44 @@
 // when multipliers become too large. Sources: Markowitz 1957; Kundert 1986, "Sparse matrix techniques" (the solver of SPICE3).
 // Cost: O(n^3) for an order, afterwards the multiplications of the elimination. For matrices of up to a few hundred rows.
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
 namespace ms::circuit {
 
+// A complex number without the checks for NaN and infinity of std::complex, whose products cost several times as much.
+struct Complex {
+  double re, im;
+  Complex& operator+=(Complex b) { return re += b.re, im += b.im, *this; }
+  Complex& operator-=(Complex b) { return re -= b.re, im -= b.im, *this; }
+  Complex& operator*=(Complex b) { return *this = {re * b.re - im * b.im, re * b.im + im * b.re}; }
+  friend Complex operator*(Complex a, Complex b) { return a *= b; }
+  friend Complex operator*(Complex a, double b) { return {a.re * b, a.im * b}; }
+};
+
+// A norm of a number: for complex numbers between its absolute value and 1.5 times as much.
+inline double size(double x) { return std::abs(x); }
+inline double size(Complex x) { return std::abs(x.re) + std::abs(x.im); }
+
+// T is double or Complex.
+template <class T>
 class SmallLu {
  public:
   SmallLu(int32_t n, std::vector<int32_t> indptr, std::vector<int32_t> indices);
 
-  bool factor(const double* values);                    // false: singular, or not finite
-  void solve(const double* b, double* x);               // b and x must not overlap
-  void residual(const double* values, const double* b, const double* x, double* r) const;      // r = b - A x
+  bool factor(const T* values);                         // false: singular, or not finite
+  void solve(const T* b, T* x);                         // b and x must not overlap
+  void residual(const T* values, const T* b, const T* x, T* r) const;      // r = b - A x
+  int64_t work() const { return static_cast<int64_t>(updated_.size()) + 4 * static_cast<int64_t>(indices_.size()); }   // of a factor, about
 
  private:
   struct Entry { int32_t slot, at; };                   // entry of a factor: slot of the value; row (of L) or column (of U)
 
-  bool choose_order(const double* values);
-  void scale(const double* values);
+  bool choose_order(const T* values);
+  void scale(const T* values);
   void compile(const std::vector<char>& filled);
-  bool eliminate(const double* values);
+  bool eliminate(const T* values);
   bool cancels();                                       // true if a pivot consists of rounding errors
 
   const int32_t n_;
@@ -36,7 +54,7 @@ class SmallLu {
   struct Product { int32_t lower, upper, pivot; };      // subtracted from a pivot: slots of L and U, number of the pivot
   std::vector<Product> products_;
   std::vector<double> sums_;                            // sum of the absolute values of the terms of each pivot
-  std::vector<double> w_, inverse_, y_;                 // values at the slots, inverse pivots
+  std::vector<T> w_, inverse_, y_;                      // values at the slots, inverse pivots
 };
 
 }  // namespace ms::circuit

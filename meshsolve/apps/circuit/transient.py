@@ -169,16 +169,7 @@ class Transient:
         tolerances = {name: float(getattr(o, name)) for name in ("reltol", "vntol", "abstol", "chgtol", "trtol")}
         tolerances |= {"newton_steps": int(o.itl4)}
         return _core.March(system.branches(), self.volts.native, self.amperes.native, tolerances, self.schedule._asdict(), keep, x, y,
-                           self._small(), _equations(self.solver), GROWN * max(1.0, self.volts.largest, self.amperes.largest, np.abs(x).max()))
-
-    def _small(self):
-        """Data of the equations in C++ for a small circuit; None for a larger one."""
-        if self.system.n > NATIVE or self.solver.matrix is None:
-            return None
-        matrix = self.solver.matrix
-        return {"indptr": matrix.indptr.astype(np.int32), "indices": matrix.indices, "fixed": matrix.static, "moving": matrix.moving,
-                "slots": matrix.slots.astype(np.int64), "which": matrix.which.astype(np.int64), "sign": matrix.sign,
-                "floor": self.solver.floor, "share": SHARE}
+                           small_part(self.solver), _equations(self.solver), GROWN * max(1.0, self.volts.largest, self.amperes.largest, np.abs(x).max()))
 
     def _count(self, native):
         taken, rejected, newton_steps, factorizations = native.counts()
@@ -211,6 +202,16 @@ class Transient:
                                   "fixed step: decrease tstep, or increase itl4 in .options")
         return MeshsolveError(f"{path}: the time step became too small at time {t:g} s: the error tolerance needs steps below "
                               f"{length:.1g} s. Decrease tstep, or increase reltol, vntol or abstol in .options")
+
+
+def small_part(solver):
+    """Data of the equations in C++ for a small circuit, the members of ``SmallSystem``; None for a larger one."""
+    matrix = solver.matrix
+    if solver.system.n > NATIVE or matrix is None:
+        return None
+    return {"indptr": matrix.indptr.astype(np.int32), "indices": matrix.indices, "fixed": matrix.static, "moving": matrix.moving,
+            "slots": matrix.slots.astype(np.int64), "which": matrix.which.astype(np.int64), "sign": matrix.sign,
+            "floor": solver.floor, "share": SHARE}
 
 
 def _equations(solver):
