@@ -143,7 +143,9 @@ class Symbolic(_symbolic.Symbolic):
         PatternMismatchError, NotSymmetricError, InvalidInputError
             As :meth:`factor`.
         """
-        return Values(self.n, self, threads=thread_count(None)).of(A)
+        values = Values(self.n, self, threads=thread_count(None))
+        data = values.of(A)
+        return data if values.doubt is None else values.doubt.stored.within(values.pattern)
 
 
 @lists_orderings("cholesky")

@@ -70,7 +70,7 @@ def solve_indefinite(A, b, rtol, threads=None, symbolic=None):
                 raise
             taken.append(str(e))
             continue
-        y, info = iterate(M, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
+        y, info = iterate(M.stored, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
         taken.append(_step_taken(K, info))
         for phase, spent in (K.report.seconds | info.report.seconds).items():        # the solves of K are a part of the iteration
             seconds[phase] = seconds.get(phase, 0.0) + spent

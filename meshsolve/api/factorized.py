@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 
 from meshsolve.api.definite import LOST, analyzed, cholesky, is_surely_indefinite
@@ -17,6 +19,7 @@ from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn, without_warnings
 from meshsolve.sparse.matrix import as_symmetric, is_complex
 from meshsolve.sparse.places import place_for
+from meshsolve.sparse.symmetry import ACCURATE
 from meshsolve.types import Device, Matrix
 
 RESIDUAL = 1e-6                 # residual of a known LU solution, relative to its right-hand side, above which a warning is given
@@ -85,9 +88,11 @@ def _factor(A, device, threads):
         with without_warnings(MeshsolveWarning):
             return "cholesky", _definite(cholesky(A, device=device, threads=threads))
     except NotSymmetricError:
-        return "lu", _tried(lu(A, device=device, threads=threads))
+        pass
     except NotPositiveDefiniteError:
-        return "ldl", _regular(ildl(A, fill_level=None, threads=threads))
+        with contextlib.suppress(NotSymmetricError):
+            return "ldl", _regular(ildl(A, fill_level=None, threads=threads))
+    return "lu", _tried(lu(A, device=device, threads=threads))          # outside the handlers, which keep failed factors alive
 
 
 def _factor_symmetric(M, threads):
@@ -96,14 +101,18 @@ def _factor_symmetric(M, threads):
     if not is_surely_indefinite(M, *M.row_sums(threads), threads):
         sym = analyzed(System(M, threads=threads), "auto", 0, threads)
         try:
-            return "cholesky", _definite(CholeskyFactor(sym, Values(M.n, sym, None, threads), M.data, threads=threads))
+            return "cholesky", _definite(CholeskyFactor(sym, Values(M.n, sym, None, threads, doubt=M.doubt), M.data, threads=threads))
         except NotPositiveDefiniteError:
             pass
     return "ldl", _regular(ildl(M, fill_level=None, threads=threads, symbolic=sym))
 
 
 def _definite(F):
-    """F, or SingularMatrixError if it does not reproduce known solutions: rounding made its pivots positive."""
+    """F, or SingularMatrixError if it does not reproduce known solutions: rounding made its pivots positive.
+
+    NotSymmetricError if the skew part of A changes solutions by more than rounding.
+    """
+    _require_symmetric(F)
     if not F.trial < LOST:
         raise SingularMatrixError("A is singular to working precision: its Cholesky factor does not reproduce known solutions; "
                                   "cholesky(A) returns it with a warning, cholesky(A, pin=True) solves Laplacians")
@@ -111,7 +120,8 @@ def _definite(F):
 
 
 def _regular(K):
-    """K, or SingularMatrixError if it has zero pivots."""
+    """K, or SingularMatrixError if it has zero pivots; NotSymmetricError as :func:`_definite`."""
+    _require_symmetric(K)
     zeros = K.report.facts["zero_pivots"]
     if zeros:
         index = int(K.perm[np.flatnonzero(abs(K.D).sum(axis=0) == 0)[0]])
@@ -120,6 +130,11 @@ def _regular(K):
             "Laplacian use cholesky(A, pin=True), for other consistent systems ildl(A)", index)
     K.warn_if_undecided("factorized")
     return K
+
+
+def _require_symmetric(F):
+    if F.skew > ACCURATE:
+        raise NotSymmetricError(f"A is not symmetric: solutions of its symmetric part leave residuals of {F.skew:.1g} relative to b")
 
 
 def _tried(F):

@@ -107,7 +107,7 @@ def _place_of(device, A):
 
 
 def _symmetric(A, mesh, lower, threads, place):
-    """A in its place with the edges of the mesh; None if A is complex or not symmetric, and no option requires symmetry."""
+    """A in its place with the edges of the mesh; None if A is complex or not quite symmetric, and no option requires symmetry."""
     if is_complex(A) and not lower and mesh is None:
         return None
     try:
@@ -115,6 +115,8 @@ def _symmetric(A, mesh, lower, threads, place):
     except NotSymmetricError:
         if mesh is not None:
             raise
+        return None
+    if M.doubt is not None and mesh is None and not lower:
         return None
     return M if mesh is None else M.joined(edges_of(mesh, M.n))
 

@@ -17,6 +17,8 @@ takes up to an eighth of the time of the factor.
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 
 from meshsolve.api.definite import LOST, analyze, analyzed, cholesky, is_surely_indefinite
@@ -162,17 +164,28 @@ class Problem:
         return self.by_kind()
 
     def by_kind(self):
-        """Cholesky, ParAC or the diagonal; for ``"auto"`` another method if these fail."""
-        M, auto = None, self.auto
-        try:
+        """As :meth:`by_symmetric`; by LU if ``"auto"`` and A is not symmetric, or a doubt of its symmetry leaves a residual."""
+        if not self.auto:
+            return self.by_symmetric(self.read_symmetric())
+        x = info = None
+        with contextlib.suppress(NotSymmetricError):
             M = self.read_symmetric()
-        except NotSymmetricError:
-            if not auto:
-                raise
-        if auto and M is None:                              # outside the handler, which keeps the failed objects alive
-            return self.by_lu()
+            if M.doubt is None:
+                return self.by_symmetric(M)
+            with without_warnings(ConvergenceWarning):
+                x, info = self.by_symmetric(M)
+            if info.converged:
+                return x, info
+        general = self.by_lu()                              # outside the block, which keeps the failed objects alive
+        return general if x is None or general[1].relative_residual <= info.relative_residual else (x, info)
+
+    def by_symmetric(self, M):
+        """Cholesky, ParAC or the diagonal; for ``"auto"`` another method if these fail. M: :meth:`read_symmetric`."""
+        auto = self.auto
         kind = _graph_kind(M, self.threads) if auto else ""
-        sums = self.row_sums(M) if kind == "" else ()
+        sums = self.row_sums(M) if kind in ("", "singular") else ()
+        if kind == "singular" and not vanish(*sums):        # small diagonal entries were added to a Laplacian
+            kind = ""
         if kind == "" and auto and is_surely_indefinite(M, *sums[1:], self.threads):
             return self.by_ildl(M)
         if kind == "hubs":
@@ -306,16 +319,16 @@ class Problem:
         threads, constraint = self.threads, Pinned(M) if pinned else None
         free = M if constraint is None else constraint.reduce(M, threads)
         sym, data = analyzed(System(free, threads=threads), "auto", 0, threads, "fast", most / M.n), free.data
-        values = Values(M.n, sym, constraint, threads)
+        values = Values(M.n, sym, constraint, threads, doubt=free.doubt)
         return sym, lambda: CholeskyFactor(sym, values, data, threads=threads, engine=self.engine or HostFactor), None if pinned else sym
 
     def norms(self, M, x, b):
         """(||b - A x||, ||b||) of each column."""
         if "c" in (M.data.dtype.kind, b.dtype.kind):
-            R, B = (v.reshape(M.n, -1) for v in (b - M.to_scipy() @ x, b))
+            R, B = (v.reshape(M.n, -1) for v in (b - M.stored.to_scipy() @ x, b))
             return tuple(np.hypot(lengths(v.real), lengths(v.imag)) for v in (R, B))
         B, X = (np.ascontiguousarray(v.reshape(M.n, -1), np.float64) for v in (b, x))
-        return tuple(lengths(v) for v in (M.residual(X, B, threads=self.threads), B))
+        return tuple(lengths(v) for v in (M.stored.residual(X, B, threads=self.threads), B))
 
 
 class CudaProblem(Problem):
@@ -401,7 +414,7 @@ def _solve_constrained(A, b, method, rtol, threads, device, fixed, pin, fixed_va
         M = as_symmetric(A, threads=workers, per_row=PER_ROW["cg"])
     device = device_of_block(device, A, M.n)
     constraint = constraint_of(M, fixed, pin, symmetric=method not in GENERAL)
-    block, found = constraint.reduce(M, workers).to_scipy(), []
+    block, found = constraint.reduce(M, workers).stored.to_scipy(), []
 
     def solve_free(B):
         with in_callers_numbers(constraint.free):

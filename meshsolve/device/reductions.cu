@@ -66,18 +66,6 @@ k_sum_columns(long long n, int k, const double* x, long long row, long long colu
   reduce_columns(n, k, x, row, column, out, Sum{});
 }
 
-// The largest absolute value in each row, 0 in an empty row. One warp per row.
-extern "C" __global__ void __launch_bounds__(256)
-k_max_rows(int n, const long long* Ap, const double* Ax, double* most) {
-  const int lane = threadIdx.x & 31;
-  for (long long i = grid_begin() / 32; i < n; i += grid_step() / 32) {
-    double value = 0.0;
-    for (long long p = Ap[i] + lane; p < Ap[i + 1]; p += 32) value = Max{1}(value, fabs(Ax[p]));
-    value = over_warp(value, Max{1});
-    if (lane == 0) most[i] = value;
-  }
-}
-
 // down[c] = 2^-p, up[c] = 2^p for |size[c]| in [2^(p - 1), 2^p), p limited to +-most; 1 if size[c] is 0 or not finite.
 extern "C" __global__ void __launch_bounds__(256)
 k_powers(int k, const double* size, int most, double* down, double* up) {

@@ -47,14 +47,6 @@ def powers_of_two(size, most):
     return down, up
 
 
-def max_of_rows(indptr, data):
-    """Return the largest absolute value in each row of a matrix in compressed rows, (n,) on the GPU."""
-    n = len(indptr) - 1
-    most = device.xp().empty(n, np.float64)
-    launch_1d(K.k_max_rows, 32 * n, np.int32(n), indptr, data, most)
-    return most
-
-
 def _of_columns(kernel, x, *options):
     x = x.astype(np.float64, copy=False)
     if not (x.flags.c_contiguous or x.flags.f_contiguous):

@@ -102,7 +102,7 @@ class Refactored(Constrained):
         try:
             block = constraint.reduce(M)
             with in_callers_numbers(constraint.free):
-                self.free_factor.refactor(block.to_scipy())
+                self.free_factor.refactor(block.stored.to_scipy())
         except BaseException:
             constraint.couplings = before
             raise

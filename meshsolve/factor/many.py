@@ -10,17 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.errors import InvalidInputError, SingularMatrixError
+from meshsolve.errors import InvalidInputError, MeshsolveError, NotSymmetricError, SingularMatrixError
 from meshsolve.factor.base import as_narrow, deliver
 from meshsolve.factor.sharing import Sharing, changes, reads
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 from meshsolve.report import Report, collected_warnings, warn
 from meshsolve.sparse.columns import as_array
-from meshsolve.sparse.matrix import SYMMETRY_TOLERANCE, Csr, not_symmetric
+from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import on_device
+from meshsolve.sparse.symmetry import not_symmetric
 from meshsolve.types import Array, ArrayLike
 
 FACTORED, NOT_FINITE, UNKNOWN, ALONE = -1, -2, -3, -4       # of the core's states; ALONE: needs a factor of its own
@@ -227,15 +229,25 @@ class FactorBatch:
         if len(given) == 0:
             raise InvalidInputError("values must have at least one system, got shape (0, ...)")
 
+    def _settle_doubt(self, A):
+        """Raise NotSymmetricError if a matrix that passes as symmetric with a doubt is not. A batch of symmetric matrices has it."""
+
     def _require_symmetric(self, data, first=0):
         """Raise NotSymmetricError for the first system that is not symmetric; of systems with NaN only finite entries are compared.
 
         ``first``: number of the first system of ``data``.
         """
         P = self._pattern
-        system, *entry = _core.first_asymmetry(P.indptr, P.indices, data.reshape(-1), len(data), SYMMETRY_TOLERANCE, self.threads)
+        system, *entry, doubtful = _core.first_asymmetry(P.indptr, P.indices, data.reshape(-1), len(data), self.threads)
         if system >= 0:
             raise not_symmetric(f"system {first + system}", *entry)
+        for i in map(int, doubtful):
+            try:
+                self._settle_doubt(sp.csr_array((data[i], P.indices, P.indptr), shape=(P.n, P.n)))
+            except NotSymmetricError as e:
+                raise NotSymmetricError(f"system {first + i}: {e}", e.row, e.column) from None
+            except MeshsolveError:                          # the batch reports other failures
+                pass
 
 
 def as_rows(given, scalar, what):

@@ -1,4 +1,4 @@
-"""Trials of a factor by known solutions, which show whether a matrix is singular in rounding.
+"""Trials of a factor. Known solutions show whether a matrix is singular in rounding, others what its skew part changes.
 
 Rounding turns zero pivots into tiny ones of either sign, so that a singular matrix has a factor. Its solutions are huge, and their
 backward errors small. Known solutions, however, come back with errors as large as themselves. Cost: one solve and one product.
@@ -11,7 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve import device
+from meshsolve.errors import MeshsolveWarning
 from meshsolve.factor.base import irregular
+from meshsolve.report import without_warnings
+
+TRIALS = 4              # right-hand sides of effect_of
 
 
 class Trial(NamedTuple):
@@ -47,3 +51,28 @@ def try_known_solutions(product, solve, size, dtype=np.float64):
     with np.errstate(all="ignore"):
         b = product(known)
         return Trial(known, device.to_host(b), device.to_host(solve(b)))
+
+
+def effect_of(doubt, solve, size):
+    """Return (effect, row, column): the largest residual that the skew part leaves, and the entry that contributes most to it.
+
+    Parameters
+    ----------
+    doubt : Doubt
+        Of the matrix.
+    solve : callable of an (n, k) float64 array on the host
+        Solves with the symmetric part. Its result may lie on the GPU.
+    size : (n, 1) float64
+        Sizes of the entries of the right-hand sides. Residuals are relative to them. Rows of size 0 are not measured.
+    """
+    skew, b = doubt.skew(), irregular(size.size * TRIALS).reshape(-1, TRIALS) * size
+    b[:, 0] = np.abs(b[:, 0])                               # an irregular vector may be nearly orthogonal to the largest solutions
+    with np.errstate(all="ignore"), without_warnings(MeshsolveWarning):
+        x = device.to_host(solve(b))
+        left = np.abs(skew @ x) / np.where(size > 0, size, np.inf)
+    left[np.isnan(left)] = np.inf
+    row, k = map(int, np.unravel_index(np.argmax(left), left.shape))
+    entries = slice(skew.indptr[row], skew.indptr[row + 1])
+    columns = skew.indices[entries]
+    column = int(columns[np.argmax(np.abs(skew.data[entries] * x[columns, k]))]) if len(columns) else row
+    return float(left[row, k]), row, column

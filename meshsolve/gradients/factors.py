@@ -24,6 +24,7 @@ from meshsolve.krylov import cg
 from meshsolve.options import as_flag, one_of
 from meshsolve.report import without_warnings
 from meshsolve.sparse.places import where
+from meshsolve.sparse.symmetry import ACCURATE
 from meshsolve.types import Array
 
 Method: TypeAlias = Literal["auto", "cholesky", "ldl", "lu", "cg"]
@@ -105,8 +106,8 @@ class Factors:
             F = self.factor.refactor(M)
         except MeshsolveError:                              # another pattern, or no longer symmetric, definite, real
             return None
-        singular = self.method == "auto" and getattr(F, "inertia", (0, 0, 0))[2]
-        return None if singular else F
+        unfit = self.method == "auto" and (getattr(F, "inertia", (0, 0, 0))[2] or getattr(F, "skew", 0.0) > ACCURATE)
+        return None if unfit else F
 
     def _made(self, M):
         self.analyses += 1

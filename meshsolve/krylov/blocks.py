@@ -46,7 +46,7 @@ def as_matrix(A, place, threads):
     if isinstance(A, Csr):
         return place.matrix(A)
     if not is_operator(A):
-        return place.symmetric(A, threads).csr()
+        return place.symmetric(A, threads).csr().stored
     if place is CUDA:
         raise InvalidInputError(f"A is an operator, a {type(A).__name__}, with products on the host, but b or M lies on the GPU")
     return Operator(A)

@@ -31,8 +31,8 @@ def solve_constrained(iterate, A, b, M, x0, callback, threads, fixed, pin, fixed
     constraint = constraint_of(matrix, fixed, pin, symmetric)
     if pin:
         constraint.require_singular(matrix, threads)
-        return _with_info(constraint.solve_singular, matrix, b, fixed_values, lambda B: iterate(matrix, B, M, x0, callback))
-    free, block = constraint.free, constraint.reduce(matrix, threads)
+        return _with_info(constraint.solve_singular, matrix, b, fixed_values, lambda B: iterate(matrix.stored, B, M, x0, callback))
+    free, block = constraint.free, constraint.reduce(matrix, threads).stored
     inside, start = _inside(M, free, matrix.n), None if x0 is None else _rows(x0, free, matrix.n)
 
     def solve_free(B):

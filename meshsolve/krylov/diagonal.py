@@ -52,7 +52,7 @@ class Iterations:
         """Iterate with P as approximate inverse, until :func:`iterate` ends."""
         if self._placed is None:
             with self.place.errors("the matrix"):
-                self._placed = self.place.matrix(self.matrix)
+                self._placed = self.place.matrix(self.matrix.stored)
         self.x, self.info = iterate(self._placed, self.b, P, self.x, self.rtol, threads=self.threads, gives_up=gives_up)
         self.report.merge(self.info.report)
         self.iterations = self.iterations + self.info.iterations

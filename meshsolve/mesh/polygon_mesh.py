@@ -4,7 +4,10 @@ The virtual vertex of a polygon is the point with the least sum of squared areas
 an affine combination of the corners, by weights of least norm. Operators of these triangles, with the virtual vertices eliminated
 by their weights, are those of the polygons. Linear functions on planar polygons stay exact, whatever their shape.
 
-Source: Bunge, Herholz, Kazhdan, Botsch 2020, "Polygon Laplacian made simple". O(corners).
+The triangles of a polygon that is not star-shaped around that point would overlap. Such a polygon is cut into triangles by ear
+clipping, and its virtual vertex is the center of the largest one, which it cuts into three: a polygon of k corners has k triangles.
+
+Source: Bunge, Herholz, Kazhdan, Botsch 2020, "Polygon Laplacian made simple". O(corners); ear clipping as in polygons.hpp.
 """
 
 from __future__ import annotations
@@ -14,16 +17,17 @@ import functools
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, files
 from meshsolve.mesh.checks import as_vertices
-from meshsolve.options import counted
-from meshsolve.report import warn
+from meshsolve.mesh.polygons import Polygons, triangulated
 from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array
 from meshsolve.types import ArrayLike, Path
 
 RANK = 1e-10            # eigenvalue relative to the largest below which a direction is rounding error: corners in a plane
+FOLD = 1e-12            # area of a turned triangle, relative to all triangles of the polygon, up to which it is rounding error
+CANCELED = 1e-6         # area of a polygon relative to its triangles, below which its orientation is not known
 
 
 class PolygonMesh(Sealed):
@@ -51,7 +55,7 @@ class PolygonMesh(Sealed):
     Warns
     -----
     MeshsolveWarning
-        Polygons so far from convex that a vertex would have a negative mass; their virtual vertices are their centroids instead.
+        Polygons intersect themselves: their areas are those of overlapping triangles. Given by the first operator.
 
     Examples
     --------
@@ -119,7 +123,7 @@ class PolygonMesh(Sealed):
 
     @property
     def fan(self) -> Mesh:
-        """The triangles of all polygons around their virtual vertices, which follow the n vertices."""
+        """The triangles of all polygons, as many as it has sides for each; the virtual vertices follow the n vertices."""
         return self._refined[0]
 
     @property
@@ -134,34 +138,73 @@ class PolygonMesh(Sealed):
         following = np.arange(1, len(self.indices) + 1)
         following[self.offsets[1:] - 1] = self.offsets[:-1]
         triangles = np.stack([self.indices, self.indices[following], n + face], axis=1)
-        weights = self._weights(face, following)
-        fan, P = self._fan_of(triangles, weights)
+        x = self._normalized(face)
+        weights = self._weights(x, face, following)
+        wrong = self._is_folded(x, weights, face, following)
+        fan, P = self._fan_of(*self._cut(wrong, x, triangles, weights, face))
         mass = P.T @ np.bincount(triangles.ravel(), np.repeat(fan.face_areas / 3, 3), n + m)
         bad = (mass <= 0) & (np.bincount(self.indices, weights < 0, n) > 0)
-        if bad.any():
-            wrong = np.bincount(face, bad[self.indices], m) > 0
-            warn(f"centroids serve as virtual vertices in {counted(int(np.count_nonzero(wrong)), 'polygon')} far from convex: vertex "
-                 f"{int(bad.argmax())} would have a negative mass", MeshsolveWarning)
-            fan, P = self._fan_of(triangles, np.where(wrong[face], 1 / np.diff(self.offsets)[face], weights))
+        if bad.any():                                       # the virtual vertex takes more than all from a corner
+            wrong |= np.bincount(face, bad[self.indices], m) > 0
+            fan, P = self._fan_of(*self._cut(wrong, x, triangles, weights, face))
         return fan, P
 
-    def _weights(self, face, following):
-        """(c,) weight of each corner in the virtual vertex of its polygon."""
-        m, count, x = len(self), np.diff(self.offsets), self.vertices[self.indices]
-        total = lambda parts: np.add.reduceat(parts, self.offsets[:-1], axis=0)
-        x = x - (total(x) / count[:, None])[face]
-        size = np.sqrt(total((x * x).sum(axis=1)))
-        x = x / np.where(size > 0, size, 1)[face][:, None]
+    def _total(self, parts):
+        """(m, ...) sums of the rows of each polygon."""
+        return np.add.reduceat(parts, self.offsets[:-1], axis=0)
+
+    def _normalized(self, face):
+        """(c, 3) corners relative to the mean of their polygon, whose sum of squares is 1."""
+        x = self.vertices[self.indices]
+        x = x - (self._total(x) / np.diff(self.offsets)[:, None])[face]
+        largest = np.maximum.reduceat(np.abs(x).max(axis=1), self.offsets[:-1])
+        x = x / np.where(largest > 0, largest, 1)[face][:, None]        # in two steps: squares of small numbers vanish
+        size = np.sqrt(self._total((x * x).sum(axis=1)))
+        return x / np.where(size > 0, size, 1)[face][:, None]
+
+    def _weights(self, x, face, following):
+        """(c,) weight of each corner in the virtual vertex of its polygon. x: :meth:`_normalized`."""
         side = x[following] - x
         across = (side * side).sum(axis=1)[:, None, None] * np.eye(3) - side[:, :, None] * side[:, None]
-        least = np.linalg.pinv(total(across), rcond=RANK, hermitian=True) @ total(across @ x[:, :, None])
-        spread = np.linalg.pinv(total(x[:, :, None] * x[:, None]), rcond=RANK, hermitian=True) @ least
-        return 1 / count[face] + (x * spread.reshape(m, 3)[face]).sum(axis=1)
+        least = np.linalg.pinv(self._total(across), rcond=RANK, hermitian=True) @ self._total(across @ x[:, :, None])
+        spread = np.linalg.pinv(self._total(x[:, :, None] * x[:, None]), rcond=RANK, hermitian=True) @ least
+        return 1 / np.diff(self.offsets)[face] + (x * spread.reshape(len(self), 3)[face]).sum(axis=1)
+
+    def _is_folded(self, x, weights, face, following):
+        """(m,) bool: some triangles around the virtual vertex have another orientation than the polygon."""
+        center = self._total(weights[:, None] * x)[face]
+        area = np.cross(x - center, x[following] - center)
+        whole = self._total(area)
+        length, parts = np.linalg.norm(whole, axis=1), self._total(np.linalg.norm(area, axis=1))
+        along = (area * (whole / np.where(length > 0, length, 1)[:, None])[face]).sum(axis=1)
+        turned = np.minimum.reduceat(along, self.offsets[:-1]) < -FOLD * parts
+        return (turned | (length < CANCELED * parts)) & (parts > FOLD)
+
+    def _cut(self, wrong, x, triangles, weights, face):
+        """Return triangles and weights with those of the polygons ``wrong``, (m,) bool, replaced by triangles of ear clipping."""
+        if not wrong.any():
+            return triangles, weights
+        corner, counts = np.flatnonzero(wrong[face]), np.diff(self.offsets)[wrong]
+        cut = corner[triangulated(Polygons(x[corner], np.arange(len(corner)), counts), "PolygonMesh: ")]
+        area = np.linalg.norm(np.cross(x[cut[:, 1]] - x[cut[:, 0]], x[cut[:, 2]] - x[cut[:, 0]]), axis=1)
+        order = np.lexsort((-area, face[cut[:, 0]]))        # the triangles of a polygon, the largest first
+        cut, begin = cut[order], np.append(0, np.cumsum(counts - 2)[:-1])
+        center, rest = cut[begin], np.delete(cut, begin, axis=0)
+        triangles, weights = triangles.copy(), np.where(wrong[face], 0.0, weights)
+        slots = np.flatnonzero(np.repeat(wrong, np.diff(self.offsets)))
+        first = np.append(0, np.cumsum(counts)[:-1])
+        for k in range(3):
+            sides = self.indices[center[:, [k, (k + 1) % 3]]]
+            triangles[slots[first + k]] = np.column_stack([sides, len(self.vertices) + np.flatnonzero(wrong)])
+            weights[center[:, k]] = 1 / 3
+        triangles[np.delete(slots, (first[:, None] + np.arange(3)).ravel())] = self.indices[rest]
+        return triangles, weights
 
     def _fan_of(self, triangles, weights):
         n, m = len(self.vertices), len(self)
         rows = sp.csr_array((weights, self.indices, self.offsets), shape=(m, n))
         P = sp.csr_array(sp.vstack([sp.eye_array(n), rows]))
+        P.eliminate_zeros()
         return Mesh(P @ self.vertices, triangles), P
 
 

@@ -13,7 +13,7 @@ namespace {
 
 auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, std::optional<In<double>> data, int threads) {
   const Symmetry s = released([&] { return symmetry(pattern(indptr, indices), data ? data->data() : nullptr, threads); });
-  return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.scale);
+  return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.doubt, s.row, s.column, s.gap, s.allowed);
 }
 
 auto sums_of(In<int64_t> indptr, In<double> data, std::optional<In<int32_t>> rows, int threads) {
@@ -80,10 +80,11 @@ void bind_checks(nb::module_& m) {
     return released([&] { return first_not_finite(x.data(), extent(x), threads); });
   }, "x"_a, "threads"_a = 1, "Position of the first NaN or infinity, or -1.");
   m.def("symmetry", symmetry_of, "indptr"_a, "indices"_a, "data"_a.none(), "threads"_a);
-  m.def("first_asymmetry", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, int64_t count, double tolerance, int threads) {
-    const auto found = released([&] { return first_asymmetry(pattern(indptr, indices), data.data(), count, tolerance, threads); });
-    return std::make_tuple(found.system, found.entry.row, found.entry.column, found.entry.gap, found.entry.scale);
-  }, "indptr"_a, "indices"_a, "data"_a, "count"_a, "tolerance"_a, "threads"_a, "(system or -1, row, column, gap, scale)");
+  m.def("first_asymmetry", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, int64_t count, int threads) {
+    auto found = released([&] { return first_asymmetry(pattern(indptr, indices), data.data(), count, threads); });
+    const Symmetry& entry = found.entry;
+    return nb::make_tuple(found.system, entry.row, entry.column, entry.gap, entry.allowed, to_numpy(std::move(found.doubtful)));
+  }, "indptr"_a, "indices"_a, "data"_a, "count"_a, "threads"_a, "(system or -1, row, column, gap, allowed, doubtful systems)");
   m.def("diagonal", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
     std::vector<double> d(indptr.shape(0) - 1);
     {

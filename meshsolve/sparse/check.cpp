@@ -159,13 +159,17 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   const std::vector<double> most = largest_of_rows(A, x);
   std::vector<int64_t> next(A.n);
   double worst = 0;
-  const auto note = [&](int32_t i, int32_t j, double gap) {
-    const double scale = std::min(most[i], most[j]);
-    if (gap > 0 && gap > worst * scale) s.row = i, s.column = j, s.gap = gap, s.scale = scale, worst = gap / scale;
+  const auto note = [&](int32_t i, int32_t j, double a, double b) {
+    if (a == b) return;
+    constexpr double least = std::numeric_limits<double>::denorm_min();
+    const double gap = std::abs(a - b), size = std::max(std::abs(a), std::abs(b)), of_rows = std::min(most[i], most[j]);
+    const double allowed = kOfEntries * size + kOfRows * of_rows + least;
+    s.doubt |= gap > kRoundingOfEntries * size + kRoundingOfRows * of_rows + least;
+    if (gap > worst * allowed) s.row = i, s.column = j, s.gap = gap, s.allowed = allowed, worst = gap / allowed;
   };
   const auto alone = [&](int32_t i, int32_t j, double value) {
     s.pattern = false;
-    note(i, j, std::abs(value));
+    note(i, j, value, 0);
   };
   for (int32_t i = 0; i < A.n; ++i) {
     const int64_t end = A.ptr[i + 1];
@@ -175,7 +179,7 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
       int64_t& q = next[j];
       for (; q < A.ptr[j + 1] && A.idx[q] < i; ++q) alone(j, A.idx[q], x[q]);
       if (q < A.ptr[j + 1] && A.idx[q] == i)
-        note(i, j, std::abs(x[p] - x[q++]));
+        note(i, j, x[p], x[q++]);
       else
         alone(i, j, x[p]);
     }
@@ -186,7 +190,7 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   return s;
 }
 
-Asymmetry first_asymmetry(const Pattern& A, const double* values, int64_t count, double tolerance, int threads) {
+Asymmetry first_asymmetry(const Pattern& A, const double* values, int64_t count, int threads) {
   const int64_t nnz = A.ptr[A.n];
   struct Pair { uint32_t below, above; };               // an entry below the diagonal and its mirror entry
   std::vector<Pair> pairs;                              // small, so that the cache has room for the values of a system
@@ -199,6 +203,7 @@ Asymmetry first_asymmetry(const Pattern& A, const double* values, int64_t count,
       pairs.push_back({static_cast<uint32_t>(p), static_cast<uint32_t>(q)});
     }
   std::atomic<int64_t> first{count};
+  std::vector<uint8_t> doubt(count);
   each_system(threads, count, 1, [&](int64_t i, int) {
     if (i > first) return;
     const double* const x = values + i * nnz;
@@ -209,12 +214,16 @@ Asymmetry first_asymmetry(const Pattern& A, const double* values, int64_t count,
       comparable = comparable || (x[p.below] != x[p.above] && std::isfinite(x[p.below]) && std::isfinite(x[p.above]));
     if (!comparable) return;
     const Symmetry found = symmetry(A, x, 1);
-    if (!(found.gap > tolerance * found.scale)) return;
+    doubt[i] = found.doubt;
+    if (!(found.gap > found.allowed)) return;
     for (int64_t seen = first; i < seen && !first.compare_exchange_weak(seen, i);) {
     }
   });
-  if (first == count) return {};
-  return {first, symmetry(A, values + first * nnz, 1)};
+  if (first < count) return {first, symmetry(A, values + first * nnz, 1), {}};
+  Asymmetry none;
+  for (int64_t i = 0; i < count; ++i)
+    if (doubt[i]) none.doubtful.push_back(i);
+  return none;
 }
 
 void diagonal(const Pattern& A, const double* x, double* d, int threads) {

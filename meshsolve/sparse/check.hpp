@@ -1,6 +1,7 @@
 // Checks of a user's matrix in compressed rows, and patterns derived from others. Called by matrix.py. Cost: O(n + nnz) each.
 #pragma once
 #include <array>
+#include <vector>
 
 #include "csr.hpp"
 
@@ -16,21 +17,28 @@ RowCheck check_rows(const Pattern& A, int64_t stored, int threads);
 // Position of the first NaN or infinity, or -1.
 int64_t first_not_finite(const double* x, int64_t size, int threads = 1);
 
+// Two mirror entries pass as symmetric if they differ by at most kOfEntries of the larger of them plus kOfRows of the largest entry of
+// their rows, in which summands may have cancelled. The largest entry is the smaller one of both rows: a penalty in one row does not
+// excuse another row. A difference above the rounding of a sum of some summands leaves a doubt.
+constexpr double kOfEntries = 1e-10, kOfRows = 1e-13;
+constexpr double kRoundingOfEntries = 32 * 0x1p-52, kRoundingOfRows = 32 * 0x1p-52;
+
 struct Symmetry {
   bool pattern = true;           // every entry has a stored mirror entry
-  int32_t row = -1, column = -1; // entry with the largest |A - A^T|, relative to the largest entries of rows i and j
+  bool doubt = false;            // entries differ by more than rounding
+  int32_t row = -1, column = -1; // entry with the largest |A - A^T|, relative to the allowed difference
   double gap = 0;                // |A - A^T| of this entry
-  double scale = 0;              // smaller one of the two largest entries: a penalty in one row does not excuse another row
+  double allowed = 0;            // largest difference of this entry and its mirror entry that passes as symmetric
 };
 Symmetry symmetry(const Pattern& A, const double* x, int threads);      // of the pattern alone if x is null
 
-// Of matrices with one symmetric pattern, x: (count, nnz). The first system with entries that differ from their mirror entries by more
-// than `tolerance` times the largest entries of their rows, or -1. NaN and infinity are not compared.
+// Of matrices with one symmetric pattern, x: (count, nnz). NaN and infinity are not compared.
 struct Asymmetry {
-  int64_t system = -1;
+  int64_t system = -1;           // the first that does not pass as symmetric, or -1
   Symmetry entry;
+  std::vector<int64_t> doubtful; // systems that pass with a doubt, ascending; empty if one does not pass
 };
-Asymmetry first_asymmetry(const Pattern& A, const double* x, int64_t count, double tolerance, int threads);
+Asymmetry first_asymmetry(const Pattern& A, const double* x, int64_t count, int threads);
 
 // d[i] := entry (i, i), 0 if none is stored. Indices ascend in each row.
 void diagonal(const Pattern& A, const double* x, double* d, int threads);

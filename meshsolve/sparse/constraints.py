@@ -91,7 +91,7 @@ class Constraint:
     def reduce(self, M, threads=1):
         """Return the free block of M. Its coupling to the fixed rows is kept for right-hand sides."""
         block, *self.couplings = self._split.split(M, threads, not self._symmetric)
-        return block
+        return block if M.doubt is None else block.in_doubt(M.doubt.reduced(device.to_host(self.free)))
 
     def maps(self, gather):
         """Return (Gather of the free block, index map of its coupling) for :meth:`reduce` on the GPU."""
@@ -286,8 +286,12 @@ def takes_constants_to_zero(M, threads=1):
 
 
 def vanish(indptr, sums, magnitudes):
-    """Return True if all row sums are 0 in rounding, relative to the row sums of absolute values; arrays on the host or on the GPU."""
-    return bool((abs(sums) <= 4 * EPS * (indptr[1:] - indptr[:-1] + 1) * magnitudes).all())
+    """Return True if all row sums are 0 in rounding, relative to the row sums of absolute values; arrays on the host or on the GPU.
+
+    Sums that are all positive are no rounding errors, but those of a small diagonal matrix added to a Laplacian.
+    """
+    small = (abs(sums) <= 4 * EPS * (indptr[1:] - indptr[:-1] + 1) * magnitudes).all()
+    return bool(small and not (sums > EPS * magnitudes).all())
 
 
 def warn_of_range(outside, length):

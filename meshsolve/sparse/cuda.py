@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.reductions import is_any, max_of_rows
+from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.options import counted
 from meshsolve.sparse.lists_cuda import MASK, compressed, distinct, find, keys_of, transposed
-from meshsolve.sparse.matrix import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, not_symmetric, only_upper
+from meshsolve.sparse.matrix import LARGEST_SIZE, Csr, as_symmetric, only_upper
 
 
 def as_csr_cuda(A, name="A"):
@@ -127,21 +127,17 @@ class Gather:
         return self._split[1]
 
     def check_symmetry(self, M, name="A"):
-        """Raise NotSymmetricError as :func:`meshsolve.sparse.matrix.as_symmetric`. Nothing is checked if one triangle counts."""
+        """Return the :class:`Doubt` of M, or None; raise NotSymmetricError as :func:`meshsolve.sparse.matrix.as_symmetric`.
+
+        Nothing is checked if one triangle counts. A matrix with different mirror entries is checked on the host.
+        """
         if self.mirror is None or len(M.data) == 0:
-            return
-        own, mirror, pattern = self.mirror
-        xp = device.xp()
+            return None
+        own, mirror, _ = self.mirror
         values = M.data if own is None else _after_zero(M.data)
-        values, mirrored = values if own is None else values[own], values[mirror]
-        if not is_any(values != mirrored):
-            return
-        keys, most = keys_of(pattern.indptr, pattern.indices), max_of_rows(pattern.indptr, values)
-        gap, scale = xp.abs(values - mirrored), xp.minimum(most[keys >> 32], most[keys & MASK])
-        excess = gap - SYMMETRY_TOLERANCE * scale
-        if is_any(excess > 0):
-            p = int(xp.argmax(excess / xp.maximum(scale, np.finfo(np.float64).tiny)))
-            raise not_symmetric(name, *_entry(keys[p]), float(gap[p]), float(scale[p]))
+        if not is_any((values if own is None else values[own]) != values[mirror]):
+            return None
+        return as_symmetric(Csr(M.n, *map(device.to_host, (M.indptr, M.indices, M.data))).to_scipy(), name).doubt
 
     def _moved(self, pattern, constraint):
         xp, own, keys = device.xp(), self.keys, keys_of(pattern.indptr, pattern.indices)
@@ -169,8 +165,8 @@ class GatheredMatrix:
         The caller's matrix on the GPU.
     """
 
-    def __init__(self, gather, source):
-        self.gather, self._source = gather, source
+    def __init__(self, gather, source, doubt=None):
+        self.gather, self._source, self.doubt = gather, source, doubt
 
     @property
     def n(self):
@@ -188,11 +184,15 @@ class GatheredMatrix:
 
     def csr(self):
         """Return the matrix as :class:`Csr` with gathered values."""
-        return Csr(self.n, self.pattern.indptr, self.pattern.indices, self.data)
+        return Csr(self.n, self.pattern.indptr, self.pattern.indices, self.data, doubt=self.doubt)
+
+    def in_doubt(self, doubt):
+        """Return the matrix with another ``doubt``."""
+        return GatheredMatrix(self.gather, self._source, doubt)
 
     def joined(self, edges):
         """As :meth:`meshsolve.sparse.matrix.Csr.joined`; the edges may lie on the host."""
-        return GatheredMatrix(self.gather.joined(edges.uploaded()), self._source)
+        return GatheredMatrix(self.gather.joined(edges.uploaded()), self._source, self.doubt)
 
     def within(self, pattern, constraint=None):
         """As :meth:`meshsolve.sparse.matrix.Csr.within`."""

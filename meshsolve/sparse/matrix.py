@@ -7,23 +7,22 @@ float32 values, and refuses anything else.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device, foreign
 from meshsolve.device.reductions import is_any
-from meshsolve.errors import InvalidInputError, NotSymmetricError, PatternMismatchError
+from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.memory import PER_ROW, ensure_rows
 from meshsolve.options import INT32_MAX, as_flag, counted
 from meshsolve.sparse import product
 from meshsolve.sparse.columns import as_array, as_complex, from_any
 from meshsolve.sparse.structure import checked
+from meshsolve.sparse.symmetry import Doubt, not_symmetric
 
 LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
-SYMMETRY_TOLERANCE = 1e-10          # largest |A[i, j] - A[j, i]|, relative to the largest entries of row i and of row j
-UNSYMMETRIC = "lu takes unsymmetric matrices; with lower=True cholesky and ildl read the lower triangle alone"
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,8 @@ class Csr:
     data : (nnz,) float64 (or complex128 on the host), or None for a pattern
     diagonal : bool
         For a pattern that will be ordered: True if diagonal entries may be stored.
+    doubt : Doubt or None
+        Of a symmetric matrix whose stored entries are not quite symmetric.
     """
 
     n: int
@@ -48,6 +49,7 @@ class Csr:
     indices: np.ndarray
     data: np.ndarray | None = None
     diagonal: bool = False
+    doubt: Doubt | None = None
 
     @property
     def nnz(self):
@@ -69,7 +71,19 @@ class Csr:
         """Return the matrix or pattern with its arrays on the GPU; itself if they lie there already."""
         if device.holds(self.indices):
             return self
-        return Csr(self.n, *(None if x is None else device.to_device(x) for x in (self.indptr, self.indices, self.data)), self.diagonal)
+        arrays = (None if x is None else device.to_device(x) for x in (self.indptr, self.indices, self.data))
+        return Csr(self.n, *arrays, self.diagonal, self.doubt)
+
+    def in_doubt(self, doubt):
+        """Return the matrix with another ``doubt``."""
+        return replace(self, doubt=doubt)
+
+    @property
+    def stored(self):
+        """The matrix with the entries that the caller's matrix has, which may be a little unsymmetric; in the same place."""
+        if self.doubt is None:
+            return self
+        return self.doubt.stored.uploaded() if device.holds(self.indices) else self.doubt.stored
 
     def graph(self, threads=1):
         """Return the pattern without its diagonal, on the host; itself if no diagonal entry may be stored."""
@@ -132,7 +146,7 @@ class Csr:
         if len(indices) == self.nnz:
             return self
         pattern = Csr(self.n, indptr, indices)
-        return pattern if self.data is None else Csr(self.n, indptr, indices, self.within(pattern))
+        return pattern if self.data is None else Csr(self.n, indptr, indices, self.within(pattern), doubt=self.doubt)
 
     def to_scipy(self):
         """Return the (n, n) csr_array on the same arrays; a pattern gets ones of int8."""
@@ -213,7 +227,12 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
     InvalidInputError, OutOfMemoryError
         As :func:`as_csr`; with ``lower`` also if A has entries above its diagonal and none below.
     NotSymmetricError
-        |A[i, j] - A[j, i]| > 1e-10 times the largest entry of row i or of row j; ``.row`` and ``.column`` name the worst.
+        |A[i, j] - A[j, i]| is more than 1e-10 of these entries plus 1e-13 of the largest entry of their rows; ``.row`` and ``.column``
+        name the worst.
+
+    Notes
+    -----
+    Where mirror entries differ by more than rounding the result has their means, and a :class:`Doubt` with the stored entries.
     """
     M = as_csr(A, name, per_row=per_row, threads=threads)
     if as_flag(lower, "lower"):
@@ -221,9 +240,11 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
         if whole.nnz <= M.n and whole.nnz < M.nnz:
             _require_lower(M, whole, name)
         return whole
-    state, row, column, gap, scale = _core.symmetry(M.indptr, M.indices, M.data, threads)
-    if gap > SYMMETRY_TOLERANCE * scale:
-        raise not_symmetric(name, row, column, gap, scale)
+    state, is_in_doubt, row, column, gap, allowed = _core.symmetry(M.indptr, M.indices, M.data, threads)
+    if gap > allowed:
+        raise not_symmetric(name, row, column, gap, allowed)
+    if is_in_doubt:
+        return _with_mirror_entries(M).in_doubt(Doubt(M))
     return _with_mirror_entries(M) if state == "pattern" else M
 
 
@@ -231,13 +252,6 @@ def only_upper(name):
     """Return the error for ``lower=True`` with an upper triangle."""
     return InvalidInputError(f"lower=True reads the lower triangle of {name}, but {name} has entries above its diagonal only. Give "
                              f"{name}.T, or both triangles without lower=True")
-
-
-def not_symmetric(name, row, column, gap, scale):
-    """Return the error for one entry. ``scale``: its row's or its column's largest entry, the smaller of the two."""
-    return NotSymmetricError(
-        f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {gap:.3g}, where these rows have "
-        f"entries of {scale:.3g}. {UNSYMMETRIC}", row, column)
 
 
 def symmetric_pattern(A, name="A", threads=1):
@@ -261,7 +275,7 @@ def narrow_ptr(indptr):
 
 
 def _with_mirror_entries(M):
-    """Return (M + M^T) / 2, where negligible entries lack their mirror entries.
+    """Return (M + M^T) / 2, where mirror entries differ by little, or negligible entries have none.
 
     It is not formed as a sum of two matrices, which would lose zeros stored on purpose, and could overflow.
     """

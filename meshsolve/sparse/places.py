@@ -74,7 +74,8 @@ class Host:
     def unchecked(self, A, threads=1, lower=False):
         """Return (indptr, indices, data) of a matrix in this place before the checks of :meth:`symmetric`, or None.
 
-        None: on the host, or if A must be converted first. A matrix on the host is checked before it is copied to the GPU.
+        None: on the host, or if A must be converted first, or its symmetry is in doubt. A matrix on the host is checked before it is
+        copied to the GPU.
         """
 
     def csr(self, data, indices, indptr, shape):
@@ -117,8 +118,8 @@ class Cuda(Host):
         source = self.general(A) if lower or on_device(A) else as_symmetric(A, threads=threads).uploaded()
         if gather is None or not gather.given.same_as(source):
             gather = Gather.symmetric(source, lower)
-        gather.check_symmetry(source)
-        return GatheredMatrix(gather, source)
+        doubt = gather.check_symmetry(source)
+        return GatheredMatrix(gather, source, source.doubt or doubt)
 
     def symmetric_pattern(self, A, threads=1, lower=False, per_row=0):
         source = as_csr_cuda(A) if on_device(A) else as_csr(A, dtype=None).uploaded()
@@ -130,7 +131,7 @@ class Cuda(Host):
     def unchecked(self, A, threads=1, lower=False):
         if not on_device(A):
             M = self.general(A) if lower else as_symmetric(A, threads=threads).uploaded()
-            return M.indptr, M.indices, M.data
+            return (M.indptr, M.indices, M.data) if M.doubt is None else None
         if device.holds(A) or len(A.shape) != 2 or A.shape[0] != A.shape[1]:
             return None
         A = A.tocsr()

@@ -1,7 +1,10 @@
 """Polygons: triangles give cotangents, linear functions stay exact, the spectrum of a sphere of hexagons, and bad input."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from cases import each
 
 import meshsolve as ms
 from meshsolve.operators import divergence, gradient
@@ -66,14 +69,52 @@ def test_a_solution_on_polygons():
     assert np.isclose(consistent.sum(), 256) and np.allclose(consistent.sum(axis=1), ms.mass_matrix(mesh).diagonal())
 
 
-def test_polygons_far_from_convex_take_their_centroids():
+def test_polygons_far_from_convex_have_no_negative_masses():
+    """The point of the least squared areas would give vertex 2 a negative mass."""
     star = [[0.59, 0.11], [0.07, 0.02], [0.7, 0.3], [0.02, 0.01], [-0.02, 0.05], [-0.44, 0.87], [-0.2, -0.29], [-0.01, -0.04], [0.02, -0.01],
             [0.18, -0.04]]
     points = np.column_stack([star, np.zeros(10)])
     mesh = ms.PolygonMesh(points, [list(range(10))])
-    with pytest.warns(ms.MeshsolveWarning, match="in 1 polygon far from convex: vertex 2 would have a negative mass"):
-        M = ms.mass_matrix(mesh).diagonal()
-    assert M.min() > 0 and np.allclose(mesh.fan.vertices[10], points.mean(axis=0))
+    assert ms.mass_matrix(mesh).diagonal().min() >= 0 and float(ms.mass_matrix(mesh).sum()) == pytest.approx(shoelace(star), rel=1e-13)
+
+
+def shoelace(corners):
+    """The exact area of a plane polygon."""
+    x, y = ([Fraction(v) for v in column] for column in np.asarray(corners, float).T)
+    return float(abs(sum(x[k - 1] * y[k] - x[k] * y[k - 1] for k in range(len(x)))) / 2)
+
+
+TURNS = np.linspace(0, 1.5 * np.pi, 20)
+CRESCENT = np.vstack([np.c_[np.cos(TURNS), np.sin(TURNS)], 0.8 * np.c_[np.cos(TURNS), np.sin(TURNS)][::-1]])
+COMB = [(0, 0), (7, 0), (7, 9), (6, 9), (6, 1), (5, 1), (5, 9), (4, 9), (4, 1), (3, 1), (3, 9), (2, 9), (2, 1), (1, 1), (1, 9), (0, 9)]
+CONCAVE = {"U": [(0, 0), (5, 0), (10, 0), (10, 10), (9, 10), (9, 1), (2, 1), (2, 10), (0, 10)], "comb": COMB, "crescent": CRESCENT,
+           "Z": [(0, 0), (3, 0), (3, 3), (5, 3), (5, 4), (2, 4), (2, 1), (0, 1)], "L": [(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)],
+           "arrow": [(0, 0), (10, 1), (20, 0), (10, 2)]}
+
+
+@each("name, unit, turned", [(name, unit, turned) for name in CONCAVE for unit in (1.0, 1e-30, 1e30) for turned in (False, True)])
+def test_concave_polygons_have_their_shoelace_area(name, unit, turned):
+    """Two copies with a common side, one of them reversed, in an oblique plane."""
+    corners = np.asarray(CONCAVE[name], float)[::-1 if turned else 1]
+    k, right = len(corners), shoelace(corners) * unit**2
+    frame = np.linalg.qr(np.random.default_rng(3).standard_normal((3, 3)))[0][:2]
+    mirrored = np.column_stack([2 * corners[0, 0] - corners[:, 0], corners[:, 1]])
+    V = np.vstack([corners, mirrored[1:]]) @ frame * unit
+    mesh = ms.PolygonMesh(V, [list(range(k)), [0, *range(k, 2 * k - 1)]])
+    L, P = ms.cotan_laplacian(mesh), V @ frame.T
+    assert len(mesh.fan.faces) == 2 * k and len(mesh.fan.vertices) == len(V) + 2
+    assert float(ms.mass_matrix(mesh).sum()) == pytest.approx(2 * right, rel=1e-11)
+    assert float(ms.mass_matrix(mesh, "consistent").sum()) == pytest.approx(2 * right, rel=1e-11)
+    assert np.allclose(P.T @ (L @ P), 2 * right * np.eye(2), rtol=1e-9, atol=1e-9 * right)
+    assert abs(L.sum(axis=1)).max() < 1e-12 * abs(L).max()
+    slopes = (gradient(mesh) @ (V @ [1.0, 2, 3])).reshape(3, -1).T
+    assert np.allclose(slopes, frame.T @ (frame @ [1.0, 2, 3]), atol=1e-6)
+
+
+def test_a_polygon_that_crosses_itself_is_reported():
+    bow = ms.PolygonMesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [3, 3, 0]], [[0, 1, 2, 3], [1, 4, 3]])
+    with pytest.warns(ms.MeshsolveWarning, match="PolygonMesh: 1 polygon intersects itself"):
+        assert ms.mass_matrix(bow).diagonal().min() > 0
 
 
 def test_degenerate_polygons_stay_finite():

@@ -18,7 +18,7 @@ from meshsolve.factor.fronts import assembly_tree
 from meshsolve.factor.many import FACTORED, FactorBatch
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
-from meshsolve.report import warn
+from meshsolve.report import warn, without_warnings
 
 CORES: dict[str, Any] = {"double": _core.CholeskyBatchDouble, "single": _core.CholeskyBatchSingle}
 
@@ -60,6 +60,10 @@ class CholeskyBatch(FactorBatch):
     @property
     def _must_be_symmetric(self):
         return not getattr(self.symbolic, "lower", False)
+
+    def _settle_doubt(self, A):
+        with without_warnings(MeshsolveWarning):
+            self.symbolic.factor(A, device="cpu")
 
     def _factor(self, data):
         with self.report.phase("numeric"):

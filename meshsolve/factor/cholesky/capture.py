@@ -149,7 +149,7 @@ class Captured:
             engine.refuse_stall(bits)
             if self.matrix is not None:
                 if self._factor._examine(self.matrix, bits & ~OF_SOLVES, engine.column_of(failed, least)) is not None:
-                    raise InvalidInputError("the pattern of A differs from that at the capture: capture again, or call F.refactor(A)")
+                    raise self._other_matrix()
                 if constraint is not None:
                     constraint.coupling = (*self._coupling[:2], self._coupling[2].copy())
                 engine.keep()
@@ -178,6 +178,13 @@ class Captured:
         device.launch(K.k_note, 1, 32, 0, (accepted, least, np.int32(STALL), engine.status, self._noted))
         for solve in self._solves:
             launch_1d(K.k_spoil, solve.x.size, np.int64(solve.x.size), np.int32(WRONG), engine.status, solve.x)
+
+    def _other_matrix(self):
+        """Return the error for a matrix that only ``refactor`` takes."""
+        doubt, self._factor._values.doubt = self._factor._values.doubt, None
+        if doubt is not None:
+            return InvalidInputError("mirror entries of A differ by more than rounding: F.refactor(A) decides if A counts as symmetric")
+        return InvalidInputError("the pattern of A differs from that at the capture: capture again, or call F.refactor(A)")
 
     def _check_finite(self, array):
         """Queue a check of an array on the GPU that a solve reads."""

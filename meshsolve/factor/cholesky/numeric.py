@@ -12,11 +12,12 @@ from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
 from meshsolve.factor.base import Factored
 from meshsolve.factor.cholesky.singular import ROUNDING, ConstantNullSpace
 from meshsolve.factor.sharing import reads
-from meshsolve.factor.trial import try_known_solutions
+from meshsolve.factor.trial import effect_of, try_known_solutions
 from meshsolve.sparse.check_cuda import ANY_SIZE, OTHER_PATTERN, SIZABLE
 from meshsolve.sparse.columns import max_abs
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.rows import components
+from meshsolve.sparse.symmetry import TOLERATED
 
 FLOAT32 = 2.0**-100, float(np.finfo(np.float32).max)        # range of the largest entry; solutions of small entries are large
 DOUBTFUL = 2 * ROUNDING     # row sum that is looked at again: sums in another order may differ by rounding
@@ -29,7 +30,9 @@ class Definite(Factored):
     A subclass has ``symbolic``, ``precision``, ``threads``, ``perm``, the ``_values`` of later matrices, and ``_solve_free(columns)``.
     """
 
+    _is_factored = False            # a matrix was factored before
     _constraint: Any = None         # only its free rows are analyzed
+    skew = 0.0                      # effect of the skew part of the last matrix; 0 without a doubt of its symmetry
     _block = "A"                    # name in messages of the matrix that must be positive definite
 
     @reads
@@ -51,10 +54,27 @@ class Definite(Factored):
         self._factor = engine(self.symbolic, self.precision, self.threads)
 
     def _run(self, data):
+        doubt, self._values.doubt = self._values.doubt, None
+        before = None if doubt is None or not self._is_factored else np.array(device.to_host(self._factor.matrix()))
         with self.report.phase("numeric"):
             self._require_factorable(data)
             failed = self._factor.factor(data)
         self._judge(failed, data)
+        self.skew = 0.0 if doubt is None else self._settle(doubt, before)
+        self._is_factored = True
+
+    def _settle(self, doubt, before):
+        """Return the effect of a doubt. If that is large, factor the matrix ``before`` again, and raise."""
+        solve, free = self._solve_free, getattr(self._constraint, "free", None)
+        P = self.symbolic.matrix_pattern
+        size = np.sqrt(np.abs(doubt.stored.diagonal_values()))[:, None]
+        size[self.symbolic.perm[P.n - self.symbolic.boundary:]] = 0
+        found = effect_of(doubt, lambda b: solve(self._bring(b)), size)
+        if found[0] <= TOLERATED:
+            return found[0]
+        if before is not None:
+            self._factor.factor(self._engine.place.bring(before))
+        raise doubt.error(*found, None if free is None else device.to_host(free))
 
     def _run_again(self, A):
         """Factor a matrix on the GPU that may have the pattern of the last one. Its checks are queued with the numeric phase: one read.
@@ -85,12 +105,13 @@ class Definite(Factored):
     def _examine(self, A, bits, failed):
         """Raise what is wrong with the matrix A of the pending factor, according to the bits of its checks and its failed pivot.
 
-        Returns None, or the values of A if they lie in another part of the analyzed pattern, so that the pending factor is not that of A.
+        Returns None, or the values of A if the pending factor is not that of A: they lie in another part of the analyzed pattern, or the
+        symmetry of A is in doubt.
         """
         narrow = self.precision != "double"
         if bits & ~SIZABLE or (narrow and not bits & SIZABLE):
             data = self._values.of(A)                           # raises what is wrong with A
-            if bits & OTHER_PATTERN:
+            if bits & OTHER_PATTERN or self._values.doubt is not None:
                 return data
             self._require_factorable(data)
         self._judge(failed, self._factor.pending)

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double eps = std::numeric_limits<double>::epsilon();
 constexpr double rounding = 16 * eps;          // rounding error of a row sum, relative to the sum of absolute values
+constexpr double kClear = eps;                 // row sum relative to the same that is no rounding error if all rows have larger ones
 
 class Components {
  public:
@@ -45,14 +46,19 @@ class Components {
     ancestor_[std::min(a, b)] = std::max(a, b);
   }
 
-  // The last row of the first component whose rows all sum to 0, or -1.
+  // The last row of the first component whose rows all sum to 0, or -1. A small diagonal matrix added to a Laplacian leaves sums of one
+  // sign, rounding does not.
   int32_t constant() {
     const int32_t n = static_cast<int32_t>(ancestor_.size());
     std::vector<uint8_t> nonzero(n, 0);           // by roots, the last rows of components: a row has a nonzero sum
+    std::vector<uint8_t> unclear(n, 0);           // a row has no clearly positive sum
+    for (int32_t i = 0; i < n; ++i) {
+      const int32_t root = find_root(i, ancestor_.data());
+      if (!vanishes(i)) nonzero[root] = 1;
+      if (!(sum_[i] > kClear * moduli_[i])) unclear[root] = 1;
+    }
     for (int32_t i = 0; i < n; ++i)
-      if (!vanishes(i)) nonzero[find_root(i, ancestor_.data())] = 1;
-    for (int32_t i = 0; i < n; ++i)
-      if (ancestor_[i] == i && !nonzero[i]) return i;
+      if (ancestor_[i] == i && !nonzero[i] && unclear[i]) return i;
     return -1;
   }
 

@@ -13,12 +13,13 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.sparse.columns import first_true
+from meshsolve.sparse.constraints import EPS
 from meshsolve.sparse.places import HOST
 from meshsolve.sparse.product import row_sums
 from meshsolve.sparse.rows_cuda import segment_sums
 
 NEARLY = 1e-6                                   # largest row sum, relative to absolute values, of a Laplacian read as float32 or text
-ROUNDING = 16 * np.finfo(np.float64).eps        # largest row sum, relative to absolute values, that assembly leaves of 0
+ROUNDING = 16 * EPS                             # largest row sum, relative to absolute values, that assembly leaves of 0
 LEAST_EXPONENT = {np.dtype(np.float64): -30, np.dtype(np.float32): -13}          # as in singular.hpp
 
 
@@ -99,15 +100,19 @@ class ConstantNullSpace:
 
     def _search(self, data):
         xp, roots = self._place.xp, self._roots
-        regular = xp.flatnonzero(~_vanish(*self._row_sums(data))[self._perm])                 # nodes whose rows do not sum to 0
-        if len(regular) == 0:
-            return device.scalar(roots[:1])
-        last = regular[xp.maximum(xp.searchsorted(regular, roots, side="right") - 1, 0)]      # the last such node up to each root
+        sums, magnitudes = self._row_sums(data)
         begin = xp.append(xp.zeros(1, roots.dtype), roots[:-1] + 1)                           # a tree is a range that ends in its root
-        singular = xp.flatnonzero((last < begin) | (last > roots))
+
+        def last_of(rows):
+            """Return for each tree its last node with one of these rows; the node before the tree if there is none."""
+            nodes = xp.append(xp.full(1, -1), xp.flatnonzero(rows[self._perm]))
+            return xp.maximum(nodes[xp.searchsorted(nodes, roots, side="right") - 1], begin - 1)
+
+        regular = last_of(~_vanish(sums, magnitudes))
+        singular = xp.flatnonzero((regular < begin) & (last_of(~(sums > EPS * magnitudes)) >= begin))      # see Components in singular.cpp
         if len(singular):
             return device.scalar(roots[singular[:1]])
-        self._watch(last)
+        self._watch(xp.where(regular < begin, roots, regular))
         return -1
 
     def _row_sums(self, data):

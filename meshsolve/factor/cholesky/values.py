@@ -36,15 +36,17 @@ class Values:
     place : HOST or CUDA
     gather : Gather, optional
         That of the first matrix on a GPU. A later matrix of the same pattern is then one gather.
+    doubt : Doubt, optional
+        Of the free rows of the matrix that will be factored next.
     """
 
-    def __init__(self, n, symbolic, constraint=None, threads=1, place=HOST, gather=None):
+    def __init__(self, n, symbolic, constraint=None, threads=1, place=HOST, gather=None, doubt=None):
         self.n, self.symbolic, self.constraint, self.threads, self.place = n, symbolic, constraint, threads, place
-        self._gather, self._spare = gather, None
+        self._gather, self._spare, self.doubt = gather, None, doubt
 
     def __getstate__(self):
         """Without the index maps of the last matrix."""
-        return self.__dict__ | {"_gather": None, "_spare": None}
+        return self.__dict__ | {"_gather": None, "_spare": None, "doubt": None}
 
     @property
     def pattern(self):
@@ -61,12 +63,12 @@ class Values:
             check_size(M.n, self.n)
             block = M if self.constraint is None else self.constraint.reduce(M, self.threads)
             values = block.within(self.pattern, self.constraint)
-        self._gather = M.gather
+        self._gather, self.doubt = M.gather, block.doubt
         return values
 
     def later(self, A):
         """Return A as a :class:`LaterMatrix` if it may have the pattern of the last matrix on the GPU, else None."""
-        maps = None
+        maps = self.doubt = None
         if self._gather is not None:
             maps = (self._gather, None) if self.constraint is None else self.constraint.maps(self._gather)
         arrays = None if maps is None else self.place.unchecked(A, self.threads, self.symbolic.lower)
@@ -201,7 +203,7 @@ class System:
         """
         if refines:
             self.engine.keep_indices(symbolic, self.pattern)
-        return Values(self.n, symbolic, self.constraint, self.threads, self.place, self._gather), self.block.data
+        return Values(self.n, symbolic, self.constraint, self.threads, self.place, self._gather, self.block.doubt), self.block.data
 
     @property
     def _analyst(self):

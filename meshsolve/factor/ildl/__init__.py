@@ -142,10 +142,10 @@ class IldlFactor(Batched, Preconditioner):
         OutOfMemoryError
             If there is not even memory to restore the earlier factor, it is lost, and solves raise this until the next refactorization.
         """
-        data = self._within(A)
+        (data, doubt), before = self._within(A), self._numeric
         _require_nonzero(data)
         self._run(data)
-        return self
+        return self.settled(doubt, before)
 
     @reads
     def __getstate__(self):
@@ -389,7 +389,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     where = location_of_analysis(M.n, PLACES[complete.place])
     choices = replace(choices, blocking=choices.blocking or cores.blocking)
     _require_nonzero(M.data)
-    M = Csr(M.n, M.indptr, M.indices.copy(), M.data)            # the caller may change the index array later
+    M = Csr(M.n, M.indptr, M.indices.copy(), M.data, doubt=M.doubt)            # the caller may change the index array later
     ordering = ordering if isinstance(ordering, str) else order.resolve(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True))
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory(M.nnz, threads)
@@ -422,7 +422,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         with report.phase("symbolic"):
             core = cores.incomplete(M, tiles, choices, threads)
     report.facts["mode"] = core.kind
-    return IldlFactor(M, matched, core, report, choices.dtype, lower, rescaled, was_chosen=is_auto(fill_level))
+    return IldlFactor(M, matched, core, report, choices.dtype, lower, rescaled, is_auto(fill_level)).settled(M.doubt)
 
 
 class Cores(NamedTuple):

@@ -18,10 +18,12 @@ from meshsolve.factor.ldlt.complete import RULE, STRICT_THRESHOLD, overflow
 from meshsolve.factor.ldlt.residual import ENOUGH, OUTSIDE, ROUNDING, STEPS, TARGET
 from meshsolve.factor.many import SingleFactors
 from meshsolve.factor.sharing import Sharing, reads
+from meshsolve.factor.trial import effect_of
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_flag, counted, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.matrix import as_symmetric
+from meshsolve.sparse.symmetry import TOLERATED
 from meshsolve.types import ArrayLike, Matrix
 
 STALE = 20                              # largest ratio of row sizes, as a power of two, for which a scaling made for other values is kept
@@ -105,6 +107,10 @@ class IldlBatch(SingleFactors):
             del self._values
         self.report.facts.update(bytes=self.nbytes, alone=len(self._alone))
 
+    def _settle_doubt(self, A):
+        M = as_symmetric(A, threads=self.threads)
+        self._factor_of._of_values(M.data, self._is_strict).settled(M.doubt)
+
     def _matrices(self, data):
         P = self._pattern
         return P.indptr, P.indices, data.reshape(-1), self._factor_of._matched_scale, self._factor_of._spread + STALE
@@ -154,6 +160,7 @@ class Batched:
     storage: Any
     _place: Any
     _threads: Any
+    skew: float
 
     @reads
     def factor_batch(self, values: ArrayLike, threads: int | None = None, *, keep: bool = True) -> IldlBatch:
@@ -218,13 +225,32 @@ class Batched:
         PatternMismatchError, NotSymmetricError, InvalidInputError
             As :meth:`refactor`.
         """
-        return np.array(self._within(A))
+        data, doubt = self._within(A)
+        return np.array(data if doubt is None else doubt.stored.within(self._pattern))
+
+    def settled(self, doubt, before=None):
+        """Return this factor, after a trial if the symmetry of the matrix is in doubt: ``skew`` is the effect of the skew part.
+
+        Raises NotSymmetricError if that is large, after the factor ``before``, a ``Numeric``, is restored.
+        """
+        self.skew = 0.0
+        if doubt is None or not self.is_complete or self._core.inertia[2]:
+            return self
+        self.skew, *entry = effect_of(doubt, lambda b: self._solved_once(self._bring(b)), 1 / self.scale[:, None])
+        if self.skew <= TOLERATED:
+            return self
+        effect = self.skew
+        if before is not None:
+            self._core.factor(before.scaled, before.scale)
+            self._numeric, self.skew = before, 0.0
+        raise doubt.error(effect, *entry)
 
     def _within(self, A):
+        """Return the values of A in the pattern, and the :class:`Doubt` of its symmetry."""
         M = as_symmetric(A, lower=self._lower, threads=self._threads)
         if M.n != self.shape[0]:
             raise InvalidInputError(f"A has {counted(M.n, 'row')}, the factor {self.shape[0]}")
-        return M.within(self._pattern)
+        return M.within(self._pattern), M.doubt
 
     def _of_values(self, data, is_strict):
         """Return another factor, of the values ``data``: what :meth:`refactor` makes of them."""
