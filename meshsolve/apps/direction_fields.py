@@ -23,6 +23,7 @@ from meshsolve.device import to_host
 from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.measures import component_sums
 from meshsolve.operators import curvatures
 from meshsolve.operators.connection import MOST_POWER, Connection, real_form
 from meshsolve.options import as_integer, as_number, as_seed, one_of, shown
@@ -81,7 +82,7 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
         principal curvatures, which count by their difference; ``power`` must be even. Each component needs a direction.
     strength : float
         How closely the field follows ``align``. Details are smoothed up to about R / sqrt(strength), where R is the radius of a
-        sphere of the same area.
+        sphere of the same area as the component.
     seed, device, threads
         As in :func:`meshsolve.eigsh`, which computes pairs for each component without ``fixed`` and ``align``, and
         :func:`meshsolve.cholesky`.
@@ -143,7 +144,7 @@ def _guided(mesh, connection, power, fixed, align, strength, options):
     vertices, z = (np.zeros(0, np.int32), np.zeros(0, complex)) if fixed is None else _checked(connection.planes, fixed)
     wanted = np.zeros(len(mesh.vertices), complex) if align is None else _preferred(mesh, connection.planes, align, power)
     _require_directions(mesh, (wanted != 0) | np.isin(np.arange(len(wanted)), vertices), align)
-    weight = 0.0 if align is None else strength * 4 * np.pi / float(mesh.face_areas.sum())
+    weight = 0.0 if align is None else strength * 4 * np.pi / _areas(mesh)
     return _prescribed(connection, power, vertices, z, weight, wanted, options)
 
 
@@ -172,7 +173,8 @@ def _preferred(mesh, planes, align, power):
         if power % 2:
             raise InvalidInputError(f'align="curvature" needs an even power: principal directions have no sign, got power {power}')
         found = curvatures(mesh)
-        vectors = found.directions[:, 0] * (found.principal[:, 0] - found.principal[:, 1])[:, None]
+        difference = found.principal[:, 0] - found.principal[:, 1]
+        vectors = found.directions[:, 0] * (difference * np.sqrt(_areas(mesh)))[:, None]         # without a unit, in each component
     else:
         vectors = np.asarray(as_array(align, "align"))
         if vectors.shape != (len(mesh.vertices), 3) or vectors.dtype.kind not in "biuf" or not np.isfinite(vectors).all():
@@ -181,6 +183,12 @@ def _preferred(mesh, planes, align, power):
     z = np.einsum("nc,nkc->kn", vectors, planes.frames)
     size = np.hypot(*z)
     return size / max(size.max(), np.finfo(float).tiny) * unit(z[0] + 1j * z[1])**power
+
+
+def _areas(mesh):
+    """(n,) area of each vertex' component, 1 without area."""
+    area = component_sums(mesh.face_areas, mesh.components[mesh.faces[:, 0]], int(mesh.components.max()) + 1)
+    return np.where(area > 0, area, 1)[mesh.components]
 
 
 def _require_directions(mesh, has, align):
@@ -194,7 +202,7 @@ def _require_directions(mesh, has, align):
 
 def _prescribed(connection, power, vertices, z, weight, wanted, options):
     """(powers, energy) of the smoothest field with prescribed directions; ``weight`` times the mass counts the squared differences from
-    ``wanted`` (n,)."""
+    ``wanted``; (n,) both."""
     L, mass = connection.laplacian(power), weight * connection.masses
     rows = np.stack([2 * vertices, 2 * vertices + 1], axis=1).ravel()
     factor = cholesky(real_form(with_units(L + sp.diags_array(mass))), fixed=rows if len(rows) else None, **options)
@@ -209,7 +217,8 @@ def _indices(mesh, powers, power):
     turns = of_sides.turns[mesh.side_edges]
     ascends = of_sides.tails[mesh.side_edges] == mesh.faces
     turns = np.where(ascends, turns, turns.conj())
-    u = unit(powers)[mesh.faces]
+    u = np.where(powers == 0, 1, unit(powers))[mesh.faces]         # any direction where there is none
     change = np.angle(np.roll(u, -1, axis=1) * (turns**power * u).conj()).sum(axis=1)
-    curvature = np.angle(turns.prod(axis=1))
+    planes = of_sides.planes
+    curvature = (planes.scale[mesh.faces] * planes.corners).sum(axis=1) - np.pi       # of the product of turns only known up to 2 pi
     return np.rint((change + power * curvature) / (2 * np.pi)).astype(np.int64)

@@ -157,6 +157,30 @@ def keeping(keep, before, after, held):
                          "smaller strength, or fix fewer vertices")
 
 
+def compare(before, after, report, left=LEFT):
+    """Add areas and volumes to the report; return the text of a warning if the surface has collapsed, else an empty text.
+
+    A closed surface has collapsed if less than the fraction ``left`` of its volume remains.
+    """
+    areas, facts = [before.face_areas, after.face_areas], report.facts
+    for name, mesh, area in zip(("before", "after"), (before, after), areas):
+        facts[f"area_{name}"], facts[f"volume_{name}"] = float(area.sum()), mesh.volume
+    lost = float(areas[0][areas[1] < FLATTENED * areas[0]].sum())
+    is_closed, inside = len(before.boundary_edges) == 0, abs(facts["volume_before"])
+    is_flat = facts["area_after"] < LEFT * facts["area_before"] and not (is_closed and abs(facts["volume_after"]) > DENOISED * inside)
+    is_empty = is_closed and abs(facts["volume_after"]) < left * inside
+    component = before.components[before.faces[:, 0]]
+    of_part = [np.bincount(component, area) for area in areas]
+    counts = (of_part[0] > PART * facts["area_before"]) | (np.bincount(component) > PART * len(component))
+    parts = int(np.count_nonzero(counts & (of_part[1] < PART_LEFT * of_part[0])))
+    if not (is_flat or is_empty or parts or lost > LOST * facts["area_before"]):
+        return ""
+    volume = facts["volume_after"] / facts["volume_before"] if facts["volume_before"] else 1.0
+    return (f"the surface has collapsed, or parts of it: {facts['area_after'] / facts['area_before']:.0%} of the area and {volume:.0%} of "
+            f"the volume are left; faces with {lost / facts['area_before']:.0%} of the area shrank by more than {1 - FLATTENED:.0%}"
+            + f"; {counted(parts, 'component')} shrank by more than {1 - PART_LEFT:.0%}" * bool(parts))
+
+
 def _scaled(keep, before, after):
     """The mesh ``after`` with each component scaled about the mean of its corners."""
     (wanted, _), (found, centers) = (_of_components(keep, mesh) for mesh in (before, after))
@@ -183,30 +207,6 @@ def _of_components(keep, mesh):
         return component_sums(mesh.face_areas, of_faces, count), centers
     a, b, c = (corners - centers[of_faces][:, None]).transpose(1, 0, 2)
     return component_sums(np.einsum("fk,fk->f", a, np.cross(b, c)) / 6, of_faces, count), centers
-
-
-def compare(before, after, report, left=LEFT):
-    """Add areas and volumes to the report; return the text of a warning if the surface has collapsed, else an empty text.
-
-    A closed surface has collapsed if less than the fraction ``left`` of its volume remains.
-    """
-    areas, facts = [before.face_areas, after.face_areas], report.facts
-    for name, mesh, area in zip(("before", "after"), (before, after), areas):
-        facts[f"area_{name}"], facts[f"volume_{name}"] = float(area.sum()), mesh.volume
-    lost = float(areas[0][areas[1] < FLATTENED * areas[0]].sum())
-    is_closed, inside = len(before.boundary_edges) == 0, abs(facts["volume_before"])
-    is_flat = facts["area_after"] < LEFT * facts["area_before"] and not (is_closed and abs(facts["volume_after"]) > DENOISED * inside)
-    is_empty = is_closed and abs(facts["volume_after"]) < left * inside
-    component = before.components[before.faces[:, 0]]
-    of_part = [np.bincount(component, area) for area in areas]
-    counts = (of_part[0] > PART * facts["area_before"]) | (np.bincount(component) > PART * len(component))
-    parts = int(np.count_nonzero(counts & (of_part[1] < PART_LEFT * of_part[0])))
-    if not (is_flat or is_empty or parts or lost > LOST * facts["area_before"]):
-        return ""
-    volume = facts["volume_after"] / facts["volume_before"] if facts["volume_before"] else 1.0
-    return (f"the surface has collapsed, or parts of it: {facts['area_after'] / facts['area_before']:.0%} of the area and {volume:.0%} of "
-            f"the volume are left; faces with {lost / facts['area_before']:.0%} of the area shrank by more than {1 - FLATTENED:.0%}"
-            + f"; {counted(parts, 'component')} shrank by more than {1 - PART_LEFT:.0%}" * bool(parts))
 
 
 def _kept(mesh, after, held, keep, order, report):

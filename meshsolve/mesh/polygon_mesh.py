@@ -5,7 +5,7 @@ an affine combination of the corners, by weights of least norm. Operators of the
 by their weights, are those of the polygons. Linear functions on planar polygons stay exact, whatever their shape.
 
 The triangles of a polygon that is not star-shaped around that point would overlap. Such a polygon is cut into triangles by ear
-clipping, and its virtual vertex is the center of the largest one, which it cuts into three: a polygon of k corners has k triangles.
+clipping. Its virtual vertex is the center of the largest one, which becomes three: a polygon of k corners has k triangles.
 
 Source: Bunge, Herholz, Kazhdan, Botsch 2020, "Polygon Laplacian made simple". O(corners); ear clipping as in polygons.hpp.
 """

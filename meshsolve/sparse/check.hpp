@@ -17,9 +17,9 @@ RowCheck check_rows(const Pattern& A, int64_t stored, int threads);
 // Position of the first NaN or infinity, or -1.
 int64_t first_not_finite(const double* x, int64_t size, int threads = 1);
 
-// Two mirror entries pass as symmetric if they differ by at most kOfEntries of the larger of them plus kOfRows of the largest entry of
-// their rows, in which summands may have cancelled. The largest entry is the smaller one of both rows: a penalty in one row does not
-// excuse another row. A difference above the rounding of a sum of some summands leaves a doubt.
+// Two mirror entries may differ by kOfEntries of the larger of them plus kOfRows of the largest entry of their rows, in which summands may
+// have cancelled. Of the two rows the one with the smaller largest entry counts: a penalty in one row does not excuse another row. A
+// difference above the rounding of a sum of some summands leaves a doubt.
 constexpr double kOfEntries = 1e-10, kOfRows = 1e-13;
 constexpr double kRoundingOfEntries = 32 * 0x1p-52, kRoundingOfRows = 32 * 0x1p-52;
 

@@ -134,6 +134,12 @@ def mcf(V: Any, F: Any, steps: int = 1, dt: float | Auto = "auto", threads: int 
     return x
 
 
+def require_corners(F, n):
+    """Raise if a corner of the triangles F is not one of n vertices."""
+    if F.numel() and not 0 <= int(F.min()) <= int(F.max()) < n:
+        raise InvalidInputError(f"F has corners outside 0..{n - 1}, the vertices: {int(F.min())} to {int(F.max())}")
+
+
 def _squared_mean_edges(V, F):
     """(n,) the squared mean side of the faces in each vertex' component: a tensor, as its values would interrupt a compiled function."""
     from meshsolve.torch.functions import components
@@ -144,12 +150,6 @@ def _squared_mean_edges(V, F):
     total = torch.zeros_like(V[:, 0]).index_add(0, of_face, length)
     count = torch.zeros_like(V[:, 0]).index_add(0, of_face, torch.full_like(length, 3.0))
     return ((total / count.clamp(min=1)) ** 2)[part]
-
-
-def require_corners(F, n):
-    """Raise if a corner of the triangles F is not one of n vertices."""
-    if F.numel() and not 0 <= int(F.min()) <= int(F.max()) < n:
-        raise InvalidInputError(f"F has corners outside 0..{n - 1}, the vertices: {int(F.min())} to {int(F.max())}")
 
 
 def _checked(V, F):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from mesh.small_meshes import torus
 
 import meshsolve as ms
@@ -24,6 +25,37 @@ def test_the_sphere(power):
 @pytest.mark.parametrize("power", [1, 2, 4])
 def test_indices_of_a_torus_sum_to_zero(power):
     assert ms.apps.direction_field(torus(24, 12), power).index.sum() == 0
+
+
+TETRAHEDRON = [[0, 1, 2], [0, 2, 3], [0, 3, 1], [1, 3, 2]]
+SHARP = {"regular tetrahedron": ([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], TETRAHEDRON),
+         "corner of a cube": ([[0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]], TETRAHEDRON),
+         "flat tetrahedron": ([[0, 0, 1e-9], [0, 1, 0], [1, -1, 0], [-1, -1, 0]], TETRAHEDRON),
+         "octahedron": ([[1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]],
+                        [[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4], [1, 0, 5], [2, 1, 5], [3, 2, 5], [0, 3, 5]]),
+         **{f"noise {seed}": (ms.datasets.icosphere(1).vertices * np.random.default_rng(seed).uniform(0.2, 1.8, (42, 1)),
+                              ms.datasets.icosphere(1).faces) for seed in range(8)}}
+
+
+@each("name, power", [(name, power) for name in SHARP for power in (1, 2, 3, 4, 7)])
+def test_indices_sum_to_the_characteristic_where_faces_are_curved(name, power):
+    """The curvature of a face may be pi and more; so may that of a vertex."""
+    V, F = SHARP[name]
+    mesh = ms.Mesh(V, F)
+    fields = [ms.apps.direction_field(mesh, power), ms.apps.direction_field(mesh, power, fixed=([0], [[1.0, 2, 3]])),
+              ms.apps.direction_field(mesh, power, align=np.random.default_rng(0).standard_normal(mesh.vertices.shape))]
+    assert [int(field.index.sum()) for field in fields] == [2 * power] * 3
+
+
+def test_alignment_does_not_depend_on_other_components():
+    """Curvatures and areas of components of another size do not count."""
+    tube = torus(16, 8)
+    V = tube.vertices * [1, 1, 1.5] + np.random.default_rng(0).uniform(-0.02, 0.02, tube.vertices.shape)
+    alone = ms.apps.direction_field(ms.Mesh(V, tube.faces), 4, align="curvature")
+    for ratio in (1e-4, 1e4):
+        both = ms.Mesh(np.vstack([V, V * ratio + 20 * (1 + ratio)]), np.vstack([tube.faces, tube.faces + len(V)]))
+        powers = ms.apps.direction_field(both, 4, align="curvature").powers
+        assert np.allclose(powers[:len(V)], alone.powers, atol=1e-6) and np.allclose(powers[len(V):], alone.powers, atol=1e-6)
 
 
 def test_components_and_a_plane():

@@ -105,8 +105,8 @@ class Definite(Factored):
     def _examine(self, A, bits, failed):
         """Raise what is wrong with the matrix A of the pending factor, according to the bits of its checks and its failed pivot.
 
-        Returns None, or the values of A if the pending factor is not that of A: they lie in another part of the analyzed pattern, or the
-        symmetry of A is in doubt.
+        Returns None, or the values of A if the pending factor is not that of A. Then they lie in another part of the analyzed pattern, or
+        the symmetry of A is in doubt.
         """
         narrow = self.precision != "double"
         if bits & ~SIZABLE or (narrow and not bits & SIZABLE):

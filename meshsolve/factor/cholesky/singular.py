@@ -104,7 +104,7 @@ class ConstantNullSpace:
         begin = xp.append(xp.zeros(1, roots.dtype), roots[:-1] + 1)                           # a tree is a range that ends in its root
 
         def last_of(rows):
-            """Return for each tree its last node with one of these rows; the node before the tree if there is none."""
+            """Return for each tree its last node with one of these rows; the node before the tree if it has no such node."""
             nodes = xp.append(xp.full(1, -1), xp.flatnonzero(rows[self._perm]))
             return xp.maximum(nodes[xp.searchsorted(nodes, roots, side="right") - 1], begin - 1)
 
