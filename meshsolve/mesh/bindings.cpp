@@ -4,6 +4,7 @@
 #include <span>
 
 #include "edges.hpp"
+#include "lz4.hpp"
 #include "native/bind.hpp"
 #include "obj.hpp"
 #include "off.hpp"
@@ -36,10 +37,16 @@ nb::bytes write_obj(In<double> vertices, In<int32_t> faces, In<double> colors, I
   return nb::bytes(text.data(), text.size());
 }
 
-auto read_numbers(nb::bytes text, int64_t at) {
+// Returns (values, offset of the first bad word or -1, offset after the last number).
+auto read_numbers(nb::bytes text, int64_t at, int64_t most) {
   const std::string_view bytes(text.c_str(), text.size());
-  auto numbers = released([&] { return mesh::read_numbers(bytes.substr(static_cast<size_t>(at))); });
-  return nb::make_tuple(to_numpy(std::move(numbers.values)), numbers.bad < 0 ? -1 : at + numbers.bad);
+  auto numbers = released([&] { return mesh::read_numbers(bytes.substr(static_cast<size_t>(at)), most); });
+  return nb::make_tuple(to_numpy(std::move(numbers.values)), numbers.bad < 0 ? -1 : at + numbers.bad, at + numbers.end);
+}
+
+auto unpack_lz4(nb::bytes block, int64_t size) {
+  const std::string_view bytes(block.c_str(), block.size());
+  return to_numpy(released([&] { return mesh::unpack_lz4(bytes, size); }));
 }
 
 auto read_rows(In<uint8_t> bytes, int64_t at, int64_t rows, std::string_view counts, std::string_view items, std::string_view wanted,
@@ -99,7 +106,8 @@ void bind_mesh(nb::module_& m) {
   m.def("read_stl_text", [](nb::bytes text) { return read_polygons(text, mesh::read_stl_text); }, "text"_a);
   m.def("triangulate", triangulate, "vertices"_a, "corners"_a, "counts"_a);
   m.def("write_obj", write_obj, "vertices"_a, "faces"_a, "colors"_a, "uvs"_a, "uv_corners"_a);
-  m.def("read_numbers", read_numbers, "text"_a, "at"_a);
+  m.def("read_numbers", read_numbers, "text"_a, "at"_a, "most"_a = -1);
+  m.def("unpack_lz4", unpack_lz4, "block"_a, "size"_a);
   m.def("read_rows", read_rows, "bytes"_a, "at"_a, "rows"_a, "counts"_a, "items"_a, "wanted"_a, "swap"_a);
   m.def("mesh_edges", edges_of, "n"_a, "faces"_a, "threads"_a);
   m.def("mesh_is_manifold", manifold, "n"_a, "faces"_a, "of_side"_a, "edges"_a);

@@ -29,7 +29,8 @@ class MeshData(MutableMapping[str, Any]):
 
     Three names have a meaning in files, and a fixed number of columns:
 
-    - ``"color"``: 3 or 4 columns (red, green, blue, alpha): uint8 from 0 to 255, or floats from 0 to 1.
+    - ``"color"``: 3 or 4 columns (red, green, blue, alpha): integers from 0 to 255, stored as uint8, or floats from 0 to 1. uint16
+      with a number above 255 is kept and counts from 0 to 65535.
     - ``"uv"``: 2 columns, texture coordinates; v points upwards.
     - ``"normal"``: 3 columns. Normals are removed from a mesh when its positions are assigned.
 
@@ -37,7 +38,7 @@ class MeshData(MutableMapping[str, Any]):
     ------
     InvalidInputError
         A name that is not a string or is empty; an array of another length; numbers that are not real; a conventional name with
-        another number of columns.
+        another number of columns; integer colors outside 0 to 255.
 
     Examples
     --------
@@ -98,6 +99,8 @@ class MeshData(MutableMapping[str, Any]):
         dtype = given.dtype.newbyteorder("=")
         if dtype not in KEPT:
             dtype = np.dtype(np.float32 if dtype.itemsize < 4 else np.float64)
+        if name == "color" and dtype.kind in "iu":
+            dtype = _color_type(given, what)
         out = np.array(given, dtype, order="C")
         out.flags.writeable = False
         return out
@@ -112,6 +115,17 @@ class Surface(NamedTuple):
     face_data: Mapping[str, Any] = {}           # arrays (m, ...)
     corner_data: Mapping[str, Any] = {}         # arrays (m, 3, ...)
     source: str = ""                            # beginning of warnings: the file
+
+
+def _color_type(color: np.ndarray, what: str) -> np.dtype:
+    """Return the type of integer colors: uint8, or uint16 of 16 bits. Other programs have 0 to 255 in integers of any type."""
+    low, high = (int(color.min()), int(color.max())) if color.size else (0, 0)
+    if 0 <= low and high <= 255:
+        return np.dtype(np.uint8)
+    if color.dtype == np.uint16:
+        return np.dtype(np.uint16)
+    raise InvalidInputError(f"{what} must be integers from 0 to 255 or floats from 0 to 1, got {color.dtype} from {low} to {high}: divide "
+                            "by the largest possible number")
 
 
 def attach(data: MeshData, arrays: Mapping[str, Any], source: str) -> None:

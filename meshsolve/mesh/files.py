@@ -1,8 +1,8 @@
 """Read and write mesh files as plain arrays.
 
 The readers are written for this library, because faces must stay in order and coordinates must keep their bits. A texture seam
-must not split a vertex. An unsupported feature must be named. trimesh writes STL, and GLB without data. meshio reads and writes
-VTU, VTK and MSH. Every format may be compressed with gzip (``bunny.obj.gz``).
+must not split a vertex. An unsupported feature must be named. trimesh writes STL, and GLB without data. Every format may be
+compressed with gzip (``bunny.obj.gz``).
 """
 
 from __future__ import annotations
@@ -17,20 +17,28 @@ import numpy as np
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.files import as_path, content_of, written_whole
-from meshsolve.mesh import gltf, interop, stl
+from meshsolve.mesh import gltf, stl
 from meshsolve.mesh.data import Surface, color_fractions, per_vertex, warn_of_lost
 from meshsolve.mesh.gltf_write import write_glb
+from meshsolve.mesh.msh import read_msh, write_msh
 from meshsolve.mesh.ply import polygon_ply, read_ply, write_ply
 from meshsolve.mesh.polygons import Polygons, distinct_rows, merge_identical, surface, warn_of_small
+from meshsolve.mesh.vtk import read_vtk, write_vtk
+from meshsolve.mesh.vtk_xml import read_vtk_xml, write_vtk_xml
+from meshsolve.options import counted
 from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array
 
 TEXT_READERS = {".obj": _core.read_obj, ".off": _core.read_off, ".stl": _core.read_stl_text}
-READABLE = (".obj", ".ply", ".off", ".stl", ".glb", ".gltf", *interop.MODULES)
-WRITABLE = (".obj", ".ply", ".off", ".stl", ".glb", *interop.MODULES)
+CELL_READERS = {".vtu": read_vtk_xml, ".vtp": read_vtk_xml, ".vtk": read_vtk, ".msh": read_msh}
+CELL_WRITERS = {".vtu": lambda mesh: write_vtk_xml(mesh, ".vtu"), ".vtp": lambda mesh: write_vtk_xml(mesh, ".vtp"), ".vtk": write_vtk,
+                ".msh": write_msh}
+READABLE = (".obj", ".ply", ".off", ".stl", ".glb", ".gltf", *CELL_READERS)
+WRITABLE = (".obj", ".ply", ".off", ".stl", ".glb", *CELL_WRITERS)
 POLYGONAL = (".obj", ".ply", ".off")            # formats of PolygonMesh
-FIELDS, TEXTURED = (".ply", *interop.MODULES), (".obj", ".ply", ".glb")      # formats with any data of vertices, with "uv"
+FIELDS, TEXTURED = (".ply", *CELL_WRITERS), (".obj", ".ply", ".glb")      # formats with any data of vertices, with "uv"
 SEAMS = (".obj", ".glb", ".gltf")               # formats whose corner data are vertex data where the corners of each vertex agree
+LARGEST_MOVE = 1e-2             # largest rounding of a vertex without a warning, relative to a side of its face
 PADDING = b"\0\x1a"             # bytes that some systems append to a text
 BLANK = b" \t\r\n" + PADDING
 
@@ -94,7 +102,7 @@ def write_mesh(path, mesh, texture=None):
 
     ``texture`` are points (r, 2) and rows (m, 3) of ``corner_data["uv"]``: an OBJ then has these points in this order.
 
-    OBJ, PLY and the formats of meshio keep every bit of the coordinates, OFF 17 digits, STL and GLB single precision.
+    OBJ, PLY, VTU, VTP, VTK and MSH keep every bit of the coordinates, OFF 17 digits, STL and GLB single precision.
 
     Raises
     ------
@@ -158,8 +166,8 @@ def _from_utf16(path, content):
 def _parse(path, content, kind):
     """Parse the bytes of a file as triangles. Messages begin with the path."""
     try:
-        if kind in interop.MODULES:
-            return interop.read_meshio(content, kind)
+        if kind in CELL_READERS:
+            return CELL_READERS[kind](content, f"{path}: ")
         if kind in (".glb", ".gltf"):
             return gltf.read_gltf(content, path.parent, name=f"{path}: ")
     except InvalidInputError as e:
@@ -205,8 +213,8 @@ def _encode(kind, mesh, texture):
         return _write_obj(mesh, texture)
     if kind == ".ply":
         return write_ply(mesh)
-    if kind in interop.MODULES:
-        return interop.write_meshio(mesh, kind)
+    if kind in CELL_WRITERS:
+        return CELL_WRITERS[kind](mesh)
     if kind != ".glb":
         warn_of_lost(mesh, kind[1:].upper())
     if kind == ".off":
@@ -216,12 +224,24 @@ def _encode(kind, mesh, texture):
     if len(too_far):
         raise InvalidInputError(f"vertex {too_far[0]} has a coordinate beyond {most:.2g}, the largest number in "
                                 f"{kind[1:].upper()} files: save as OBJ, PLY or OFF")
+    _warn_of_rounding(mesh, kind)
     if kind == ".glb" and (mesh.vertex_data or mesh.face_data or mesh.corner_data):
         return write_glb(mesh)
     import trimesh
 
     content = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False).export(file_type=kind[1:])
     return content.encode() if isinstance(content, str) else content
+
+
+def _warn_of_rounding(mesh, kind):
+    """Warn if single precision moves vertices by a good part of a side, as far from the origin."""
+    moved = np.abs(mesh.vertices.astype(np.float32) - mesh.vertices).max(axis=1)[mesh.faces].max(axis=1)
+    x = mesh.vertices[mesh.faces]
+    sides = np.abs(x - np.roll(x, 1, axis=1)).max(axis=2)
+    shortest = np.where(sides > 0, sides, np.inf).min(axis=1)
+    if rounded := int(np.count_nonzero(moved > LARGEST_MOVE * shortest)):
+        warn(f"{kind[1:].upper()} has single precision: rounding moves corners of {counted(rounded, 'face')} by more than a hundredth of "
+             "a side. Save as PLY or OBJ, or move the mesh to the origin", MeshsolveWarning)
 
 
 def _write_obj(mesh, texture):

@@ -1,21 +1,15 @@
-"""Meshes of trimesh and meshio to and from plain arrays, and the file formats that meshio reads and writes: VTU, VTK, MSH."""
+"""Meshes of trimesh and meshio to and from plain arrays."""
 
 from __future__ import annotations
-
-import importlib
-import pathlib
-import tempfile
 
 import numpy as np
 
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh.data import Surface, color_fractions, joined_columns, split_columns, warn_of_lost
-from meshsolve.mesh.polygons import Polygons, surface, without_small
+from meshsolve.mesh.cells import CORNERS, LAGRANGE_CURVE, LAGRANGE_QUAD, LAGRANGE_TRIANGLE, NUMBERS, POLYGON, Grid, surface_of, unsupported
+from meshsolve.mesh.data import Surface, warn_of_lost
 from meshsolve.sparse.columns import as_array
 
-# numbers of columns that meshio cannot write to each format; such arrays are split into their columns
-SPLIT = {".vtu": lambda width: False, ".vtk": lambda width: width == 2, ".msh": lambda width: width not in (1, 3, 9)}
-MODULES = {".vtu": "meshio.vtu", ".vtk": "meshio.vtk", ".msh": "meshio.gmsh"}          # module of meshio for each extension
+MORE = {"polygon": POLYGON, "triangle": LAGRANGE_TRIANGLE, "quad": LAGRANGE_QUAD, "line": LAGRANGE_CURVE}     # polygon5, triangle10
 
 
 def from_trimesh(tm):
@@ -42,82 +36,47 @@ def to_trimesh(mesh):
     if "uv" in vertex_data:
         visual = {"visual": trimesh.visual.TextureVisuals(uv=vertex_data["uv"])}
     else:
-        visual = {"vertex_colors": vertex_data.get("color"), "face_colors": face_data.get("color")}
+        visual = {"vertex_colors": _bytes(vertex_data.get("color")), "face_colors": _bytes(face_data.get("color"))}
     return trimesh.Trimesh(mesh.vertices, mesh.faces, process=False, **attributes, **visual)
 
 
 def from_meshio(mesh):
     """Return the :class:`Surface` of a ``meshio.Mesh``; see :meth:`meshsolve.Mesh.from_meshio`."""
-    points, blocks = as_array(mesh.points, "points"), [(cell.type, np.asarray(cell.data)) for cell in mesh.cells]
-    if points.ndim == 2 and points.shape[1] == 2:
-        points = np.pad(points, ((0, 0), (0, 1)))
-    corners, counts, used = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], []        # used: numbers of the surface blocks
-    for k, (kind, cells) in enumerate(blocks):
-        if kind in ("vertex", "line"):
+    points, blocks = as_array(mesh.points, "points"), [(_kind(cell.type), np.asarray(cell.data)) for cell in mesh.cells]
+    kinds, counts, nodes, used = *([np.zeros(0, np.int64)] for _ in range(3)), []         # used: numbers of the surface blocks
+    for k, (kind, rows) in enumerate(blocks):
+        if CORNERS[kind] == 0:
             continue
-        if kind not in ("triangle", "quad") and not kind.startswith("polygon"):
-            hint = "; tetrahedra are read by TetMesh.from_meshio" if kind == "tetra" else ""
-            raise InvalidInputError(f"cells of kind {kind!r} are not supported: pass a surface of triangles, quads and polygons{hint}")
-        rings = [cells.reshape(-1)] if cells.ndim == 2 else [np.asarray(cell) for cell in cells]
-        corners += rings
-        counts.append(np.full(len(cells), cells.shape[1]) if cells.ndim == 2 else np.array([len(ring) for ring in rings], np.int64))
+        nodes += [rows.reshape(-1)] if rows.ndim == 2 else [np.asarray(row) for row in rows]
+        counts.append(np.full(len(rows), rows.shape[1]) if rows.ndim == 2 else np.array([len(row) for row in rows], np.int64))
+        kinds.append(np.full(len(rows), kind))
         used.append(k)
     cell_data = getattr(mesh, "cell_data", {}).items() if used else ()
     face_data = {name: np.concatenate([np.asarray(values[k]) for k in used]) for name, values in cell_data}
-    polygons = Polygons(points, np.concatenate(corners), np.concatenate(counts), 0, getattr(mesh, "point_data", {}), face_data)
-    return surface(without_small(polygons))
+    return surface_of(Grid(points, *(np.concatenate(x) for x in (kinds, counts, nodes)), getattr(mesh, "point_data", {}), face_data))
 
 
 def to_meshio(mesh, kind):
     """Return a ``meshio.Mesh`` of a :class:`Surface`; the warning about data of corners begins with ``kind``."""
-    meshio = _imported("meshio", "to_meshio")
+    try:
+        import meshio
+    except ImportError as e:
+        raise InvalidInputError(f"to_meshio needs meshio, which cannot be imported ({e}): pip install meshio") from e
     warn_of_lost(mesh, kind, vertex=tuple(mesh.vertex_data), face=tuple(mesh.face_data))
     cell_data = {name: [x] for name, x in mesh.face_data.items()}
     return meshio.Mesh(mesh.vertices, [("triangle", mesh.faces)], dict(mesh.vertex_data), cell_data)
 
 
-def read_meshio(content, kind):
-    """Read a :class:`Surface` from the bytes of a file with extension ``kind``. meshio reads from files alone: one is made."""
-    module = _imported(MODULES[kind], kind)
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / f"mesh{kind}"
-        path.write_bytes(content)
-        try:
-            mesh = module.read(str(path))
-        except (Exception, SystemExit) as e:                    # damaged files raise any exception
-            raise InvalidInputError(f"meshio cannot read it as {kind[1:].upper()}: {str(e) or type(e).__name__}") from e
-    found = from_meshio(mesh)
-    return found._replace(vertex_data=joined_columns(found.vertex_data), face_data=joined_columns(found.face_data))
+def _bytes(color):
+    """Return colors of 16 bits as those of 8 bits, which trimesh takes; others as they are."""
+    return (color / 257).round().astype(np.uint8) if color is not None and color.dtype == np.uint16 else color
 
 
-def write_meshio(mesh, kind):
-    """Return the bytes of a file of a :class:`Surface`.
-
-    Arrays with more than two axes get rows of numbers, and booleans become uint8. MSH holds only float64: colors become fractions.
-    """
-    module = _imported(MODULES[kind], kind)
-    flat = mesh._replace(vertex_data=_columns(mesh.vertex_data, kind), face_data=_columns(mesh.face_data, kind))
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / f"mesh{kind}"
-        module.write(str(path), to_meshio(flat, kind[1:].upper()))
-        return path.read_bytes()
-
-
-def _columns(data, kind):
-    """Return data as a format holds them, each array of one or two axes."""
-    out = {}
-    for name, x in data.items():
-        x = x.astype(np.uint8) if x.dtype == bool else color_fractions(x) if name == "color" and kind == ".msh" else x
-        rows = x.reshape(len(x), -1)
-        if SPLIT[kind](rows.shape[1]):
-            out.update(zip(split_columns(name, rows.shape[1]), np.ascontiguousarray(rows.T)))
-        else:
-            out[name] = x if x.ndim == 1 else rows
-    return out
-
-
-def _imported(module, use):
-    try:
-        return importlib.import_module(module)
-    except ImportError as e:
-        raise InvalidInputError(f"{use} needs meshio, which cannot be imported ({e}): pip install meshio") from e
+def _kind(name):
+    """Return VTK's number of meshio's kind of cells; kinds of higher order are those of Lagrange."""
+    if name in NUMBERS:
+        return NUMBERS[name]
+    for begin, kind in MORE.items():
+        if name.startswith(begin):
+            return kind
+    raise unsupported(name)

@@ -1,5 +1,4 @@
-// At most two passes over header, vertices and faces: first with each row on new lines, then, if rows share lines, with rows of
-// exact width.
+// At most three passes: first with each row on new lines, then, if most rows share lines or span them, with rows of exact width.
 #include "off.hpp"
 
 #include <algorithm>
@@ -20,6 +19,7 @@ class OffReader {
     vertices_ = count();
     faces_ = count();
     edges();
+    body_ = words_;
     const size_t reserved = static_cast<size_t>(std::min(vertices_, int64_t{1} << 20));
     out.vertices.reserve(3 * reserved);
     for (; done_ < vertices_; ++done_) vertex(out);
@@ -32,10 +32,22 @@ class OffReader {
                   " faces that its header announces; the rest was ignored";
   }
 
-  int64_t rows() const { return vertices_ + faces_; }
+  // True if most rows have a line of their own, so that a row with too few numbers must not continue in the next one.
+  bool is_row_per_line() const {
+    int64_t rows = 0, alone = 0;
+    for (Words words = body_; rows < vertices_ + faces_ && !words.at_end(); ++rows) {
+      const std::string_view first = words.next();
+      int64_t numbers = 1, corners = 0;
+      for (; !words.at_end_of_line(); ++numbers) words.next();
+      if (rows < vertices_) alone += numbers == 3 + extra_;
+      else alone += std::from_chars(first.data(), first.data() + first.size(), corners).ec == std::errc() && numbers > corners;
+    }
+    return rows == vertices_ + faces_ && 2 * alone >= rows;
+  }
 
  private:
   Words words_;
+  Words body_{{}, true};              // at the first vertex
   const RowEnd rows_;
   int extra_ = 0;                     // numbers after the position of a vertex, in rows of exact width
   int64_t vertices_ = 0, faces_ = 0;  // numbers in the header
@@ -147,12 +159,6 @@ class OffReader {
   }
 };
 
-int64_t filled_lines(std::string_view text) {
-  int64_t found = 0;
-  for (Words words(text, true); !words.at_end(); words.skip_line()) ++found;
-  return found;
-}
-
 }  // namespace
 
 PolygonFile read_off(std::string_view text) {
@@ -165,7 +171,7 @@ PolygonFile read_off(std::string_view text) {
     out.line = bad.line;
     out.error = std::move(bad.what);
   }
-  if (filled_lines(text) >= lines.rows()) return out;       // enough lines for one row each: report the short row
+  if (lines.is_row_per_line()) return out;
   try {
     PolygonFile exact;
     OffReader(text, RowEnd::exact).read(exact);

@@ -95,19 +95,20 @@ class RowReader {
 
 }  // namespace
 
-Numbers read_numbers(std::string_view text) {
+Numbers read_numbers(std::string_view text, int64_t most) {
   Numbers out;
   const char* const end = text.data() + text.size();
   const auto space = [](char c) { return static_cast<unsigned char>(c) <= ' '; };
   for (const char* at = text.data();;) {
+    out.end = at - text.data();
+    if (static_cast<int64_t>(out.values.size()) == most) return out;
     while (at < end && space(*at)) ++at;
     if (at == end) return out;
     const char* const from = *at == '+' ? at + 1 : at;
     auto [x, stop] = read_decimal(from, end);
     if (stop == from || (stop < end && !space(*stop))) {
-      x = std::numeric_limits<double>::quiet_NaN();
       stop = std::find_if(from, end, space);
-      if (!names_not_finite(from, stop)) {
+      if (!names_not_finite(*at == '-' ? at : from, stop, &x)) {
         out.bad = at - text.data();
         return out;
       }

@@ -10,10 +10,12 @@ namespace ms::mesh {
 
 struct Numbers {
   std::vector<double> values;
-  int64_t bad = -1;                 // offset of the first word that is neither a number nor NaN, or -1
+  int64_t bad = -1;                 // offset of the first word that is no number, or -1
+  int64_t end = 0;                  // offset after the last number
 };
 
-Numbers read_numbers(std::string_view text);
+// The numbers at the beginning of a text, at most `most` of them; -1: all.
+Numbers read_numbers(std::string_view text, int64_t most);
 
 // Properties of an element, one type letter of Python's struct module per property.
 struct Layout {

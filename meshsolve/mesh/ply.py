@@ -17,6 +17,7 @@ from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import ply_data
 from meshsolve.mesh.polygons import Polygons, strips, without_small
+from meshsolve.options import counted
 from meshsolve.report import warn
 
 # type letters of Python's struct module
@@ -28,6 +29,7 @@ HEADER = re.compile(rb"\s*ply[ \t]*(\r\n|\n|\r)(.*?[\r\n])end_header[ \t]*(?:\1|
 CORNERS = ("vertex_indices", "vertex_index")
 LARGEST_EXACT = 2.0 ** 53          # integers up to this bound are exact in float64
 PADDING = b" \t\r\n\0\x1a"         # bytes allowed after the last row
+END_OF_ROW = re.compile(rb"[ \t\0\x1a]*([\r\n]|\Z)")
 
 
 class Element(NamedTuple):
@@ -44,24 +46,31 @@ def read_ply(content, name=""):
     Raises
     ------
     InvalidInputError
-        Not a PLY file; more or fewer rows than announced; a word that is not a number; a number that is not a vertex index.
+        Not a PLY file; fewer rows than announced, or a longer last row; a word that is not a number; a number that is not a vertex index.
 
     Warns
     -----
     MeshsolveWarning
         Properties were left out: lists of vertices, lists of faces whose lengths do not fit the corners, data of triangle strips.
+        The file continues after the rows that its header announces.
     """
     content = content.removeprefix(codecs.BOM_UTF8)
     head = HEADER.match(content)
     if head is None:
         raise InvalidInputError("not a PLY file: there is no header from 'ply' to 'end_header'")
     order, text, elements = _header(head[2])
-    body, at = (_numbers(content, head.end()), 0) if text else (np.frombuffer(content, np.uint8), head.end())
-    swap = order != sys.byteorder
+    body, at, swap = np.frombuffer(content, np.uint8), head.end(), order != sys.byteorder
+    if text:
+        (values, bad, _), at = _core.read_numbers(content, head.end()), 0
+        body = values.view(np.uint8)
     polygons = Polygons(np.zeros((0, 3)), np.zeros(0, np.int64), np.zeros(0, np.int32))
     for element in elements:
         begin, wanted = at, _wanted(element)
-        values, given, at = _rows(body, begin, element, wanted, text, swap)
+        try:
+            values, given, at = _rows(body, begin, element, wanted, text, swap)
+        except InvalidInputError:
+            _require_numbers(content, bad if text else -1)
+            raise
         if element.name == "vertex":
             axes = np.argsort(np.argsort([element.properties.index(axis) for axis in "xyz"]))
             polygons = polygons._replace(vertices=values.reshape(-1, 3)[:, axes])
@@ -74,9 +83,13 @@ def read_ply(content, name=""):
                                          counts=np.concatenate([polygons.counts, given]))
         if element.name == "vertex" or wanted:
             polygons = _with_data(polygons, _Rows(body, begin, element, text, swap), name)
-    if at != len(body) and (text or content[at:].strip(PADDING)):
-        surplus = (len(body) - at) // (8 if text else 1)
-        raise InvalidInputError(f"the file has {surplus} more {'numbers' if text else 'bytes'} than its header announces")
+    if text:
+        _, _, at = _core.read_numbers(content, head.end(), at // 8)
+        if not END_OF_ROW.match(content, at):
+            _require_numbers(content, bad)
+            raise InvalidInputError(f"a row has more numbers than the header announces: line {content.count(bytes([10]), 0, at) + 1}")
+    if surplus := content[at:].strip(PADDING):
+        warn(f"{name}the file has {counted(len(surplus), 'byte')} after the rows that its header announces; they were ignored", MeshsolveWarning)
     return without_small(polygons)
 
 
@@ -158,13 +171,11 @@ def _wanted(element):
     return {named[0]}
 
 
-def _numbers(content, at):
-    """Parse the text from byte ``at`` on and return the bytes of its numbers as float64."""
-    values, bad = _core.read_numbers(content, at)
+def _require_numbers(content, bad):
+    """Raise if the word at byte ``bad`` of a text is no number; -1: there is none."""
     if bad >= 0:
         word = content[bad:bad + 20].split()[0].decode("latin-1")
         raise InvalidInputError(f"line {content.count(bytes([10]), 0, bad) + 1}: {word!r} is not a number")
-    return values.view(np.uint8)
 
 
 def _rows(body, at, element, wanted, text, swap):

@@ -98,10 +98,15 @@ def triangulated(polygons, name="", positions=False):
 
 
 def strips(counts, corners):
-    """Return the triangles (m, 3) of triangle strips.
+    """Return the triangles (m, 3) of triangle strips, see :func:`strip_triangles`."""
+    return strip_triangles(counts, corners)[0]
+
+
+def strip_triangles(counts, corners, positions=False):
+    """Return the triangles (m, 3) of triangle strips, and the strip of each triangle (m,).
 
     Each corner forms a triangle with the two before it; every second triangle is reversed. A corner of -1 starts another strip.
-    Degenerate triangles, which connect two strips, are left out.
+    Degenerate triangles, which connect two strips, are left out. With ``positions`` triangles refer to entries of ``corners``.
     """
     position = np.arange(len(corners))
     begins = np.r_[True, corners[:-1] == -1][:len(corners)]
@@ -109,9 +114,10 @@ def strips(counts, corners):
     start = np.maximum.accumulate(np.where(begins, position, 0))
     last = position[2:][(start[2:] == start[:-2]) & (corners[2:] != -1)]
     turned = (last - start[last]) % 2
-    faces = np.stack([corners[last - 2 + turned], corners[last - 1 - turned], corners[last]], axis=1)
-    flat = (faces[:, 0] == faces[:, 1]) | (faces[:, 1] == faces[:, 2]) | (faces[:, 2] == faces[:, 0])
-    return faces[~flat]
+    at = np.stack([last - 2 + turned, last - 1 - turned, last], axis=1)
+    faces = corners[at]
+    good = (faces[:, 0] != faces[:, 1]) & (faces[:, 1] != faces[:, 2]) & (faces[:, 2] != faces[:, 0])
+    return (at if positions else faces)[good], np.searchsorted(np.cumsum(counts), last[good], "right")
 
 
 def distinct_rows(rows):

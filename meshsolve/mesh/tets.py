@@ -17,6 +17,7 @@ from meshsolve.sparse.columns import as_array
 from meshsolve.types import Array, ArrayLike
 
 ENDS = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])          # corners of the six edges of a cell
+MIX = np.uint64(0x9E3779B97F4A7C15)         # odd multiplier of a hash, 2^64 divided by the golden ratio
 SIDES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])             # corners of the side opposite to each corner, seen from outside
 
 
@@ -41,7 +42,7 @@ class TetMesh(Sealed):
     ------
     InvalidInputError
         Arrays of another shape or kind, or a coordinate that is not finite or beyond 1e70. A cell with a corner outside the mesh,
-        with a repeated corner, or inverted (names it).
+        with a repeated corner, or inverted (names it). Two cells with the same corners (names both).
 
     Examples
     --------
@@ -130,7 +131,22 @@ def _as_cells(cells, n):
     if repeated.any():
         k = int(repeated.argmax())
         raise InvalidInputError(f"cell {k} has a repeated corner: {given[k].tolist()}")
+    _require_distinct(ordered)
     return np.array(given, np.int32, order="C")
+
+
+def _require_distinct(cells):
+    """Raise if two cells, with sorted corners, are equal: their volume would count twice, and no side between them is a surface."""
+    a, b, c, d = cells.astype(np.uint64).T
+    key = ((a * MIX + b) * MIX + c) * MIX + d                    # modulo 2^64; equal cells have equal keys
+    order = np.argsort(key)
+    if (key[order[1:]] == key[order[:-1]]).any():
+        order = np.lexsort(cells.T)
+        same = (cells[order[1:]] == cells[order[:-1]]).all(axis=1)
+        if same.any():
+            k = int(same.argmax())
+            first, second = sorted((int(order[k]), int(order[k + 1])))
+            raise InvalidInputError(f"cells {first} and {second} have the same corners {cells[first].tolist()}: remove one of them")
 
 
 def _volumes(x, cells):

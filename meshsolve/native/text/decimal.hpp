@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 namespace ms {
@@ -70,13 +71,18 @@ inline Decimal read_decimal(const char* begin, const char* end) {
 }
 
 // True if the word is a number that is not finite, as C and Windows programs print it: nan, -nan(ind), inf, infinity, 1.#QNAN.
-inline bool names_not_finite(const char* begin, const char* end) {
+// `value` is then this number.
+inline bool names_not_finite(const char* begin, const char* end, double* value = nullptr) {
+  const bool minus = begin != end && *begin == '-';
   if (begin != end && (*begin == '-' || *begin == '+')) ++begin;
   std::string word(begin, end);
   for (char& c : word)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  if (word == "inf" || word == "infinity" || word == "nan") return true;
   const std::string after = word.substr(word.find('#') + 1);
+  const bool infinite = word == "inf" || word == "infinity" || (word.starts_with("1.#") && after.starts_with("inf"));
+  const double size = infinite ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  if (value) *value = minus && infinite ? -size : size;
+  if (infinite || word == "nan") return true;
   return (word.starts_with("nan(") && word.ends_with(')')) ||
          (word.starts_with("1.#") && (after.starts_with("in") || after.starts_with("qnan") || after.starts_with("snan")));
 }
