@@ -6,7 +6,7 @@ Every array is checked once, when it is set. It is stored as a read-only copy, s
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,6 +159,15 @@ def at_corners(points: ArrayLike, rows: ArrayLike, shape: tuple[int, ...]) -> np
 def color_fractions(color: np.ndarray) -> np.ndarray:
     """Return colors as floats from 0 to 1; integers are divided by the largest number of their type."""
     return color / np.iinfo(color.dtype).max if color.dtype.kind in "iu" else color
+
+
+def narrowed(x: np.ndarray, types: Iterable[str]) -> np.ndarray:
+    """Return 64-bit integers in the first of these types that holds all of them; others as they are."""
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8 and x.size:
+        for narrow in types:
+            if np.iinfo(narrow).min <= x.min() and x.max() <= np.iinfo(narrow).max:
+                return x.astype(narrow)
+    return x
 
 
 def joined_columns(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.data import joined_columns, split_columns
+from meshsolve.mesh.data import joined_columns, narrowed, split_columns
 from meshsolve.report import warn
 
 # property names of the conventional arrays; the first of each is written, and only alpha may be missing
@@ -87,10 +87,7 @@ def type_name(x):
 def _writable(x):
     if x.dtype == bool:
         return x.astype(np.uint8)
-    if x.dtype.kind in "iu" and x.dtype.itemsize == 8 and x.size:
-        for narrow in NARROW:
-            if np.iinfo(narrow).min <= x.min() and x.max() <= np.iinfo(narrow).max:
-                return x.astype(narrow)
+    x = narrowed(x, NARROW)
     return x.astype(x.dtype.newbyteorder("<"), copy=False)
 
 

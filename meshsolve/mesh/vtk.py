@@ -1,4 +1,4 @@
-"""Read legacy VTK files, text and binary, of versions 1 to 5: grids and surfaces with their data; write them as version 5.1.
+"""Read legacy VTK files, text and binary, of versions 1 to 5: grids and surfaces with their data; write version 4.2.
 
 A file is a sequence of keywords, each with words and arrays. Binary arrays are big-endian. Names have no blanks: VTK writes ``%20``.
 Source: "VTK File Formats", simple legacy formats; vtkDataReader.cxx and vtkDataWriter.cxx of VTK 9. O(bytes).
@@ -15,7 +15,7 @@ from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh.cells import POLYGON, STRIP, Grid, columns, conventional, surface_of
 from meshsolve.mesh.cursor import Cursor, as_integers
-from meshsolve.mesh.data import warn_of_lost
+from meshsolve.mesh.data import narrowed, warn_of_lost
 from meshsolve.report import warn
 
 SAFE = "".join(chr(k) for k in range(33, 127) if chr(k) not in '"%')          # characters of names that VTK writes as they are
@@ -24,8 +24,7 @@ TYPES = {"unsigned_char": "u1", "char": "i1", "signed_char": "i1", "unsigned_sho
          "unsigned_long": "u8", "long": "i8", "unsigned_long_long": "u8", "long_long": "i8", "float": "f4", "double": "f8",
          "vtkidtype": "i4", "vtktypeint8": "i1", "vtktypeuint8": "u1", "vtktypeint16": "i2", "vtktypeuint16": "u2", "vtktypeint32": "i4",
          "vtktypeuint32": "u4", "vtktypeint64": "i8", "vtktypeuint64": "u8", "vtktypefloat32": "f4", "vtktypefloat64": "f8"}
-# types of version 5.1 that meshio reads too, which takes "int" for 64 bits
-WRITTEN = {"u1": "vtktypeuint8", "i1": "vtktypeint8", "u2": "vtktypeuint16", "i2": "vtktypeint16", "u4": "vtktypeuint32", "i4": "vtktypeint32",
+WRITTEN = {"u1": "unsigned_char", "i1": "signed_char", "u2": "unsigned_short", "i2": "short", "u4": "unsigned_int", "i4": "int",
            "u8": "vtktypeuint64", "i8": "vtktypeint64", "f4": "float", "f8": "double"}
 TEXTS = ("string", "utf8_string", "variant")
 CELLS = {"VERTICES": 2, "LINES": 4, "POLYGONS": POLYGON, "TRIANGLE_STRIPS": STRIP}          # kinds of cells of POLYDATA, in their order
@@ -50,17 +49,19 @@ def read_vtk(content, source=""):
 
 
 def write_vtk(mesh):
-    """Return the bytes of a binary file of a :class:`~meshsolve.mesh.data.Surface` with triangles as an UNSTRUCTURED_GRID."""
+    """Return the bytes of a binary file of a :class:`~meshsolve.mesh.data.Surface` with triangles as an UNSTRUCTURED_GRID.
+
+    64-bit integers that fit into 32 bits are written as such, because VTK's type ``long`` depends on the system.
+    """
     warn_of_lost(mesh, "VTK", vertex=mesh.vertex_data, face=mesh.face_data)
     n, m = len(mesh.vertices), len(mesh.faces)
-    parts = [f"# vtk DataFile Version 5.1\nmeshsolve\nBINARY\nDATASET UNSTRUCTURED_GRID\nPOINTS {n} double\n", mesh.vertices,
-             f"\nCELLS {m + 1} {3 * m}\nOFFSETS vtktypeint64\n", np.arange(0, 3 * m + 1, 3),
-             "\nCONNECTIVITY vtktypeint64\n", mesh.faces.astype(np.int64), f"\nCELL_TYPES {m}\n", np.full(m, 5, np.int32), "\n"]
+    parts = [f"# vtk DataFile Version 4.2\nmeshsolve\nBINARY\nDATASET UNSTRUCTURED_GRID\nPOINTS {n} double\n", mesh.vertices,
+             f"\nCELLS {m} {4 * m}\n", np.insert(mesh.faces, 0, 3, axis=1), f"\nCELL_TYPES {m}\n", np.full(m, 5, np.int32), "\n"]
     for keyword, rows, data in (("POINT_DATA", n, mesh.vertex_data), ("CELL_DATA", m, mesh.face_data)):
         if data:
             parts.append(f"{keyword} {rows}\nFIELD FieldData {len(data)}\n")
         for name, x in columns(data, "VTK").items():
-            width = 1 if x.ndim == 1 else x.shape[1]
+            x, width = narrowed(x, ("i4", "u4")), 1 if x.ndim == 1 else x.shape[1]
             parts += [f"{urllib.parse.quote(name, safe=SAFE)} {width} {rows} {WRITTEN[x.dtype.str[1:]]}\n", x, "\n"]
     return b"".join(p.encode() if isinstance(p, str) else p.astype(p.dtype.newbyteorder(">")).tobytes() for p in parts)
 
