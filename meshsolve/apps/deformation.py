@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from meshsolve.api import cholesky
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.tets import TetMesh
-from meshsolve.operators import cotan_laplacian, divergence, gradient, mass_matrix
+from meshsolve.operators import cotan_laplacian, divergence, gradient
+from meshsolve.operators.bending import bending
 from meshsolve.operators.rigid import VertexRotations, alternate
 from meshsolve.options import as_integer, as_number, one_of, thread_count
 from meshsolve.order import rcm
@@ -65,7 +65,7 @@ class Deformation(Sealed):
     ------
     InvalidInputError
         No handle, a handle outside the mesh or twice, a component without a handle (names a vertex), no vertex without a handle.
-        No face, or a vertex whose faces have no area (names it).
+        No face.
     DeviceUnavailableError
         ``device="cuda"`` without a GPU.
 
@@ -90,14 +90,11 @@ class Deformation(Sealed):
         rims = one_of(energy, "energy", ("spokes-and-rims", "spokes")) == "spokes-and-rims"
         self.report = Report(threads=thread_count(threads))
         self._handles = checked_handles(self._mesh, handles)
-        L = cotan_laplacian(self._mesh)
-        if self._method == "bilaplacian":
-            mass = mass_matrix(self._mesh).diagonal()
-            L = sp.csr_array(L @ sp.diags_array(1 / np.where(mass > 0, mass, 1)) @ L)
-        elif self._method == "poisson":
+        L = bending(self._mesh) if self._method == "bilaplacian" else cotan_laplacian(self._mesh)
+        if self._method == "poisson":
             self._gradients = (gradient(self._mesh) @ self._mesh.vertices).reshape(3, -1, 3)       # (component, face, coordinate)
             self._divergence = divergence(self._mesh)
-        held = self._held(L.diagonal())
+        held = self._held()
         self.factor = cholesky(L, fixed=held, device=device, threads=threads)
         self.report.merge(self.factor.report)
         self.iterations = 0
@@ -146,8 +143,8 @@ class Deformation(Sealed):
             shape = self._mesh.vertices + self._solve(np.zeros_like(moves), moves)
         return self._mesh.with_vertices(shape)
 
-    def _held(self, weights):
-        """The rows that are held, ascending: handles, and vertices without faces. ``weights`` (n,) is the diagonal of the system."""
+    def _held(self):
+        """The rows that are held, ascending: handles, and vertices without faces."""
         if len(self._mesh.faces) == 0:
             raise InvalidInputError("the mesh must have a face, got none")
         free = np.zeros(len(self._mesh.vertices), bool)
@@ -155,9 +152,6 @@ class Deformation(Sealed):
         free[self._handles] = False
         if not free.any():
             raise InvalidInputError("handles must leave a vertex of a face free, got all of them")
-        if (loose := free & (weights == 0)).any():
-            raise InvalidInputError(f"vertex {int(loose.argmax())} has no face with an area, so that no handle determines it: add it "
-                                    "to the handles, or leave it out")
         return np.flatnonzero(~free)
 
     def _checked_rotations(self, rotations):

@@ -19,7 +19,7 @@ from meshsolve.apps.deformation import checked_handles
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.tets import TetMesh
-from meshsolve.operators import cotan_laplacian, mass_matrix
+from meshsolve.operators.bending import bending as bi_laplacian
 from meshsolve.options import one_of
 from meshsolve.types import Array, ArrayLike, Device
 
@@ -73,7 +73,11 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
         one_of(partition, "partition", ("divide", "couple"))
     if len(chosen) == len(mesh.vertices):
         raise InvalidInputError("handles must leave a vertex free, got all of them")
-    bending = _bending(mesh)
+    lonely = np.ones(len(mesh.vertices), bool)
+    lonely[mesh.cells if isinstance(mesh, TetMesh) else mesh.faces] = False
+    if lonely.any():
+        raise InvalidInputError(f"each vertex must have a face or cell, vertex {int(lonely.argmax())} has none: leave it out")
+    bending = bi_laplacian(mesh)
     if partition == "couple":
         return _coupled(bending, chosen, device, threads)
     W = _alone(bending, chosen, device, threads)
@@ -83,16 +87,6 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
     if (total <= 0).any():
         raise InvalidInputError(f"no handle reaches vertex {int((total[:, 0] <= 0).argmax())}: add one near it")
     return W / total
-
-
-def _bending(mesh):
-    """The bi-Laplacian L M^-1 L, (n, n) csr_array."""
-    mass = mass_matrix(mesh).diagonal()
-    if not (mass > 0).all():
-        raise InvalidInputError("each vertex must have a face of positive area or a cell of positive volume, vertex "
-                                f"{int((mass <= 0).argmax())} has none")
-    L = cotan_laplacian(mesh)
-    return sp.csr_array(L @ sp.diags_array(1 / mass) @ L)
 
 
 def _alone(bending, chosen, device, threads):

@@ -120,7 +120,7 @@ class Surface(NamedTuple):
 def _color_type(color: np.ndarray, what: str) -> np.dtype:
     """Return the type of integer colors: uint8, or uint16 of 16 bits. Other programs have 0 to 255 in integers of any type."""
     low, high = (int(color.min()), int(color.max())) if color.size else (0, 0)
-    if 0 <= low and high <= 255:
+    if low >= 0 and high <= 255:
         return np.dtype(np.uint8)
     if color.dtype == np.uint16:
         return np.dtype(np.uint16)

@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh.cells import CORNERS, LAGRANGE_CURVE, LAGRANGE_QUAD, LAGRANGE_TRIANGLE, NUMBERS, POLYGON, Grid, surface_of, unsupported
 from meshsolve.mesh.data import Surface, warn_of_lost
+from meshsolve.mesh.file_cells import (
+    CORNERS,
+    LAGRANGE_CURVE,
+    LAGRANGE_QUAD,
+    LAGRANGE_TRIANGLE,
+    NUMBERS,
+    POLYGON,
+    Grid,
+    surface_of,
+    unsupported,
+)
 from meshsolve.sparse.columns import as_array
 
 MORE = {"polygon": POLYGON, "triangle": LAGRANGE_TRIANGLE, "quad": LAGRANGE_QUAD, "line": LAGRANGE_CURVE}     # polygon5, triangle10

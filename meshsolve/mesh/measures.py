@@ -8,7 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core
+from meshsolve.mesh import elements
 from meshsolve.options import thread_count
+
+SMALL = 1e-250          # squared length of a cross product below which digits underflow
 
 
 def face_areas(x, faces):
@@ -30,19 +33,33 @@ def unit(vectors):
 
 
 def corner_angles(x, faces):
-    """(m, 3) angle at each corner, in radians: by atan2, so that flat and needle-like triangles keep their digits."""
+    """(m, 3) angle at each corner, in radians, with sum pi: by atan2, so that thin triangles keep their digits.
+
+    Angles of degenerate faces are those of their mollified shape, see :mod:`meshsolve.mesh.elements`.
+    """
     corner = [x.take(c, axis=0) for c in faces.T]
     angles = np.empty(faces.shape)
     for c in range(3):
         u, v = corner[(c + 1) % 3] - corner[c], corner[c - 1] - corner[c]
         cross = np.cross(u, v)
-        angles[:, c] = np.arctan2(np.sqrt(np.einsum("fk,fk->f", cross, cross)), np.einsum("fk,fk->f", u, v))
+        square = np.einsum("fk,fk->f", cross, cross)
+        angles[:, c] = np.arctan2(np.sqrt(square), np.einsum("fk,fk->f", u, v))
+    if len(thin := _thin_faces(angles)):
+        thin = thin[elements.degenerate_faces(x, faces[thin])]
+        angles[thin] = elements.mollified_angles(x, faces[thin])
+    if len(small := np.flatnonzero(square < SMALL)):
+        angles[small] = elements.mollified_angles(x, faces[small])
     return angles
 
 
 def vertex_normals(x, faces):
-    """(n, 3) unit normals: those of the faces around a vertex, weighted by their angles; 0 if they cancel or the vertex has no face."""
+    """(n, 3) unit normals: those of the faces around a vertex, weighted by their angles; 0 if they cancel or the vertex has no face.
+
+    Normals of degenerate faces are rounding errors: they count as shorter than 1.
+    """
     angles, normals = corner_angles(x, faces), unit(area_vectors(x, faces))
+    if len(thin := _thin_faces(angles)):
+        normals[thin] *= np.minimum(elements.thickness(x, faces[thin]), 1)[:, None]
     sums = [np.bincount(faces.ravel(), (angles * normals[:, k, None]).ravel(), minlength=len(x)) for k in range(3)]
     return unit(np.stack(sums, axis=1))
 
@@ -84,3 +101,8 @@ def map_jacobians(flat, faces, uv):
     first = (b - a) / base
     second = (c - a - along * first) / height
     return np.stack([first[:, 0], second[:, 0], first[:, 1], second[:, 1]])
+
+
+def _thin_faces(angles):
+    """(k,) faces with an angle of at most 4 ``FLATTEST``, among them all degenerate ones: their smallest angle is at most half of that."""
+    return np.flatnonzero(np.minimum(np.minimum(angles[:, 0], angles[:, 1]), angles[:, 2]) <= 4 * elements.FLATTEST)

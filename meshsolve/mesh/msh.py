@@ -11,9 +11,9 @@ import re
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.cells import CORNERS, Grid, colors_as_fractions, columns, surface_of
 from meshsolve.mesh.cursor import LARGEST_EXACT, Cursor, as_integers
 from meshsolve.mesh.data import joined_columns, warn_of_lost
+from meshsolve.mesh.file_cells import CORNERS, Grid, colors_as_fractions, columns, surface_of
 from meshsolve.mesh.msh_elements import read_elements, read_entities, read_nodes
 from meshsolve.options import counted
 from meshsolve.report import warn
@@ -169,7 +169,7 @@ class _Reader:
         steps.setdefault((header[0], width), []).append((tags, values))          # parts of a partitioned mesh follow each other
 
     def assembled(self):
-        """Return the :class:`~meshsolve.mesh.cells.Grid` with the data of each node and element."""
+        """Return the :class:`~meshsolve.mesh.file_cells.Grid` with the data of each node and element."""
         none = np.zeros(0, np.int64)
         lists = [(np.full(len(b.tags), b.kind), np.full(len(b.tags), b.nodes.shape[1]), b.nodes.reshape(-1), b.tags, b.physical, b.geometrical)
                  for b in self.blocks]

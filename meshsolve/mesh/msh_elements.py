@@ -11,8 +11,8 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh.cells import LAGRANGE_CURVE, LAGRANGE_QUAD, LAGRANGE_TRIANGLE, unsupported
 from meshsolve.mesh.cursor import as_integers
+from meshsolve.mesh.file_cells import LAGRANGE_CURVE, LAGRANGE_QUAD, LAGRANGE_TRIANGLE, unsupported
 
 # Gmsh's types of elements with their numbers of nodes: lines, triangles and quadrilaterals of any order
 LINES = {1: 2, 8: 3, 26: 4, 27: 5, 28: 6, 62: 7, 63: 8, 64: 9, 65: 10, 66: 11}

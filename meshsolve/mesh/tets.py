@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh
 from meshsolve.mesh.checks import as_vertices
+from meshsolve.mesh.flat_cells import SIDES, shapes
 from meshsolve.options import as_flag
 from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array
@@ -18,7 +19,6 @@ from meshsolve.types import Array, ArrayLike
 
 ENDS = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])          # corners of the six edges of a cell
 MIX = np.uint64(0x9E3779B97F4A7C15)         # odd multiplier of a hash, 2^64 divided by the golden ratio
-SIDES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])             # corners of the side opposite to each corner, seen from outside
 
 
 class TetMesh(Sealed):
@@ -95,6 +95,15 @@ class TetMesh(Sealed):
     def edge_lengths(self) -> Array:
         """(e,) float64: the length of each edge."""
         return np.linalg.norm(self.vertices[self.edges[:, 1]] - self.vertices[self.edges[:, 0]], axis=1)
+
+    @functools.cached_property
+    def degenerate_cells(self) -> Array:
+        """(k,) int64, ascending: cells without volume, which count as mollified shapes in operators.
+
+        Slivers are flat quadrilaterals, frequent in Delaunay triangulations. They hardly add to an energy and do not lock a solution.
+        A flat cell with a corner on an edge, on a side or at another corner ties it there.
+        """
+        return shapes(self.vertices, self.cells, self.edge_lengths[self.cell_edges].max(axis=1))[2]
 
     @functools.cached_property
     def components(self) -> Array:

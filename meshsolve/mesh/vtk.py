@@ -13,9 +13,9 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.cells import POLYGON, STRIP, Grid, columns, conventional, surface_of
 from meshsolve.mesh.cursor import Cursor, as_integers
 from meshsolve.mesh.data import narrowed, warn_of_lost
+from meshsolve.mesh.file_cells import POLYGON, STRIP, Grid, columns, conventional, surface_of
 from meshsolve.report import warn
 
 SAFE = "".join(chr(k) for k in range(33, 127) if chr(k) not in '"%')          # characters of names that VTK writes as they are
@@ -219,7 +219,7 @@ class _Reader:
             self.roles[self.section].setdefault(ROLES[keyword], name)
 
     def assembled(self, dataset):
-        """Return the :class:`~meshsolve.mesh.cells.Grid` of the dataset."""
+        """Return the :class:`~meshsolve.mesh.file_cells.Grid` of the dataset."""
         if dataset == "UNSTRUCTURED_GRID":
             counts, nodes = self.cells.get("CELLS", (np.zeros(0, np.int64),) * 2)
             kinds = self.kinds if self.kinds is not None else np.zeros(0, np.int64)

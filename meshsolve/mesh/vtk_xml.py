@@ -16,9 +16,9 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.cells import POLYGON, STRIP, Grid, columns, conventional, surface_of
 from meshsolve.mesh.cursor import as_integers
 from meshsolve.mesh.data import warn_of_lost
+from meshsolve.mesh.file_cells import POLYGON, STRIP, Grid, columns, conventional, surface_of
 from meshsolve.mesh.vtk_blocks import Encoding, array_of
 from meshsolve.report import warn
 
@@ -98,7 +98,7 @@ class _Builder(ET.TreeBuilder):
 
 
 def _piece(piece, kind, encoding, left_out):
-    """Return the :class:`~meshsolve.mesh.cells.Grid` of a piece."""
+    """Return the :class:`~meshsolve.mesh.file_cells.Grid` of a piece."""
     n = _count(piece, "NumberOfPoints")
     sections = [("Cells", None)] if kind == "UnstructuredGrid" else SECTIONS
     counts = [_count(piece, f"NumberOf{'Cells' if kind == 'UnstructuredGrid' else name}") for name, _ in sections]
@@ -151,7 +151,7 @@ def _data(section, rows, encoding, left_out):
             left_out[name] = f"of type {array.get('type')}"
         elif name in out:
             left_out[name] = "twice in the file"
-        elif not (width.isascii() and width.isdecimal() and 0 < int(width[:9]) and len(width) < 9):
+        elif not (width.isascii() and width.isdecimal() and int(width[:9]) > 0 and len(width) < 9):
             left_out[name] = f"{width[:20]!r} components"
         else:
             values = array_of(array, encoding, rows * int(width), name)

@@ -367,7 +367,7 @@ def _intrinsic_laplacian(mesh):
     if len(mesh.faces) == 0:
         return cotan_laplacian(mesh)
     n, edges = len(mesh.vertices), len(mesh.edges)
-    lengths = mollified(mesh.edge_lengths, mesh.side_edges)
+    lengths, _ = mollified(mesh)
     corners, half_cotangents, _, _, _, flips, finished = _core.intrinsic_delaunay(
         mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), lengths, np.empty(0), FLATTEST, min(edges ** 2 + 1000, MOST_FLIPS))
     if not finished:

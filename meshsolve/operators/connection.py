@@ -22,7 +22,7 @@ from meshsolve.errors import MeshsolveWarning
 from meshsolve.mesh import MeshLike, boundary, checked_mesh, takes_arrays
 from meshsolve.mesh.measures import corner_angles, vertex_normals
 from meshsolve.operators.gradients import frame
-from meshsolve.operators.intrinsic import FLATTEST, MOST_FLIPS, areas_of, mollified_by_pieces
+from meshsolve.operators.intrinsic import FLATTEST, MOST_FLIPS, areas_of, mollified
 from meshsolve.options import as_flag, as_integer, thread_count
 from meshsolve.report import warn
 from meshsolve.seal import Sealed
@@ -164,7 +164,7 @@ class Connection(Sealed):
     def intrinsic(cls, mesh):
         """The connection on intrinsic Delaunay triangles of the same surface; no weight is negative."""
         planes = TangentPlanes(mesh)
-        lengths, longest = mollified_by_pieces(mesh)
+        lengths, longest = mollified(mesh)
         limit = min(len(mesh.edges) ** 2 + 1000, MOST_FLIPS)
         corners, halves, lengths, sides, angles, flips, finished = _core.intrinsic_delaunay(
             mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), lengths, planes.angles.reshape(-1), FLATTEST, limit)

@@ -25,15 +25,29 @@ void sum_of_faces(const int32_t* target, int64_t m, int64_t count, double* sum, 
   });
 }
 
-// half[c] = half the cotangent opposite side c, which begins at corner c; 0 for a face without extent. Returns the area.
+// half[c] = half the cotangent opposite side c, which begins at corner c. Returns the area.
 double half_cotangents(const double* x, const int32_t* face, double flattest, double* half) {
-  double side[3][3], square[3];                   // vector and squared length of side c
+  double side[3][3], square[3], longest = 0;      // vector and squared length of side c
+  double shrinkage = 1;                           // area of the face relative to that of the scaled sides
   for (int c = 0; c < 3; ++c) {
     const double* a = x + 3 * int64_t{face[c]};
     const double* b = x + 3 * int64_t{face[c == 2 ? 0 : c + 1]};
     for (int k = 0; k < 3; ++k) side[c][k] = b[k] - a[k];
     square[c] = side[c][0] * side[c][0] + side[c][1] * side[c][1] + side[c][2] * side[c][2];
-    half[c] = 0;
+    longest = std::max(longest, square[c]);
+  }
+  for (int step = 0; !(longest > kSmall) && step < kSteps; ++step) {       // a power of two: bits are those in a larger unit
+    longest = 0;
+    for (int c = 0; c < 3; ++c) {
+      for (double& component : side[c]) component *= kEnlarge;
+      square[c] = side[c][0] * side[c][0] + side[c][1] * side[c][1] + side[c][2] * side[c][2];
+      longest = std::max(longest, square[c]);
+    }
+    shrinkage *= 1 / kEnlarge;
+  }
+  if (longest == 0) {
+    half[0] = half[1] = half[2] = kHalfOfEquilateral;
+    return 0;
   }
   double normal = 0;                              // squared length of the cross product of two sides
   for (int k = 0; k < 3; ++k) {
@@ -41,17 +55,14 @@ double half_cotangents(const double* x, const int32_t* face, double flattest, do
     const double cross = side[0][i] * side[1][j] - side[0][j] * side[1][i];
     normal += cross * cross;
   }
-  const double twice = std::sqrt(normal);
-  const double doubled = std::max(twice, flattest * std::max({square[0], square[1], square[2]}));
-  if (doubled > kNoExtent) {
-    const double scale = 0.5 / doubled;
-    for (int c = 0; c < 3; ++c) {                 // angle opposite side c, between the two other sides
-      const double* p = side[(c + 1) % 3];
-      const double* q = side[(c + 2) % 3];
-      half[c] = -scale * (p[0] * q[0] + p[1] * q[1] + p[2] * q[2]);
-    }
+  const double twice = std::sqrt(normal), doubled = std::max(twice, flattest * longest);
+  const double scale = doubled > 0 ? 0.5 / doubled : 0;
+  for (int c = 0; c < 3; ++c) {                   // angle opposite side c, between the two other sides
+    const double* p = side[(c + 1) % 3];
+    const double* q = side[(c + 2) % 3];
+    half[c] = -scale * (p[0] * q[0] + p[1] * q[1] + p[2] * q[2]);
   }
-  return 0.5 * twice;
+  return 0.5 * twice * shrinkage * shrinkage;
 }
 
 }  // namespace

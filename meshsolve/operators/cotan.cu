@@ -18,7 +18,8 @@ namespace ms::operators {
 using patches::Kind;
 using patches::u16;
 
-constexpr double kNoExtent = 1e-300;                        // as in cotan.hpp
+constexpr double kSmall = 1e-120, kEnlarge = 0x1p300, kHalfOfEquilateral = 0.28867513459481288;          // as in cotan.hpp
+constexpr int kSteps = 4;
 constexpr int kRowLanes = 8;                                // threads that write one row; most vertices have six neighbors
 
 struct Vector {
@@ -29,17 +30,41 @@ __device__ inline Vector at(const double* x, long long v) { return {x[3 * v], x[
 __device__ inline Vector between(Vector p, Vector q) { return {q.x - p.x, q.y - p.y, q.z - p.z}; }
 __device__ inline double dot(Vector a, Vector b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
 
-// half[c] = minus half the cotangent opposite each side; returns a third of the area. Flat faces as in cotan.hpp.
-__device__ __forceinline__ double measure(Vector a, Vector b, Vector c, double flattest, double half[3]) {
-  const Vector u = between(a, b), v = between(b, c), w = between(c, a);
+__device__ inline Vector enlarged(Vector p) { return {p.x * kEnlarge, p.y * kEnlarge, p.z * kEnlarge}; }
+__device__ inline double longest_of(Vector u, Vector v, Vector w) { return fmax(fmax(dot(u, u), dot(v, v)), dot(w, w)); }
+
+// half[c] = minus half the cotangent opposite each side; returns a third of the area. Degenerate faces as in cotan.hpp.
+__device__ __forceinline__ double measure(Vector u, Vector v, Vector w, double longest, double flattest, double* half) {
   const double i = u.y * v.z - u.z * v.y, j = u.z * v.x - u.x * v.z, k = u.x * v.y - u.y * v.x;
   const double twice = sqrt(i * i + j * j + k * k);
-  const double doubled = fmax(twice, flattest * fmax(fmax(dot(u, u), dot(v, v)), dot(w, w)));
-  const double scale = doubled > kNoExtent ? 0.5 / doubled : 0.0;
+  const double doubled = fmax(twice, flattest * longest);
+  const double scale = doubled > 0 ? 0.5 / doubled : 0.0;
   half[0] = scale * dot(v, w);
   half[1] = scale * dot(w, u);
   half[2] = scale * dot(u, v);
   return 0.5 * twice / 3;
+}
+
+// The same for a small face, in a larger unit. It is not inlined, because its registers would spill.
+__device__ __noinline__ double measure_small(const double* x, const int* corner, double flattest, double* half) {
+  double longest = 0, shrinkage = 1;
+  Vector u = between(at(x, corner[0]), at(x, corner[1])), v = between(at(x, corner[1]), at(x, corner[2]));
+  Vector w = between(at(x, corner[2]), at(x, corner[0]));
+  for (int step = 0; !(longest > kSmall) && step < kSteps; ++step) {
+    u = enlarged(u), v = enlarged(v), w = enlarged(w);
+    longest = longest_of(u, v, w);
+    shrinkage *= 1 / kEnlarge;
+  }
+  if (longest > 0) return measure(u, v, w, longest, flattest, half) * shrinkage * shrinkage;
+  half[0] = half[1] = half[2] = -kHalfOfEquilateral;
+  return 0;
+}
+
+__device__ __forceinline__ double measure(const double* x, const int* corner, double flattest, double* half) {
+  const Vector a = at(x, corner[0]), b = at(x, corner[1]), c = at(x, corner[2]);
+  const Vector u = between(a, b), v = between(b, c), w = between(c, a);
+  const double longest = longest_of(u, v, w);
+  return longest > kSmall ? measure(u, v, w, longest, flattest, half) : measure_small(x, corner, flattest, half);
 }
 
 // Contribution of a face to the row of one of its corners. It has the side that begins at the corner (3 face + corner), and the
@@ -93,7 +118,7 @@ __device__ __forceinline__ void assemble(int p, const Kind& vertices, int faces,
   for (int f = threadIdx.x; f < faces; f += blockDim.x) {
     int corner[3];
     patches::corners(ev, fe + 3 * f, corner);
-    third[f] = measure(at(work, corner[0]), at(work, corner[1]), at(work, corner[2]), flattest, half + 3 * f);
+    third[f] = measure(work, corner, flattest, half + 3 * f);
   }
   __syncthreads();
   for (int r = threadIdx.x; r < owned; r += blockDim.x)
@@ -151,7 +176,7 @@ k_lay_out(const long long* vertex_ptr, const long long* vertex_owned, const int*
 }
 
 // Values and masses of all vertices that are not heavy. A patch that does not fit into shared memory uses its part of `scratch`.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
 k_laplacian(const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
            const long long* face_ptr, const unsigned short* ev, const unsigned short* fe, const long long* start,
            const long long* incident_ptr, const unsigned long long* incident, const long long* indptr, const long long* diagonal,
@@ -186,7 +211,7 @@ k_heavy(int count, const int* heavy, const long long* face_ptr, const int* faces
           for (int c = 0; c < 3; ++c) {
             const int a = corner[c], b = corner[(c + 1) % 3];
             if (!(a == v && b == w) && !(a == w && b == v)) continue;
-            measure(at(x, corner[0]), at(x, corner[1]), at(x, corner[2]), flattest, half);
+            measure(x, corner, flattest, half);
             value += half[c];
           }
         }
@@ -196,7 +221,7 @@ k_heavy(int count, const int* heavy, const long long* face_ptr, const int* faces
     }
     for (long long q = face_ptr[v] + lane; q < face_ptr[v + 1]; q += 32) {
       const int* const corner = corners + 3ll * faces[q];
-      area += measure(at(x, corner[0]), at(x, corner[1]), at(x, corner[2]), flattest, half);
+      area += measure(x, corner, flattest, half);
     }
     sum = warp_inclusive_sum(sum);
     area = warp_inclusive_sum(area);

@@ -9,10 +9,14 @@
 
 namespace ms::operators {
 
-constexpr double kNoExtent = 1e-300;       // smallest usable doubled area of a face: the reciprocal of a smaller one overflows
+constexpr double kSmall = 1e-120;          // squared longest side up to which a face is measured in a larger unit, so that nothing underflows
+constexpr double kEnlarge = 0x1p300;       // factor of that unit
+constexpr int kSteps = 4;                  // enlargements of the smallest double; a face that is still small has its corners at one point
+constexpr double kHalfOfEquilateral = 0.28867513459481288;      // half the cotangent of 60 degrees: shape of a face at one point
 
 // weight[edge] = sum over its faces of cot(opposite angle) / 2; area[f] = area of face f. Twice the area of a face counts as at
-// least `flattest` times its longest side squared. A face without extent has weights 0. With edges = 0 only areas are computed.
+// least `flattest` times its longest side squared: mesh/elements.py has the rule. A face at one point has the angles of an equilateral
+// triangle. With edges = 0 only areas are computed.
 void cotan_weights(const double* x, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t edges, double flattest,
                    double* weight, double* area, int threads);
 

@@ -16,18 +16,21 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from meshsolve.mesh.elements import extents_around
+
 FLAT = 1e-20            # height relative to the longest side below which its direction is rounding error
-LEAST = 1e-300          # smallest usable doubled area: the reciprocal of a smaller one overflows
+TINY = 1e-60            # longest side below which a triangle is measured in units of it, because powers underflow
 THIN = 1e-4             # doubled area relative to the squared sides below which a triangle is rotated in a frame
 SMALL = 1e-140          # doubled area below which a triangle is rotated in a frame, because its square may underflow
+EQUILATERAL = np.array([[1, 0, 0], [-0.5, 0.75**0.5, 0], [-0.5, -(0.75**0.5), 0]])        # sides of a triangle at one point
 BLOCK = 8192            # faces per batch, so that their sides stay in the cache
 
 
 def of_hats(vertices, faces, area, flattest, integrated=False):
     """Compute the gradients (3, m, 3) of the hat functions: coordinate, face, corner in the order of :func:`corners_of`.
 
-    The doubled area of a face counts as at least ``flattest`` times its longest side squared. Gradients on a face without extent
-    are 0. With ``integrated`` they are multiplied by minus the area of the face.
+    Degenerate faces count as :mod:`meshsolve.mesh.elements` says, with ``flattest`` in place of its bound. With ``integrated`` gradients
+    are multiplied by minus the area of the face.
     """
     m, corners, x = len(faces), corners_of(faces), np.ascontiguousarray(vertices.T)
     hats, is_thin, work = np.empty((3, m, 3)), np.empty(m, bool), np.empty((7, 3, min(BLOCK, m)))
@@ -108,16 +111,25 @@ def _rotated_in_frames(vertices, corners, area, flattest, integrated):
     """Compute the gradients of :func:`of_hats` for triangles of any shape; six times slower."""
     corner = [vertices.take(vertex, axis=0) for vertex in corners]
     side = np.stack([corner[c - 1] - corner[c - 2] for c in range(3)])
+    unit = np.abs(side).max(axis=(0, 2), initial=0)
+    point, small = np.flatnonzero(unit == 0), unit < TINY
+    if len(point):
+        unit[point] = flattest * extents_around(vertices, corners, point)
+    unit = np.where(small, np.maximum(unit, np.finfo(float).tiny), 1)[:, None]
+    side = side / unit
+    side[:, point] = EQUILATERAL[:, None]
+    if small.any():
+        area = np.where(small, 0.5 * np.linalg.norm(np.cross(side[0], side[1]), axis=1), area)
     square = np.einsum("cfk,cfk->cf", side, side)
     longest, which = square.max(axis=0), square.argmax(axis=0)
     double = np.maximum(2 * area, flattest * longest)
-    has_extent = double > LEAST
-    length = np.sqrt(np.where(has_extent, longest, 1))
-    side *= np.where(has_extent, 1 / length, 0)[:, None]
+    length = np.sqrt(longest)
+    side *= (1 / length)[:, None]
     face = np.arange(len(area))
     along, across = frame(side[which, face], side[(which + 1) % 3, face])
     rotated = np.einsum("cfk,fk->cf", side, along)[:, :, None] * across - np.einsum("cfk,fk->cf", side, across)[:, :, None] * along
-    return (rotated * (-0.5 * length if integrated else length / np.where(has_extent, double, 1))[:, None]).transpose(2, 1, 0)
+    hats = rotated * (-0.5 * length if integrated else length / double)[:, None]
+    return (hats * unit if integrated else hats / unit).transpose(2, 1, 0)
 
 
 def _dot(a, b):

@@ -15,10 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.elements import FLATTEST
+from meshsolve.mesh.elements import mollified as mollified_triangles
 from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.operators import gradients
 from meshsolve.options import thread_count
@@ -27,9 +30,7 @@ from meshsolve.seal import Sealed
 from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.types import Array, Sparse
 
-FLATTEST = 1e-8         # lower bound for twice the area of a triangle, relative to its longest side squared
-MOLLIFY = 1e-8          # slack of the triangle inequalities, relative to the mean edge length
-SHORTEST = 1e-6         # shortest edge of the cover, relative to its component's mean; bounds ratios of weights by about 1e12
+SLACK = 1e-12           # slack of the triangle inequality, relative to the longest side: heights of 1e-6, to four digits of the lengths
 MOST_FLIPS = 10**9      # limit on flips, about two minutes; most meshes need less than one per edge, the worst case is quadratic
 
 
@@ -162,7 +163,7 @@ def intrinsic_delaunay(mesh: MeshLike) -> IntrinsicMesh:
     if len(mesh.faces) == 0:
         raise InvalidInputError("the mesh has no faces: intrinsic_delaunay needs a surface")
     edge, cover = _tufted_cover(mesh, rounds)
-    lengths, longest = mollified_by_pieces(mesh)
+    lengths, longest = mollified(mesh)
     limit = min((3 * len(mesh.faces)) ** 2 + 1000, MOST_FLIPS)
     faces = np.concatenate([mesh.faces, mesh.faces]).reshape(-1)
     corners, weights, sides, _, _, flips, finished = _core.intrinsic_delaunay(faces, cover, lengths[edge], np.empty(0), FLATTEST, limit)
@@ -180,30 +181,52 @@ def areas_of(lengths):
     return 0.25 * np.sqrt(np.maximum(product, 0))
 
 
-def mollified(lengths, side_edges):
-    """Add the smallest constant to the lengths (e,) that makes all triangle inequalities strict, and scale the longest to 1."""
-    sides = lengths[side_edges.T]
-    lengths = lengths + max(0.0, MOLLIFY * sides.mean() - _slack(sides).min())
-    return lengths / (lengths.max() or 1.0)
+def mollified(mesh):
+    """Mollify the edge lengths (e,) of a mesh. Returns them relative to the longest, and the longest.
 
-
-def mollified_by_pieces(mesh):
-    """Mollify the edge lengths of a mesh with one constant per connected component. Returns scaled lengths and the longest."""
+    Lengths do not determine areas as positions do. So besides the rule for degenerate triangles, the slack of each triangle inequality
+    must be at least ``SLACK``. An edge has one length on both sides: triangles that are joined by edges get the same constant.
+    """
     lengths = mesh.edge_lengths
-    component, component_of_face = mesh.components[mesh.edges[:, 0]], mesh.components[mesh.faces[:, 0]]
-    mean = np.bincount(component, lengths) / np.bincount(component).clip(1)
-    mean[mean == 0] = lengths.mean() or 1.0             # all vertices at one point
-    lengths = np.maximum(lengths, SHORTEST * mean[component])       # only the shortest sides grow: inequalities stay valid
-    least = np.full(len(mean), np.inf)
-    np.minimum.at(least, component_of_face, _slack(lengths[mesh.side_edges.T]))
-    lengths = lengths + np.maximum(MOLLIFY * mean - least, 0)[component]
-    return lengths / lengths.max(), float(lengths.max())
+    longest = float(lengths.max(initial=0)) or 1.0
+    lengths /= longest
+    thin = _thin(lengths[mesh.side_edges.T])
+    return (_lengthened(lengths, mesh.side_edges, thin), longest) if thin.any() else (lengths, longest)
 
 
-def _slack(sides):
-    """Sum of the two shorter sides minus the longest, for sides (3, m)."""
+def _thin(sides):
+    """(m,) mask of triangles with sides (3, m), to be mollified: by Heron's formula, with sides relative to the longest one."""
     a, b, c = sides
-    return a + b + c - 2 * np.maximum(np.maximum(a, b), c)
+    longest = np.maximum(np.maximum(a, b), c)
+    half = 0.5 * (a + b + c)
+    low = half - longest
+    with np.errstate(invalid="ignore", divide="ignore"):                # 0 / 0 at one point
+        unit = 1 / longest
+        product = (low * unit) * (half * unit) * ((half - a) * unit) * ((half - b) * unit) * ((half - c) * unit)
+        return ~((low > SLACK * longest) & (4 * product > FLATTEST**2 * (low * unit)))
+
+
+def _lengthened(lengths, side_edges, thin):
+    """Add a constant to the edges (e,) of all thin triangles (m,) that are joined by edges, and of those that become thin by it."""
+    while True:
+        faces = np.flatnonzero(thin)
+        edges, number = np.unique(side_edges[faces], return_inverse=True)
+        a, b, c = number.reshape(-1, 3).T
+        joined = sp.coo_array((np.ones(2 * len(a)), (np.concatenate([a, b]), np.concatenate([b, c]))), shape=(len(edges), len(edges)))
+        group = connected_components(joined, directed=False)[1]
+        sides = lengths[side_edges[faces].T]
+        needs = 2 * mollified_triangles(np.maximum(0.5 * sides.sum(axis=0) - np.roll(sides, 1, axis=0), 0), FLATTEST, SLACK)[1]
+        constant, extent = np.zeros((2, group.max() + 1))
+        np.maximum.at(constant, group[a], needs)
+        np.maximum.at(extent, group[a], sides.max(axis=0))
+        constant[extent == 0] = FLATTEST                                # all corners at one point
+        longer = lengths.copy()
+        longer[edges] += constant[group]
+        near = np.flatnonzero(np.isin(side_edges, edges).any(axis=1) & ~thin)
+        near = near[_thin(longer[side_edges[near].T])]
+        if len(near) == 0:
+            return longer
+        thin[near] = True
 
 
 def _tufted_cover(mesh, rounds):

@@ -2,7 +2,8 @@
 
 The gradient of the hat function of a corner is the vector area of the opposite side, which points to the corner, over three times the
 volume. The energy of each cell is the sum of squares of combinations of vector areas, over nine times the volume. So the Laplacian is
-positive semidefinite for every mesh, although edges at obtuse dihedral angles have negative weights.
+positive semidefinite for every mesh, although edges at obtuse dihedral angles have negative weights. Degenerate cells count as
+:mod:`meshsolve.mesh.flat_cells` says.
 
 Source: Crane 2019, "The n-dimensional cotangent formula". O(cells), and a sort of the edges.
 """
@@ -12,25 +13,26 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.mesh.tets import ENDS, SIDES
+from meshsolve.mesh.elements import FLATTEST
+from meshsolve.mesh.flat_cells import shapes
+from meshsolve.mesh.tets import ENDS
 from meshsolve.operators.graphs import on_edges
 from meshsolve.sparse.matrix import narrow_ptr
 
-FLATTEST = 1e-8         # smallest volume of a cell, times 6 and relative to its longest edge cubed
 
-
-def laplacian(mesh):
+def laplacian(mesh, flattest=FLATTEST):
     """The (n, n) csr_array of the energy of gradients; entries of edges with weight 0 are stored."""
-    n, areas = len(mesh.vertices), _areas(mesh)
+    n, (areas, volumes, _, unit) = len(mesh.vertices), _shapes(mesh, flattest)
     i, j = ENDS.T
-    weights = -_over(np.einsum("mek,mek->me", areas[:, i], areas[:, j]), 9 * _bounded_volumes(mesh)[:, None])
+    weights = -unit * (np.einsum("mek,mek->me", areas[:, i], areas[:, j]) / (9 * volumes[:, None]))
     indptr, indices, data = on_edges(n, mesh.edges.reshape(-1), np.bincount(mesh.cell_edges.ravel(), weights.ravel(), len(mesh.edges)))
     return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
 
 
-def lumped_mass(mesh):
-    """(n,) a quarter of the volume of each cell at each of its corners."""
-    return np.bincount(mesh.cells.ravel(), np.repeat(mesh.volumes / 4, 4), len(mesh.vertices))
+def lumped_mass(mesh, flattest=0.0):
+    """(n,) a quarter of the volume of each cell at each of its corners, and at least ``flattest`` / 24 of its longest edge cubed."""
+    volumes = mesh.volumes if flattest == 0 else np.maximum(mesh.volumes, flattest / 6 * _longest(mesh)**3)
+    return np.bincount(mesh.cells.ravel(), np.repeat(volumes / 4, 4), len(mesh.vertices))
 
 
 def consistent_mass(mesh):
@@ -44,29 +46,23 @@ def consistent_mass(mesh):
 
 def gradient(mesh):
     """The (3 m, n) csr_array of gradients: x of all cells, then y, then z."""
-    return _matrix(mesh, _over(_areas(mesh), 3 * _bounded_volumes(mesh)[:, None, None]))
+    areas, volumes, _, unit = _shapes(mesh)
+    return _matrix(mesh, areas / (3 * volumes[:, None, None]) / unit)
 
 
 def divergence(mesh):
     """The (n, 3 m) csr_array -G^T V of integrated divergences."""
-    return _matrix(mesh, np.where((_bounded_volumes(mesh) > 0)[:, None, None], -_areas(mesh) / 3, 0)).T.tocsr()
+    areas, _, _, unit = _shapes(mesh)
+    return _matrix(mesh, -areas / 3 * unit**2).T.tocsr()
 
 
-def _areas(mesh):
-    """(m, 4, 3) vector areas of the sides, each towards the opposite corner."""
-    a, b, c = np.moveaxis(mesh.vertices[mesh.cells[:, SIDES]], 2, 0)
-    return -0.5 * np.cross(b - a, c - a)
+def _shapes(mesh, flattest=FLATTEST):
+    return shapes(mesh.vertices, mesh.cells, _longest(mesh), flattest)
 
 
-def _bounded_volumes(mesh):
-    """(m,) volumes; those of slivers count as more, which bounds their gradients. 0 for cells at one point."""
-    longest = mesh.edge_lengths[mesh.cell_edges].max(axis=1)
-    return np.maximum(mesh.volumes, FLATTEST / 6 * longest**3)
-
-
-def _over(values, divisor):
-    """values / divisor, 0 where the divisor is 0."""
-    return np.divide(values, divisor, out=np.zeros(np.broadcast_shapes(values.shape, divisor.shape)), where=divisor > 0)
+def _longest(mesh):
+    """(m,) longest edge of each cell."""
+    return mesh.edge_lengths[mesh.cell_edges].max(axis=1)
 
 
 def _matrix(mesh, hats):

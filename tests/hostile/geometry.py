@@ -46,7 +46,6 @@ ROWS = [
     bad("apps.Deformation", "a component without a handle", "that of vertex 3 has none", lambda tmp: (ms.apps.Deformation, (two_triangles(), [0]), {})),
     bad("apps.Deformation", "no vertex without a handle", "handles must leave a vertex of a face free", lambda tmp: (ms.apps.Deformation, (two_triangles(), np.arange(6)), {})),
     bad("apps.Deformation", "a mesh without faces", "the mesh must have a face, got none", lambda tmp: (ms.apps.Deformation, (ms.Mesh(np.eye(3), []), [0]), {})),
-    bad("apps.Deformation", "faces without area around a vertex", "vertex 1 has no face with an area, so that no handle determines it", lambda tmp: (ms.apps.Deformation, (ms.Mesh(np.zeros((4, 3)), [[0, 1, 2], [1, 2, 3]]), [0]), {})),
     bad("Deformation.move", "positions that are NaN, or of another number", "positions must be 1 finite rows of 3", lambda tmp: (ms.apps.Deformation(sphere(), [0]).move, (np.full((1, 3), np.nan),), {})),
     bad("Deformation.move", "rotations for a method without them", "rotations need method=\"poisson\"", lambda tmp: (ms.apps.Deformation(sphere(), [0]).move, (np.zeros((1, 3)),), {"rotations": [0, 0, 1]})),
     bad("apps.skinning_weights", "a component without a handle", "that of vertex 3 has none", lambda tmp: (ms.apps.skinning_weights, (two_triangles(), [0]), {})),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as random_arrays
@@ -188,9 +189,7 @@ def test_degenerate_triangles_have_the_laplacian_energy(case):
     check(Mesh(*BAD[case]))
 
 
-def test_gradients_on_points_and_lines_are_zero():
-    G = gradient(Mesh(*BAD["a point"]))
-    assert not G[[0, 2, 4]].toarray().any()
+def test_gradients_on_lines_are_zero():
     mesh = Mesh(*BAD["a slanted line"])
     assert np.abs(on_faces(gradient(mesh), mesh.vertices @ [1.0, 2, 3])[0]).max() < 1e-6      # rounding / 1e-8
 
@@ -214,12 +213,12 @@ def test_any_triangles(x, t):
     check(Mesh(x, t[good]), 1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e-100, 1e-140, 1e-150, 1e-155, 1e-160, 1e-170])
-def test_triangles_whose_squares_underflow_stay_finite(scale):
+@each("scale", [1e-100, 1e-150, 1e-160, 1e-290])
+def test_gradients_do_not_depend_on_tiny_units(scale):
     mesh = bumpy(1)
-    mesh = mesh.with_vertices(scale * mesh.vertices)
-    G, D = gradient(mesh), divergence(mesh)
-    assert np.isfinite(G.data).all() and np.isfinite((D @ G).data).all() and (scale > 1e-147 or not G.data.any())
+    small = mesh.with_vertices(scale * mesh.vertices)
+    assert abs(scale * gradient(small) - gradient(mesh)).max() <= 1e-12 * abs(gradient(mesh)).max()
+    assert abs(divergence(small) / scale - divergence(mesh)).max() <= 1e-12 * abs(divergence(mesh)).max()
 
 
 # ---- libigl, real meshes, input

@@ -1,0 +1,116 @@
+"""The rule for degenerate triangles, which all operators share: a triangle that is too thin counts as its mollified shape.
+
+A triangle is degenerate if twice its area is at most ``FLATTEST`` times its longest side squared. Its angles and its normal are then
+rounding errors, and undefined if two corners coincide. All its sides count as longer by the least length with which it is not degenerate.
+That length depends on the triangle alone, so nothing changes elsewhere, nor with the unit of length. A triangle whose corners are all at
+one point counts as equilateral. Its sides are ``FLATTEST`` times the longest side of the degenerate triangles around that point.
+
+- Cotangents: doubled areas are bounded below by ``FLATTEST`` times the longest side squared. To first order in ``FLATTEST`` these are the
+  cotangents of the mollified shape, and their quadratic form keeps its sign.
+- Areas and masses are those of the positions. Mollified shapes would add less than ``FLATTEST`` times the longest side squared.
+- Angles are those of the mollified shape, and their sum is pi.
+- Normals are vector areas over mollified areas: shorter than 1, and 0 without an area.
+
+The tangent length of a corner is its distance from the points where the inscribed circle touches both sides. A side is the sum of the
+tangent lengths of its ends, so any positive tangent lengths define a triangle, and formulas in them lose no digits.
+
+Source: Sharp, Crane 2020, "A Laplacian for nonmanifold triangle meshes", section 4.5 (mollification), here with a local length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+FLATTEST = 1e-8         # largest doubled area of a degenerate triangle, relative to its longest side squared: the root of rounding errors
+
+
+def degenerate_faces(x, faces):
+    """(k,) ascending numbers of the degenerate faces. O(m)."""
+    return np.flatnonzero(~(thickness(x, faces) > 1))
+
+
+def thickness(x, faces):
+    """(m,) twice the area of each face, relative to ``FLATTEST`` times its longest side squared: 1 or less if it is degenerate."""
+    sides, cross = _scaled_sides(x, faces)[:2]
+    longest = np.einsum("sfk,sfk->sf", sides, sides).max(axis=0, initial=0)
+    return np.sqrt(np.einsum("fk,fk->f", cross, cross)) / (FLATTEST * np.where(longest > 0, longest, 1))
+
+
+def mollified_angles(x, faces):
+    """(m, 3) angles at the corners of degenerate faces. Other faces keep their angles."""
+    t = mollified(tangent_lengths(x, faces))[0]
+    radius = np.sqrt(t[0] * (t[1] * t[2]) / t.sum(axis=0))              # of the inscribed circle
+    return 2 * np.arctan2(radius, t).T
+
+
+def mollified_areas(x, faces, areas, flattest):
+    """(m,) areas of faces with these areas, at least those of their mollified shapes. Positive, unless they underflow."""
+    corners = faces.T
+    square = np.maximum.reduce([((x[corners[c]] - x[corners[c - 1]])**2).sum(axis=1) for c in range(3)])
+    out = np.maximum(areas, 0.5 * flattest * square)
+    if len(point := np.flatnonzero(square == 0)):
+        thin = np.flatnonzero(areas <= 0.5 * flattest * square)
+        sizes = flattest * extents_around(x, corners[:, thin], np.searchsorted(thin, point))
+        out[point] = 0.75**0.5 / 2 * sizes**2
+    return out
+
+
+def tangent_lengths(x, faces):
+    """(3, m) tangent lengths of the corners, relative to the largest component of a side; 0 for faces at one point."""
+    sides, cross, largest = _scaled_sides(x, faces)
+    length = np.sqrt(np.einsum("sfk,sfk->sf", sides, sides))
+    square, around = np.einsum("fk,fk->f", cross, cross), np.where(largest > 0, length.sum(axis=0), 1)
+    t = np.empty(length.shape)
+    for c in range(3):                          # half of (p + q - r) = ((p + q)^2 - r^2) / (2 (p + q + r))
+        product, dot = length[c] * length[c - 1], -np.einsum("fk,fk->f", sides[c], sides[c - 1])
+        apart = np.where(dot < 0, product - dot, 1)
+        t[c] = np.where(dot < 0, square / np.where(apart > 0, apart, 1), product + dot) / around
+    return t
+
+
+def mollified(t, flattest=FLATTEST, slack=0.0):
+    """Mollify triangles with tangent lengths t (3, m): add the least constant e >= 0 to those of each triangle.
+
+    Then twice the area is at least ``flattest`` times the longest side squared, and the two shorter sides exceed the longest by at
+    least ``slack`` times its length. Returns t + e and e (m,). Triangles at one point become equilateral with e = 0 and t = 1.
+    """
+    low, mid, high = np.sort(t, axis=0)
+    longest, total, e = mid + high, low + mid + high, np.zeros(t.shape[1])
+    with np.errstate(invalid="ignore", divide="ignore"):                # 0 / 0 at one point
+        for _ in range(4):                      # (low + e) (mid + e) = the right-hand side, which hardly depends on e
+            right = (flattest * (longest + 2 * e)**2)**2 / (4 * (total + 3 * e) * (high + e)) - low * mid
+            e = np.fmax(2 * right / (low + mid + np.sqrt(np.maximum((low + mid)**2 + 4 * right, 0))), 0)
+    e = np.maximum(e, 0.5 * slack * longest - low)
+    return np.where(longest > 0, t + e, 1.0), np.where(longest > 0, e, 0.0)
+
+
+def extents_around(x, corners, point):
+    """(k,) longest side of the elements with ``corners`` (c, m) at the place of each element ``point`` (k,), whose corners are all there.
+
+    1 if all of these elements are at one point. The elements must include all that have a side of length 0.
+    """
+    pairs = [(corners[i], corners[j]) for i in range(len(corners)) for j in range(i)]
+    length = np.stack([np.abs(x[a] - x[b]).max(axis=1) for a, b in pairs])
+    ends = np.concatenate([np.stack(pair)[:, short] for pair, short in zip(pairs, length == 0, strict=True)], axis=1)
+    used, number = np.unique(ends, return_inverse=True)
+    joined = sp.coo_array((np.ones(ends.shape[1]), number.reshape(2, -1)), shape=(len(used), len(used)))
+    place = connected_components(joined, directed=False)[1]
+    extent = np.zeros(place.max() + 1)
+    for vertex in corners:                      # a corner that is no end of a short side is alone at its place
+        at = np.minimum(np.searchsorted(used, vertex), len(used) - 1)
+        known = used[at] == vertex
+        np.maximum.at(extent, place[at[known]], length.max(axis=0)[known])
+    found = extent[place[np.searchsorted(used, corners[0, point])]]
+    return np.where(found > 0, found, 1)
+
+
+def _scaled_sides(x, faces):
+    """(sides (3, m, 3), the cross product (m, 3) of two, largest (m,)): side c begins at corner c, and its largest component is at
+    most 1 after division by ``largest``, so that no square underflows."""
+    corner = [x.take(c, axis=0) for c in faces.T]
+    sides = np.stack([corner[(c + 1) % 3] - corner[c] for c in range(3)])
+    largest = np.abs(sides).max(axis=(0, 2), initial=0)
+    sides /= np.where(largest > 0, largest, 1)[:, None]
+    return sides, np.cross(sides[0], sides[1]), largest
