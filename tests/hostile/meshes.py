@@ -47,7 +47,7 @@ ROWS = [
     bad("PointCloud", "NaN, infinity or a coordinate above 1e70", "vertex 3 is at", lambda tmp: (ms.PointCloud, (np.where(np.arange(126).reshape(42, 3) == 9, np.nan, sphere().vertices),), {})),
     bad("PointCloud", "a mesh", "got a Mesh: give its vertices", lambda tmp: (ms.PointCloud, (sphere(),), {})),
     bad("PointCloud", "points of two columns", "points must be (n, 3)", lambda tmp: (ms.PointCloud, (np.zeros((50, 2)),), {})),
-    bad("PointCloud", "all neighbors of a point at its position", "point 0 has the same position as its 30 nearest neighbors", lambda tmp: (ms.PointCloud, (np.zeros((42, 3)),), {})),
+    bad("PointCloud", "all points at one position", "neighbors=30 must be less than the number of positions of points, 1", lambda tmp: (ms.PointCloud, (np.zeros((42, 3)),), {})),
     bad("PointCloud", "a normal of length 0, NaN, or normals of another number", "normal 0 must be finite and not 0", lambda tmp: (ms.PointCloud, (sphere().vertices, np.zeros((42, 3))), {})),
     bad("PointCloud.load", "a format without points", "unknown mesh format '.stl'; use one of .obj, .ply, .off", lambda tmp: (ms.PointCloud.load, (tmp / "a.stl",), {})),
     bad("cotan_laplacian", "points on a line", "the points lie on a line", lambda tmp: (ms.cotan_laplacian, (ms.PointCloud(np.linspace(0, 1, 42)[:, None] * [1, 2, 3]),), {})),

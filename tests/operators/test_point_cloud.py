@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from cases import each
 from scipy.spatial import ConvexHull, Delaunay
 
 import meshsolve as ms
@@ -143,13 +145,55 @@ def test_components_are_infinitely_far():
     assert np.isfinite(G.each([0, 500])[:500, 0]).all() and np.isnan(G.extend([0], [2.0])[500:]).all() and len(np.unique(cloud.components)) == 2
 
 
-def test_duplicates_are_moved_apart():
-    """Each point three times, and one twenty times: the same area and distances, and copies are at a distance of 0."""
-    repeated = np.vstack([RANDOM, RANDOM, RANDOM, np.tile(RANDOM[:1], (20, 1))])
-    cloud = ms.PointCloud(repeated, neighbors=60)
-    assert ms.mass_matrix(cloud).sum() == pytest.approx(ms.mass_matrix(ms.PointCloud(RANDOM)).sum(), rel=0.02)
-    d, exact = ms.apps.Geodesics(cloud).distance(1), np.arccos(np.clip(repeated @ RANDOM[1], -1, 1))
-    assert abs(d - exact).mean() < 0.06 and d[[501, 1001]].max() < 0.05 and np.array_equal(cloud.vertices, repeated)
+NUDGES = 1e-10 * np.random.default_rng(5).standard_normal(RANDOM.shape)
+COPIES = {"twice": np.repeat(RANDOM, 2, axis=0), "thrice": np.tile(RANDOM, (3, 1)), "nine times": np.repeat(RANDOM, 9, axis=0),
+          "some": np.vstack([RANDOM[:100], np.tile(RANDOM[7], (50, 1)), RANDOM]), "nearly": np.vstack([RANDOM, RANDOM + NUDGES, RANDOM])}
+
+
+@each("name, unit", [(name, unit) for name in COPIES for unit in (1.0, 1e-50, 1e50)])
+def test_copies_have_the_operators_of_their_position(name, unit):
+    """Areas, eigenvalues and distances are those without copies, to rounding. Eigenvectors have one value at a position."""
+    points = COPIES[name] * unit
+    cloud, alone = ms.PointCloud(points), ms.PointCloud(COPIES[name][np.sort(np.unique(COPIES[name].round(6), axis=0, return_index=True)[1])] * unit)
+    assert np.array_equal(cloud.vertices, points) and len(cloud.firsts) == len(alone) == 500 and cloud.has_copies and not alone.has_copies
+    position, (L, M), (L1, M1) = cloud.position, *((ms.cotan_laplacian(c), ms.mass_matrix(c)) for c in (cloud, alone))
+    assert np.allclose(np.bincount(position, M.diagonal()), M1.diagonal(), rtol=1e-12, atol=0)
+    assert np.allclose(M.diagonal(), (M1.diagonal() / np.bincount(position))[position], rtol=1e-12, atol=0)
+    assert abs(L - L.T).max() == 0 and abs(L.sum(axis=1)).max() < 1e-11 * L.max() and sp.triu(L, 1).max() <= 0
+    x = np.random.default_rng(0).standard_normal((500, 2))
+    assert np.allclose(sp.csr_array((np.ones(len(points)), (position, np.arange(len(points))))) @ (L @ x[position]), L1 @ x, atol=1e-10)
+    if unit == 1:
+        w, X, info = ms.eigsh(L, 9, M=M)
+        assert info.converged and np.allclose(w, ms.eigsh(L1, 9, M=M1)[0], rtol=1e-5, atol=1e-8)
+        assert abs(X - X[cloud.firsts][position]).max() < 1e-3
+    G, G1 = ms.apps.Geodesics(cloud), ms.apps.Geodesics(alone)
+    assert np.array_equal(G.distance([1, 5]), G1.distance(position[[1, 5]])[position])
+    assert np.array_equal(G.each([[0, 3], [4]]), G1.each([position[[0, 3]], position[[4]]])[position])
+    assert np.array_equal(G.extend([0, 9], [1.0, 2.0]), G1.extend(position[[0, 9]], [1.0, 2.0])[position])
+    assert np.array_equal(cloud.components, np.zeros(len(points)))
+
+
+def test_normals_and_corners_of_copies():
+    """A triangle soup as a cloud: its corners are copies. Each copy has the normal of its position."""
+    mesh = ms.datasets.icosphere(3)
+    soup = mesh.vertices[mesh.faces].reshape(-1, 3)
+    cloud = ms.PointCloud(soup, normals=soup)
+    assert float(ms.mass_matrix(cloud).sum()) == pytest.approx(mesh.face_areas.sum(), rel=1e-9) and np.allclose(cloud.normals, soup)
+    assert np.allclose(abs((ms.PointCloud(soup).normals * soup).sum(axis=1)), 1, atol=1e-3)
+    assert np.allclose(ms.apps.Geodesics(cloud).distance(0), ms.apps.Geodesics(mesh).distance(mesh.faces[0, 0])[mesh.faces.ravel()], atol=1e-9)
+
+
+def test_copies_do_not_count_as_points():
+    with pytest.raises(ms.InvalidInputError, match="neighbors=30 must be less than the number of positions of points, 12.*neighbors=11 or less"):
+        ms.PointCloud(np.tile(ms.datasets.icosphere(0).vertices, (9, 1)))
+    with pytest.raises(ms.InvalidInputError, match="number of positions of points, 1: give more points$"):
+        ms.PointCloud(np.ones((50, 3)))
+
+
+def test_few_neighbors_are_reported():
+    with pytest.warns(ms.MeshsolveWarning, match="neighbors=5 are too few: a triangle is in the stars of 1.8 of its 3 corners"):
+        ms.mass_matrix(ms.PointCloud(RANDOM, neighbors=5))
+    ms.mass_matrix(ms.PointCloud(ms.datasets.icosphere(3).vertices, neighbors=12))
 
 
 def test_a_point_whose_neighbors_lie_on_a_line_is_alone():

@@ -24,7 +24,7 @@ from meshsolve.apps.geodesics.curves import segments_of
 from meshsolve.apps.geodesics.heat import LEVELS, ScalarHeat, with_units
 from meshsolve.apps.geodesics.signed_heat import LEVEL_SETS, SignedHeat
 from meshsolve.apps.geodesics.slopes import SLOPES, SolidSlopes
-from meshsolve.apps.geodesics.sources import columns_of, points_of
+from meshsolve.apps.geodesics.sources import Points, columns_of, points_of
 from meshsolve.apps.geodesics.vector_heat import VectorHeat
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
@@ -90,7 +90,11 @@ class Geodesics(Sealed):
     """
 
     def __init__(self, mesh: MeshLike, t: Auto | float = "auto", device: Device = "auto", threads: int | None = None) -> None:
-        self._mesh = mesh = _checked(mesh)
+        mesh = _checked(mesh)
+        self._given, self._positions = mesh, slice(None)        # of each point; copies in a cloud share one
+        if isinstance(mesh, PointCloud) and mesh.has_copies:
+            self._positions, mesh = mesh.position, mesh.distinct
+        self._mesh = mesh
         self.report = Report(threads=thread_count(threads))
         self._options: dict[str, Any] = {"device": place_for(device, size=len(mesh.vertices)), "threads": threads}
         with self.report.phase("operators"):
@@ -133,10 +137,10 @@ class Geodesics(Sealed):
         InvalidInputError
             No source, a source outside the mesh, coordinates that are negative or do not sum to 1.
         """
-        points = points_of(self._mesh, sources)
+        points = self._on_positions(points_of(self._given, sources))
         out = np.empty((len(self._time), 1))
         self._distances(points, np.zeros(len(points), np.int32), out)
-        return out[:, 0]
+        return out[self._positions, 0]
 
     def each(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike] | list[Any]) -> Array:
         """Distances to each source alone, or to each of several sets: (n, s), a column for each.
@@ -145,13 +149,14 @@ class Geodesics(Sealed):
         ``[[0, 1], [7]]``, has a column for each of them: the distance to the nearest of the set. Errors are those of
         :meth:`distance`.
         """
-        points, columns = columns_of(self._mesh, sources)
+        points, columns = columns_of(self._given, sources)
+        points = self._on_positions(points)
         count = int(columns[-1]) + 1
         out = np.empty((len(self._time), count))
         for begin in range(0, count, WIDTH):
             chosen = slice(*np.searchsorted(columns, [begin, begin + WIDTH]))
             self._distances(points[chosen], columns[chosen] - begin, out[:, begin:begin + WIDTH])
-        return out
+        return out[self._positions]
 
     def signed_distance(self, curve: Any, level_set: Literal["zero", "each"] | None = "zero") -> Array:
         """Distances to a curve or to several, positive on their left, negative on their right.
@@ -272,12 +277,12 @@ class Geodesics(Sealed):
         >>> G.extend([0, 5], [1.0, 2.0]).shape
         (642,)
         """
-        points, given = points_of(self._mesh, sources), np.asarray(values, dtype=np.float64)
+        points, given = self._on_positions(points_of(self._given, sources)), np.asarray(values, dtype=np.float64)
         if given.ndim not in (1, 2) or len(given) != len(points):
             raise InvalidInputError(f"values must be ({len(points)},) or ({len(points)}, k), a row for each source, "
                                     f"got shape {given.shape}")
         _require_finite(given, "values")
-        out = self._shares(points, given.reshape(len(points), -1))
+        out = self._shares(points, given.reshape(len(points), -1))[self._positions]
         return out.reshape(-1, *given.shape[1:])
 
     def log_map(self, source: int | tuple[ArrayLike, ArrayLike], method: Literal["vector", "affine"] = "vector") -> Array:
@@ -337,6 +342,10 @@ class Geodesics(Sealed):
     def _signed(self):
         with self.report.phase("operators"):
             return SignedHeat(self._mesh, self._time, self._options, self.report, LEVELS)
+
+    def _on_positions(self, points):
+        """The same points with numbers of positions."""
+        return points if self._given is self._mesh else Points(self._positions[points.vertices], points.weights)
 
     def _operators(self):
         """(Laplacian, (n,) masses, slopes) of the surface or solid."""
