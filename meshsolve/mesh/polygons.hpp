@@ -4,7 +4,8 @@
 // Sources: Newell's normal in Sutherland, Sproull, Schumacker 1974, "A characterization of ten hidden-surface algorithms";
 // Meisters 1975, "Polygons have ears"; Held 2001, "FIST: fast industrial-strength triangulation of polygons" (grid, degenerate
 // ears).
-// O(corners) for fans. Ear clipping takes O(corners * concave corners) at worst, about O(corners) if ears are small.
+// O(corners) for fans. Ear clipping takes about O(corners log corners), and at most a bound in proportion to the corners: a polygon
+// that goes around many times becomes a fan after that.
 #pragma once
 #include <cstdint>
 #include <vector>
