@@ -38,11 +38,14 @@ int side(const Point& a, const Point& b, const Point& c) {
 
 struct Box {
   double x0, y0, x1, y1;
-  Box(std::initializer_list<Point> points) : x0(points.begin()->x), y0(points.begin()->y), x1(x0), y1(y0) {
-    for (const Point& p : points) {
-      x0 = std::min(x0, p.x), x1 = std::max(x1, p.x);
-      y0 = std::min(y0, p.y), y1 = std::max(y1, p.y);
-    }
+  static Box of(std::initializer_list<Point> points) {
+    Box box{1e300, 1e300, -1e300, -1e300};
+    for (const Point& p : points) box.add(p);
+    return box;
+  }
+  void add(const Point& p) {
+    x0 = std::min(x0, p.x), x1 = std::max(x1, p.x);
+    y0 = std::min(y0, p.y), y1 = std::max(y1, p.y);
   }
   bool holds(const Point& p) const { return p.x >= x0 && p.x <= x1 && p.y >= y0 && p.y <= y1; }
   double rounding() const { return kRounding * 2 * (x1 - x0 + y1 - y0); }       // bound for turn() of three points in the box
@@ -82,9 +85,9 @@ class Grid {
     for (auto y = cell(rows_, box.y0); y <= y1; ++y) {              // the cells of a row are contiguous
       ++work;
       size_t from = x0, to = x1;
-      if (columns_.size() > 1) {
-        const auto [least, most] = span(t, reach_[y].first, reach_[y].second);
-        if (least > most) continue;
+      if (members_.size() > kSmall) {
+        const auto [least, most] = span(t, reach_[y].y0, reach_[y].y1);
+        if (least > reach_[y].x1 || most < reach_[y].x0) continue;
         from = std::max(from, cell(columns_, least)), to = std::min(to, cell(columns_, most));
         if (from > to) continue;
       }
@@ -113,7 +116,7 @@ class Grid {
   std::vector<int32_t> members_;        // places with corners, cell by cell
   std::vector<size_t> begin_;           // (cells + 1)
   std::vector<double> rows_, columns_;  // where each row and column begins
-  std::vector<std::pair<double, double>> reach_;        // (rows) least and largest y in each row
+  std::vector<Box> reach_;              // (rows) box of the places in each row
   size_t empty_ = 0;                    // members without corners
 
   static size_t cell(const std::vector<double>& begins, double x) {
@@ -141,11 +144,8 @@ class Grid {
     std::vector<std::pair<size_t, int32_t>> in_cell;
     for (const int32_t k : members_) in_cell.emplace_back(cell(rows_, places_[k].at.y) * columns_.size() + cell(columns_, places_[k].at.x), k);
     std::sort(in_cell.begin(), in_cell.end());
-    reach_.assign(rows_.size(), {1e300, -1e300});
-    for (const auto& [cell, k] : in_cell) {
-      auto& [low, high] = reach_[cell / columns_.size()];
-      low = std::min(low, places_[k].at.y), high = std::max(high, places_[k].at.y);
-    }
+    reach_.assign(rows_.size(), {1e300, 1e300, -1e300, -1e300});
+    for (const auto& [cell, k] : in_cell) reach_[cell / columns_.size()].add(places_[k].at);
     begin_.assign(rows_.size() * columns_.size() + 1, 0);
     for (size_t k = 0; k < in_cell.size(); ++k) ++begin_[in_cell[k].first + 1], members_[k] = in_cell[k].second;
     std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
@@ -299,7 +299,7 @@ class Clipper {
     if (kind == Ear::flat) return side(a, b, c) == 0;
     if (!convex_[k]) return false;
     if (blocking_ == 0) return true;
-    const Box box{a, b, c};
+    const Box box = Box::of({a, b, c});
     const double outside = kind == Ear::proper ? -box.rounding() : box.rounding();
     return !grid.any({a, b, c}, box, work_, [&](const Point& p) {
       if (same(p, a) || same(p, b) || same(p, c)) return false;
