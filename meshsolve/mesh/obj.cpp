@@ -5,6 +5,8 @@
 #include <charconv>
 #include <limits>
 
+#include "native/threads/interrupt.hpp"
+
 namespace ms::mesh {
 namespace {
 
@@ -16,7 +18,8 @@ class ObjReader {
   explicit ObjReader(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
 
   void read(PolygonFile& out) {
-    for (; at_ < end_; next_line()) {
+    for (int64_t lines = 0; at_ < end_; next_line()) {
+      if (++lines % 16384 == 0) interrupt::poll();
       const std::string_view keyword = token();
       if (keyword == "v") vertex(out);
       else if (keyword == "f") face(out);

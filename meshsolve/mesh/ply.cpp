@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "native/text/decimal.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::mesh {
 namespace {
@@ -114,6 +115,7 @@ Numbers read_numbers(std::string_view text, int64_t most) {
       }
     }
     out.values.push_back(x);
+    if (out.values.size() % 65536 == 0) interrupt::poll();
     at = stop;
   }
 }
@@ -123,6 +125,7 @@ Rows read_rows(const uint8_t* bytes, int64_t size, int64_t at, int64_t rows, con
   const std::vector<Property> properties = properties_of(layout);
   RowReader reader(bytes, size, at, layout.swap);
   for (int64_t row = 0; row < rows; ++row) {
+    if (row % 16384 == 16383) interrupt::poll();
     const size_t before = out.values.size();
     for (const Property& p : properties)
       if (!reader.read(p, out.values)) {

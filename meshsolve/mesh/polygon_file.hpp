@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "native/text/decimal.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::mesh {
 
@@ -55,6 +56,7 @@ class Words {
   bool at_end_of_line() { return skip(false), at_ == end_ || *at_ == '\n'; }
 
   std::string_view next() {                      // empty at the end of the text
+    if (++words_ % 65536 == 0) interrupt::poll();
     skip(true);
     const char* const from = at_;
     while (at_ != end_ && !blank(*at_) && *at_ != '\n' && !(comments_ && *at_ == '#' && !of_number(from))) ++at_;
@@ -70,7 +72,7 @@ class Words {
   const char* at_;
   const char* end_;
   bool comments_;
-  int64_t line_ = 1;
+  int64_t line_ = 1, words_ = 0;
 
   // '#' inside 1.#IND (not a number) does not begin a comment.
   bool of_number(const char* from) const { return at_ - from >= 2 && at_[-1] == '.' && at_[-2] == '1'; }

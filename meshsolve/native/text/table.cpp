@@ -48,6 +48,7 @@ Table read_table(const char* begin, const char* end, int width, int64_t rows, bo
   out.numbers.reserve(static_cast<size_t>(std::min<int64_t>(rows, (end - begin) / (2 * width) + 1) * width));
   int64_t line = 0, found = 0;
   for (const char* at = begin; at != end; ++line) {
+    if (line % 65536 == 65535) interrupt::poll();
     const char* const stop = std::find(at, end, '\n');
     const char* const first = past_blanks(at, stop);
     if (first != stop && *first != '%') {
