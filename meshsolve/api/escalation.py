@@ -23,6 +23,7 @@ from meshsolve.krylov.sqmr import iterate
 from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.options import counted, thread_count
 from meshsolve.report import Report, warn, without_warnings
+from meshsolve.sparse.columns import lengths
 from meshsolve.sparse.matrix import Csr, as_symmetric
 
 PATIENCE = 100                  # iterations in which the residual must fall ten times
@@ -84,8 +85,11 @@ def solve_indefinite(A, b, rtol, threads=None, symbolic=None):
             if plan.flops <= AFFORDABLE * M.nnz and COMPLETE in steps:
                 steps.remove(COMPLETE)
                 steps.insert(0, COMPLETE)
-    if not best.converged and K.is_complete and 0 < K.report.facts["zero_pivots"] <= MOST_NULL_VECTORS:
+    zeros = K.report.facts["zero_pivots"] if K.is_complete and not best.converged else 0
+    if 0 < zeros <= MOST_NULL_VECTORS:
         x, best = _least_squares(M, b, K, rtol, threads, taken, (x, best))
+    if zeros and not best.converged:
+        taken.append(f"A is singular: {counted(zeros, 'zero pivot')}")
     best.report.seconds = seconds
     best.report.facts["steps_taken"] = "; ".join(taken)
     return x, _outcome(K, best, rtol, CONVERGED if best.converged else "; ".join(taken))
@@ -173,7 +177,7 @@ def _least_squares(M, b, K, rtol, threads, taken, found):
     inside = (B - W @ (W.T @ B)).reshape(b.shape)
     y, info = iterate(M, inside, K, None, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
     y = (y.reshape(M.n, -1) - W @ (W.T @ y.reshape(M.n, -1))).reshape(b.shape)
-    left, own = (np.linalg.norm(v, axis=0) for v in (B - A @ y.reshape(M.n, -1), B))
+    left, own = (np.hypot(lengths(v.real), lengths(v.imag)) for v in (B - A @ y.reshape(M.n, -1), B))
     residual = left / np.where(own > 0, own, 1)
     if not info.converged or not residual.max(initial=0.0) <= _worst(found[1]):
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from meshsolve.sparse.structure import checked
 
 MAXITER = 10_000            # default limit of the iterations of a column
 DOUBLE = np.dtype(np.float64)
+FAR_UNIT = 2.0**100         # entries of A and b in this range have products r . A r in that of float64
+TINY = np.finfo(np.float64).tiny        # smallest normal number
 FAR = 2.0**200              # largest ratio of the entries of x0 and b: squares of larger residuals could overflow
 
 
@@ -36,7 +39,8 @@ def place_of(b, M):
 
 
 def as_matrix(A, place, threads):
-    """A symmetric matrix in the memory of a place, or an operator as an :class:`Operator`. A :class:`Csr` is not checked again.
+    """(matrix, exponent): a symmetric matrix in the memory of a place in a usual unit, see :func:`in_usual_unit`, or an operator as an
+    :class:`Operator`. A :class:`Csr` is not checked again.
 
     Raises
     ------
@@ -44,12 +48,36 @@ def as_matrix(A, place, threads):
         As :func:`meshsolve.sparse.matrix.as_symmetric`.
     """
     if isinstance(A, Csr):
-        return place.matrix(A)
+        return in_usual_unit(place.matrix(A))
     if not is_operator(A):
-        return place.symmetric(A, threads).csr().stored
+        return in_usual_unit(place.symmetric(A, threads).csr().stored)
     if place is CUDA:
         raise InvalidInputError(f"A is an operator, a {type(A).__name__}, with products on the host, but b or M lies on the GPU")
-    return Operator(A)
+    return Operator(A), 0
+
+
+def in_usual_unit(matrix):
+    """Return (matrix / 2^exponent, exponent) for a :class:`Csr`; the exponent is 0 unless products r . A r could leave the range of
+    float64.
+
+    The exponent is the mean of those of the largest and the smallest entry."""
+    values = matrix.data if matrix.data.dtype.kind == "f" else matrix.data.view(np.float64)
+    largest = float(device.to_host(max_abs(values[:, None]))[0]) if len(values) else 0.0
+    if largest == 0 or 1 / FAR_UNIT < largest < FAR_UNIT:
+        return matrix, 0
+    sizes = abs(values)
+    smallest = float(sizes[sizes > 0].min())
+    exponent = (math.frexp(largest)[1] + math.frexp(smallest)[1]) // 2
+    first, second = 2.0 ** -(exponent // 2), 2.0 ** -(exponent - exponent // 2)      # one factor alone may be infinite
+    return Csr(matrix.n, matrix.indptr, matrix.indices, matrix.data * first * second), exponent
+
+
+def in_same_unit(precondition, M, exponent):
+    """The function of a preconditioner M of A for the matrix of :func:`in_usual_unit`."""
+    if M is None or exponent == 0:
+        return precondition
+    before, after = 2.0 ** (exponent // 2), 2.0 ** (exponent - exponent // 2)
+    return lambda R: precondition(R * before) * after
 
 
 class Form(NamedTuple):
@@ -89,21 +117,27 @@ class Blocks(NamedTuple):
     Attributes
     ----------
     B, X : (n, k)
-        Right-hand sides and starts, both times ``shift``.
+        Right-hand sides times ``shift``, and starts times 2^``powers``.
     shift : (k,)
-        Powers of two, on the host. A factor differs from 1 only if squares of the column of b would leave the range of float64.
+        Powers of two, on the host. A factor differs from 1 only if squares of the column of b could leave the range of float64.
+    powers : (k,) integers
+        2^powers is ``shift`` times 2^exponent: A / 2^exponent is the matrix of the iteration.
+    exponent : int
     form : Form
     """
 
     B: np.ndarray
     X: np.ndarray
     shift: np.ndarray
+    powers: np.ndarray
+    exponent: int
     form: Form
 
 
-def blocks_of(b, x0, n, place, dtype=DOUBLE):
+def blocks_of(b, x0, n, place, exponent=0, dtype=DOUBLE):
     """The :class:`Blocks` of a right-hand side and a start in the memory of ``place``; zeros are the start if x0 is None.
 
+    ``exponent`` is that of :func:`in_usual_unit`.
     Complex columns become two real ones, unless ``dtype`` is complex, which is supported on the host.
 
     Raises
@@ -114,21 +148,48 @@ def blocks_of(b, x0, n, place, dtype=DOUBLE):
     B, form = _columns(b, n, "b", dtype)
     X = form.place.xp.zeros(B.shape, dtype) if x0 is None else _start(x0, n, form, dtype)
     B, X = place.bring(B), place.bring(X)
-    shift = _scaled_to_one(B, X)
+    shift = _scaled_to_one(B, exponent)
+    powers = np.frexp(shift)[1] - 1 + exponent
     if x0 is not None:
+        X = times_powers(X, powers)
         _drop_far_starts(X, B)
-    return Blocks(B, X, shift, form)
+    return Blocks(B, X, shift, powers, exponent, form)
 
 
-def unshifted(X, shift):
-    """X in the scale of the caller's b; infinite if that is out of range."""
-    with np.errstate(over="ignore"):
-        return X / where(X).bring(shift)
+def unshifted(X, powers):
+    """X in the scale of the caller's b, a new block; infinite if that is out of range."""
+    return times_powers(X, -powers)
 
 
-def columns_out_of_range(X):
-    """(k,) bool: columns of an unshifted X that are not finite."""
-    return ~device.to_host(where(X).xp.isfinite(X).all(axis=0))
+def times_powers(X, powers):
+    """A new block, the columns of X times these powers of two, (k,) integers; it is rounded once."""
+    if not powers.any():
+        return X.copy()
+    half, place = powers // 2, where(X)                     # one factor alone may be infinite
+    with np.errstate(over="ignore", under="ignore"):
+        return X * place.bring(np.ldexp(1.0, half)) * place.bring(np.ldexp(1.0, powers - half))
+
+
+def out_of_range(X, powers):
+    """What is lost of X in the scale of the caller's b.
+
+    Returns
+    -------
+    infinite : (k,) bool
+        Columns that are not finite in that scale.
+    lost : (k,) bool
+        Columns that lose digits there, as they are below the range of float64.
+    rounded : (n, k) or None
+        X with these losses, in its own scale; None if no column has any.
+    """
+    none = np.zeros(len(powers), bool)
+    if not powers.any():
+        return none, none, None
+    x = unshifted(X, powers)
+    infinite = ~device.to_host(where(X).xp.isfinite(x).all(axis=0))
+    size, most = (np.asarray(device.to_host(max_abs(block))) for block in (X, x))
+    lost = (most < TINY) & (size > 0) & ~infinite
+    return infinite, lost, times_powers(x, np.where(lost, powers, 0)) if lost.any() else None
 
 
 def preconditioner(M, n):
@@ -203,19 +264,16 @@ def _start(x0, n, form, dtype):
     return xp.concatenate([X, xp.zeros_like(X)], axis=1) if form.is_complex and not given.is_complex else X
 
 
-def _scaled_to_one(B, X):
-    """Scale columns of B and X in place by powers of two if squares of b would leave the range of float64; return the (k,)
-    factors.
+def _scaled_to_one(B, exponent):
+    """Scale columns of B in place by powers of two if their squares, or with an ``exponent`` the solutions, could leave the range of
+    float64; return the (k,) factors.
 
     Squares that underflow to 0 would make every x a solution."""
-    largest = device.to_host(max_abs(B))
-    usual = (largest == 0) | (largest > 2.0**-400) & (largest < 2.0**400)
+    largest = np.asarray(device.to_host(max_abs(B)))
+    usual = (largest == 0) | ((largest > 1 / FAR_UNIT) & (largest < FAR_UNIT) & (exponent == 0))
     shift = np.where(usual, 1.0, np.ldexp(1.0, -np.clip(np.frexp(largest)[1], -1000, 1000)))
     if not usual.all():
-        factors = where(B).bring(shift)
-        B *= factors
-        with np.errstate(over="ignore"):
-            X *= factors
+        B *= where(B).bring(shift)
     return shift
 
 

@@ -99,15 +99,18 @@ def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=No
     rtol, atol, maxiter = checked_options(rtol, atol, maxiter, callback)
     threads, place = thread_count(threads), place_of(b, M)
     with place.errors("cg"):
-        matrix = as_matrix(A, place, threads)
-        system = blocks_of(b, x0, matrix.n, place)
+        matrix, exponent = as_matrix(A, place, threads)
+        system = blocks_of(b, x0, matrix.n, place, exponent)
         report, k = Report(), len(system.shift)
         width, vectors, back = BACKENDS[place].start(matrix, system, M, threads, report)
         together = callback is not None or k <= width       # a callback gets all columns
-        run = Iteration(vectors(slice(None)), system.shift, report) if together else Parts(width, vectors, system.X, system.shift, report)
+        if together:
+            run: Solve = Iteration(vectors(slice(None)), system.powers, report)
+        else:
+            run = Parts(width, vectors, system.X, system.powers, report)
 
         def deliver(X):
-            return system.form.deliver(unshifted(back(X), system.shift))
+            return system.form.deliver(unshifted(back(X), system.powers))
 
         with report.phase("solve"):
             run.iterate(rtol, atol * system.shift, maxiter, None if callback is None else lambda X: callback(deliver(X)), gives_up)
@@ -127,14 +130,14 @@ class Iteration(Solve):
     Parameters
     ----------
     vectors : HostVectors or CudaVectors
-    shift : (k,) float64
+    powers : (k,) integers
         See :class:`~meshsolve.krylov.blocks.Blocks`.
     report : Report
     """
 
-    def __init__(self, vectors, shift, report):
-        self.vectors, self.shift, self.report, self.null_space = vectors, shift, report, vectors.null_space
-        self.reason, self.residuals = np.full(len(shift), RUNNING, object), []
+    def __init__(self, vectors, powers, report):
+        self.vectors, self.powers, self.report, self.null_space = vectors, powers, report, vectors.null_space
+        self.reason, self.residuals = np.full(len(powers), RUNNING, object), []
         self._end(self.reason != RUNNING, RUNNING)
 
     @property
@@ -244,15 +247,15 @@ class Iteration(Solve):
 class Parts(Solve):
     """The iteration on many columns, ``width`` at a time."""
 
-    def __init__(self, width, vectors, X, shift, report):
-        self.width, self.vectors, self.X, self.shift, self.report = width, vectors, X, shift, report
+    def __init__(self, width, vectors, X, powers, report):
+        self.width, self.vectors, self.X, self.powers, self.report = width, vectors, X, powers, report
 
     def iterate(self, rtol, atol, maxiter, callback, gives_up):
         """As :meth:`Iteration.iterate`."""
         found, histories = [], []
-        for first in range(0, len(self.shift), self.width):
+        for first in range(0, len(self.powers), self.width):
             columns = slice(first, first + self.width)
-            run = Iteration(self.vectors(columns), self.shift[columns], self.report)
+            run = Iteration(self.vectors(columns), self.powers[columns], self.report)
             run.iterate(rtol, atol[columns], maxiter, callback, gives_up)
             self.X[:, columns], self.null_space = run.X, run.null_space
             found.append((run.norm, run.scale, run.outside, run.reason, run.iterations))

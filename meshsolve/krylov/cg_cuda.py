@@ -16,6 +16,7 @@ from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError
+from meshsolve.krylov.blocks import in_same_unit
 from meshsolve.krylov.cg_rules import LOST_AT, SUMS
 from meshsolve.sparse.constraints import takes_constants_to_zero
 from meshsolve.sparse.matrix import as_csr
@@ -180,7 +181,7 @@ def dot_grid(n, k):
 def start(matrix, system, M, _, report):
     """As :func:`meshsolve.krylov.cg_host.start`: all columns run together, in the caller's numbering."""
     report.facts.update(device="cuda", nnz_A=len(matrix.indices))
-    precondition, projection = preconditioner(M, matrix.n), null_space(matrix, M)
+    precondition, projection = in_same_unit(preconditioner(M, matrix.n), M, system.exponent), null_space(matrix, M)
 
     def vectors(_):
         return CudaVectors(matrix, system.B, system.X, precondition, projection, getattr(M, "check_device", None))

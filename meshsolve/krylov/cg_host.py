@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.krylov.blocks import preconditioner, reusing
+from meshsolve.krylov.blocks import in_same_unit, preconditioner, reusing
 from meshsolve.krylov.cg_rules import INDEFINITE, LOST_AT, SAVE_AT
 from meshsolve.krylov.null_space import null_space_of
 from meshsolve.krylov.operator import Operator, multiply_dot, residual, rounding_of
@@ -154,7 +154,7 @@ def start(matrix, system, M, threads, report):
     back : callable
         Returns X in the caller's numbering.
     """
-    B, X, *_ = system
+    B, X = system.B, system.X
     report.facts.update(threads=threads, nnz_A=matrix.nnz)
     precondition, null_space, back = preconditioner(M, matrix.n), null_space_of(matrix, M, threads), lambda X: X
     if _worth_renumbering(matrix, M):
@@ -164,6 +164,8 @@ def start(matrix, system, M, threads, report):
         precondition, back = reusing(M.apply_inside), lambda X: _back(X, position)
         if null_space is not None and not M.connected:      # a mean over all rows is the same in any numbering
             null_space = _renumbered_projection(null_space, position)
+
+    precondition = in_same_unit(precondition, M, system.exponent)
 
     def vectors(columns):
         return HostVectors(matrix, *(np.ascontiguousarray(block[:, columns]) for block in (B, X)), precondition, null_space, threads)

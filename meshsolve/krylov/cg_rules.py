@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.krylov.blocks import columns_out_of_range, unshifted
-from meshsolve.krylov.info import CONVERGED, TOO_LARGE, Info
+from meshsolve.krylov.blocks import out_of_range
+from meshsolve.krylov.info import CONVERGED, OUT_OF_RANGE, Info
 from meshsolve.options import counted
 
 FORESEE = 20                            # iterations between two estimates of the number that is left
@@ -25,7 +25,7 @@ SUMS = 1e-10                            # largest |row sum| relative to the row'
 class Solve:
     """Results of a run.
 
-    A subclass has ``X``, ``shift`` (see :class:`~meshsolve.krylov.blocks.Blocks`), ``norm``, ``scale``, ``outside``, ``reason``,
+    A subclass has ``X``, ``powers`` (see :class:`~meshsolve.krylov.blocks.Blocks`), ``norm``, ``scale``, ``outside``, ``reason``,
     ``iterations``, ``residuals``, ``report`` and ``null_space`` (None for a regular matrix).
     """
 
@@ -68,7 +68,10 @@ class Solve:
         self.reason[(self.reason == CONVERGED) & (self.outside > self.allowed)] = OUTSIDE
 
     def _judge_size(self):
-        """Columns whose solution overflows in the scale of the caller's b have not converged."""
-        if (self.shift < 1).any():
-            beyond = columns_out_of_range(unshifted(self.X, self.shift))
-            self.reason[beyond], self.norm[beyond] = TOO_LARGE, np.inf
+        """Columns whose solution leaves the range of float64 in the scale of the caller's b have not converged."""
+        infinite, lost, X = out_of_range(self.X, self.powers)
+        self.reason[infinite], self.norm[infinite] = OUT_OF_RANGE, np.inf
+        if X is not None:
+            norm = self.vectors.true_norms(X, self.vectors.R)
+            self.norm[lost] = norm[lost]
+            self.reason[lost & (norm > 1.001 * self.target)] = OUT_OF_RANGE

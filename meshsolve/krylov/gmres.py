@@ -14,9 +14,18 @@ import numpy as np
 
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.foreign import is_sparse
-from meshsolve.krylov.blocks import as_operator, blocks_of, checked_options, columns_out_of_range, preconditioner, unshifted
+from meshsolve.krylov.blocks import (
+    as_operator,
+    blocks_of,
+    checked_options,
+    in_same_unit,
+    in_usual_unit,
+    out_of_range,
+    preconditioner,
+    unshifted,
+)
 from meshsolve.krylov.constrained import solve_constrained
-from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info, info_of, worst
+from meshsolve.krylov.info import CONVERGED, EXHAUSTED, OUT_OF_RANGE, Info, info_of, worst
 from meshsolve.krylov.operator import Operator, is_operator, residual
 from meshsolve.krylov.sqmr_rules import SLOW, STAGNATED
 from meshsolve.options import as_integer, thread_count
@@ -100,23 +109,24 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, restart=RESTART, callback=None, th
     residual does not fall 10 times in ``patience`` iterations."""
     threads = thread_count(threads)
     matrix = Products(A, threads)
-    system = blocks_of(b, x0, matrix.n, HOST, matrix.dtype)
+    system = blocks_of(b, x0, matrix.n, HOST, matrix.exponent, matrix.dtype)
     report, precondition = Report(threads=threads, nnz_A=matrix.nnz), _inverse(M, matrix)
     runs, B, X = [], system.B, system.X
     with report.phase("solve"):
         for c in range(B.shape[1]):
             def put(x, c=c):
                 X[:, c] = x
-                return system.form.deliver(unshifted(X, system.shift))
+                return system.form.deliver(unshifted(X, system.powers))
 
             seen = None if callback is None else lambda x, put=put: callback(put(x))
             run = Column(matrix, precondition, B[:, c].copy(), X[:, c].copy())
             run.iterate(rtol, atol * system.shift[c], maxiter, restart, seen, patience)
             X[:, c] = run.x
             runs.append(run)
-    answers = unshifted(X, system.shift)
-    for c in np.flatnonzero(columns_out_of_range(answers)):
-        runs[c].reason, runs[c].norm = TOO_LARGE, np.inf
+    answers = unshifted(X, system.powers)
+    infinite, lost, rounded = out_of_range(X, system.powers)
+    for c in np.flatnonzero(infinite | lost):
+        runs[c].judge_range(None if infinite[c] else rounded[:, c].copy())
     return system.form.deliver(answers), info_of("gmres", runs, report, scalar=system.form.is_vector and len(runs) == 1)
 
 
@@ -131,6 +141,7 @@ class Column:
         """Run cycles until the true residual is small enough, or does not fall."""
         size = length(self._b)
         self.scale, target = size or 1.0, max(rtol * size, atol)
+        self._target = target
         if size == 0:
             self.x[:] = 0
         r, self.norm = self._matrix.residual(self.x, self._b)
@@ -151,6 +162,13 @@ class Column:
                 return
         if self.norm <= target:
             self.reason = CONVERGED
+
+    def judge_range(self, x):
+        """A solution that leaves the range of float64 in the scale of the caller's b has not converged: x is it after rounding, or None if
+        it is infinite."""
+        self.norm = np.inf if x is None else self._matrix.residual(x, self._b)[1]
+        if self.norm > self._target:
+            self.reason = OUT_OF_RANGE
 
     def _cycle(self, r, target, steps, callback):
         """Minimize the residual over at most ``steps`` vectors; return the change of x, or None if a product is not finite."""
@@ -185,11 +203,13 @@ class Column:
 
 
 class Products:
-    """Products with a :class:`Csr`, real or complex, or an :class:`Operator`. Real ones have the same bits on any number of threads."""
+    """Products with a :class:`Csr`, real or complex, in a usual unit (``exponent``), or an :class:`Operator`. Real ones have the same
+    bits on any number of threads."""
 
     def __init__(self, A, threads):
         if not isinstance(A, Csr):
             A = Operator(A) if is_operator(A) else as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, threads=threads)
+        A, self.exponent = in_usual_unit(A) if isinstance(A, Csr) else (A, 0)
         self.n, self.nnz, self.dtype, self._A, self._threads = A.n, A.nnz, np.dtype(np.float64), A, threads
         if isinstance(A, Csr) and A.data.dtype.kind == "c":
             self.dtype, self._A = A.data.dtype, A.to_scipy()
@@ -235,7 +255,7 @@ def _on_host(A, b, M):
 def _inverse(M, matrix):
     """M as a function of a vector."""
     if matrix.dtype.kind != "c" or M is None:
-        apply = preconditioner(M, matrix.n)
+        apply = in_same_unit(preconditioner(M, matrix.n), M, matrix.exponent)
         return lambda v: apply(v[:, None])[:, 0]
     operator = as_operator(M, matrix.n)
-    return lambda v: np.asarray(operator.matvec(v), matrix.dtype)
+    return in_same_unit(lambda v: np.asarray(operator.matvec(v), matrix.dtype), M, matrix.exponent)

@@ -11,7 +11,7 @@ from meshsolve.options import counted
 from meshsolve.report import Report
 
 CONVERGED, EXHAUSTED = "converged", "maxiter reached"                   # reasons of both iterations
-TOO_LARGE = "the solution leaves the range of float64"
+OUT_OF_RANGE = "the solution leaves the range of float64"
 
 
 @dataclass(repr=False)

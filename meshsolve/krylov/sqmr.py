@@ -17,8 +17,8 @@ import numpy as np
 from meshsolve.errors import ConvergenceWarning
 from meshsolve.foreign import is_sparse
 from meshsolve.krylov import sqmr_cuda, sqmr_host
-from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, place_of, unshifted
-from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info, info_of, worst
+from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, out_of_range, place_of, unshifted
+from meshsolve.krylov.info import CONVERGED, EXHAUSTED, OUT_OF_RANGE, Info, info_of, worst
 from meshsolve.krylov.sqmr_rules import (
     AT_LIMIT,
     AT_TARGET,
@@ -108,20 +108,21 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
     symmetric. A column ends as slow if its residual does not fall 10 times in ``patience`` iterations."""
     threads, place = thread_count(threads), place_of(b, M)
     with place.errors("sqmr"):
-        matrix = as_matrix(A, place, threads)
-        system = blocks_of(b, x0, matrix.n, place)
+        matrix, exponent = as_matrix(A, place, threads)
+        system = blocks_of(b, x0, matrix.n, place, exponent)
         report, k = Report(), len(system.shift)
         width, vectors = BACKENDS[place].start(matrix, system, M, threads, report)
-        answers, runs = unshifted(system.X, system.shift), []
+        answers, runs = unshifted(system.X, system.powers), []
         with report.phase("solve"):
             for columns in (slice(c, c + width) for c in range(0, k, width)):
-                put = partial(_put, answers, columns, system.shift)
+                put = partial(_put, answers, columns, system.powers)
                 run = Iteration(vectors(columns))
                 run.iterate(rtol, atol * system.shift[columns], maxiter,
                             None if callback is None else lambda X, put=put: callback(system.form.deliver(put(X))), patience)
+                run.judge_range(system.powers[columns])
                 answers = put(run.X)
                 runs += run.columns
-        return _outcome(answers, runs, report, system.form)
+        return system.form.deliver(answers), info_of("sqmr", runs, report, scalar=system.form.is_vector and len(runs) == 1)
 
 
 class Column:
@@ -185,6 +186,16 @@ class Iteration:
                 callback(vectors.work)
             self._decide(maxiter, patience)
         self._correct([c for c, run in enumerate(self.columns) if run.reason in (BROKE_DOWN, STAGNATED)])
+
+    def judge_range(self, powers):
+        """Columns whose solution leaves the range of float64 in the scale of the caller's b have not converged."""
+        infinite, lost, X = out_of_range(self.X, powers)
+        norms = None if X is None else self.vectors.true_norms(X)
+        for c in np.flatnonzero(infinite | lost):
+            run = self.columns[c]
+            run.norm = np.inf if infinite[c] else norms[c]
+            if run.norm > run.target:
+                run.reason = OUT_OF_RANGE
 
     def _begin(self, rtol, atol, maxiter):
         sizes = self.vectors.norms()
@@ -259,16 +270,9 @@ class Iteration:
             self.columns[c].norm = norms[c]
 
 
-def _put(answers, columns, shift, X):
+def _put(answers, columns, powers, X):
     """``answers`` with these columns of X in the scale of b; a new array if X has all columns."""
     if X.shape == answers.shape:
-        return unshifted(X, shift)
-    answers[:, columns] = unshifted(X, shift[columns])
+        return unshifted(X, powers)
+    answers[:, columns] = unshifted(X, powers[columns])
     return answers
-
-
-def _outcome(X, runs, report, form):
-    """(x, info) for columns X in the scale of b."""
-    for c in np.flatnonzero(columns_out_of_range(X)):
-        runs[c].reason, runs[c].norm = TOO_LARGE, np.inf
-    return form.deliver(X), info_of("sqmr", runs, report, scalar=form.is_vector and len(runs) == 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
+from meshsolve.krylov.blocks import in_same_unit
 from meshsolve.krylov.cg_cuda import BLOCK, CudaBlocks, preconditioner
 from meshsolve.krylov.cg_cuda import LOOK as LOOK_EVERY
 from meshsolve.krylov.sqmr_rules import DONE, RUNNING
@@ -125,6 +126,10 @@ class CudaVectors(CudaBlocks):
         for X in (self.X, device.xp().zeros_like(self.X)):
             yield X + self._precondition(self._residual(X, norms=False))
 
+    def true_norms(self, X):
+        """Norms of B - A X."""
+        return self._residual(X)[1].tolist()
+
     def norms(self, block=None):
         """(k,) 2-norms of the columns of B or of another block, on the host."""
         return super().norms(self.B if block is None else block).tolist()
@@ -150,5 +155,5 @@ class CudaVectors(CudaBlocks):
 def start(matrix, system, M, _, report):
     """As :func:`meshsolve.krylov.sqmr_host.start`: all columns run together."""
     report.facts.update(device="cuda", nnz_A=len(matrix.indices))
-    precondition = preconditioner(M, matrix.n)
+    precondition = in_same_unit(preconditioner(M, matrix.n), M, system.exponent)
     return max(len(system.shift), 1), lambda _: CudaVectors(matrix, system.B, system.X, precondition, getattr(M, "check_device", None))

@@ -7,7 +7,7 @@ from math import isfinite, sqrt
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.krylov.blocks import preconditioner
+from meshsolve.krylov.blocks import in_same_unit, preconditioner
 from meshsolve.krylov.operator import multiply_dot, residual
 from meshsolve.krylov.sqmr_rules import AT_LIMIT, AT_TARGET, BROKEN, DONE, RUNNING
 
@@ -135,6 +135,10 @@ class HostVectors:
         for X in ([self.X] if self.X.any() else []) + [np.zeros_like(self.X)]:
             yield X + self._precondition(self._residual(X.reshape(-1))[0][:, None])
 
+    def true_norms(self, X):
+        """Norms of B - A X."""
+        return [self._residual(X.reshape(-1))[1]]
+
     def norms(self):
         """Norms of B. numpy's norm would start the threads of its BLAS, which then keep a core busy for a while."""
         return [sqrt(self._dot(self._b, self._b))]
@@ -158,9 +162,9 @@ class HostVectors:
 def start(matrix, system, M, threads, report):
     """Return (width, vectors): the number of columns that run together, and a function that returns the :class:`HostVectors` of a
     slice of columns."""
-    B, X, *_ = system
+    B, X = system.B, system.X
     report.facts.update(threads=threads, nnz_A=matrix.nnz)
-    precondition = preconditioner(M, matrix.n)
+    precondition = in_same_unit(preconditioner(M, matrix.n), M, system.exponent)
 
     def vectors(columns):
         return HostVectors(matrix, *(np.ascontiguousarray(block[:, columns]) for block in (B, X)), precondition, threads)

@@ -317,3 +317,48 @@ def test_a_matrix_of_zeros():
     assert not x.any() and not info.converged
     x, info = ms.solve(np.diag([1.0, -1.0, 0.0]), [0.0, 0.0, 1.0])
     assert not x.any() and not info.converged
+
+
+@each("zeros", [1, 16, 17, 40])
+def test_solve_says_that_a_matrix_is_singular(zeros):
+    """Up to 16 null vectors get a least-squares solution; with more the cause is given."""
+    A = sp.diags_array(np.r_[np.ones(30), -2.0, np.zeros(zeros)])
+    with pytest.warns(ms.ConvergenceWarning, match=f"A is singular: {zeros} zero pivot"):
+        x, info = ms.solve(A, np.ones(31 + zeros))
+    assert not info.converged and info.singular and "A is singular" in info.reason
+
+
+UNITS = (1e-300, 1e-200, 1e-120, 1.0, 1e120, 1e200, 1e300)
+
+
+@each("solve", [ms.cg, ms.gmres, ms.sqmr, ms.solve])
+@each("unit", UNITS)
+def test_units_of_the_matrix(solve, unit):
+    """Products r . A r leave the range of float64 without a scale: neither a false alarm nor another result than in the unit 1."""
+    A = ms.datasets.grid2d(5, 5, boundary="dirichlet")
+    b = A @ np.arange(1.0, 26.0)
+    options = {} if solve is ms.solve else {"rtol": 1e-10, "M": None, "x0": np.full(25, 3.0)}
+    x, info = solve(A, b, **options)
+    for scale in (1.0, 1e-4, 1e4):
+        if "x0" in options:
+            options["x0"] = np.full(25, 3 * scale)
+        y, other = solve(A * unit, b * unit * scale, **options)
+        assert other.converged and np.allclose(y, np.arange(1, 26) * scale, rtol=1e-9) and np.max(abs(other.iterations - info.iterations)) <= 1
+    M = ms.ildl(A * unit)
+    if solve not in (ms.cg, ms.solve):
+        y, other = solve(A * unit, b * unit, M=M)
+        assert other.converged and np.allclose(y, np.arange(1, 26), rtol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore")
+@each("solve", [ms.cg, ms.gmres, ms.sqmr, ms.solve])
+def test_solutions_that_underflow(solve):
+    """x is 0 or has lost digits: not converged, with the true residual; exact tiny solutions are right."""
+    A = ms.datasets.grid2d(4, 4, boundary="dirichlet")
+    b = A @ np.arange(1.0, 17.0)
+    x, info = solve(A * 1e100, b * 1e-299)
+    assert not x.any() and not info.converged and info.relative_residual == 1 and "leaves the range" in info.reason
+    x, info = solve(A * 1e100, b * 3e-223)                  # some digits
+    assert not info.converged and 1e-6 < info.relative_residual < 1 and "leaves the range" in info.reason
+    x, info = solve(np.diag([1.0, 2.0, 4.0]), [8e-320, 8e-320, 8e-320])
+    assert info.converged and np.array_equal(x, np.array([8e-320, 8e-320, 8e-320]) / [1, 2, 4])
