@@ -25,7 +25,6 @@ SOLIDS = {4: "tetra", 5: "hexahedron", 6: "wedge", 7: "pyramid", 11: "tetra10", 
 NODES = LINES | TRIANGLES | QUADS | {15: 1}
 KINDS = ({type: LAGRANGE_CURVE for type in LINES} | {type: LAGRANGE_TRIANGLE for type in TRIANGLES}
          | {type: LAGRANGE_QUAD for type in QUADS} | {15: 1, 2: 5, 3: 9, 9: 22, 16: 23, 10: 28})       # VTK's kinds of cells
-ROW = np.dtype([("tag", "i4"), ("x", "f8", 3)])           # a node of version 2, and of version 4.0 without parameters
 
 
 class Block(NamedTuple):
@@ -43,6 +42,8 @@ def read_nodes(cursor, version, size):
     """Return tags (n,) and positions (n, 3) of the section $Nodes. ``size`` is the type of sizes of version 4."""
     if version < 4:
         count = cursor.count("nodes")
+        if not cursor.text:
+            cursor.end_of_line()
         return _rows(cursor, count)
     blocks, count = (int(x) for x in cursor.integers(size, 2, "$Nodes"))
     if version > 4.05:
@@ -109,7 +110,6 @@ def _rows(cursor, count, more=0):
     if cursor.text:
         rows = cursor.numbers("f8", (4 + more) * count, "$Nodes").reshape(-1, 4 + more)
         return as_integers(rows[:, 0], "tags of nodes"), rows[:, 1:4]
-    cursor.end_of_line()
     rows = cursor.numbers(np.dtype([("tag", "i4"), ("x", "f8", 3 + more)]), count, "$Nodes")
     return rows["tag"].astype(np.int64), rows["x"][:, :3]
 

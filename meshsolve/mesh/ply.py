@@ -24,6 +24,7 @@ from meshsolve.report import warn
 LETTERS = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "float": "f", "double": "d",
            "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
            "float32": "f", "float64": "d"}
+WIDE = "qQ"                         # types with more digits than float64
 FORMATS = {"ascii": sys.byteorder, "binary_little_endian": "little", "binary_big_endian": "big"}
 HEADER = re.compile(rb"\s*ply[ \t]*(\r\n|\n|\r)(.*?[\r\n])end_header[ \t]*(?:\1|\r\n|\n|\r)", re.DOTALL | re.IGNORECASE)
 CORNERS = ("vertex_indices", "vertex_index")
@@ -218,16 +219,26 @@ class _Rows(NamedTuple):
         """Return the numbers of properties without lists, by name, each (rows,) in the type of the header."""
         element, order = self.element, "=" if not self.swap or self.text else ">" if sys.byteorder == "little" else "<"
         if self.text or element.counts.count(" ") < len(element.counts):
-            values = _rows(*self[:3], set(names), self.text, self.swap)[0].reshape(-1, len(names)).T
-            return {name: _typed(x, element.items[element.properties.index(name)]) for name, x in zip(names, values)}
+            values = self.rows(names)[0].reshape(-1, len(names)).T
+            return {name: self.typed(np.ascontiguousarray(x), name) for name, x in zip(names, values)}
         record = np.dtype([(f"{k}", order + item) for k, item in enumerate(element.items)])
         rows = np.frombuffer(self.body, record, element.rows, self.begin)
         return {name: _native(rows[f"{element.properties.index(name)}"]) for name in names}
 
     def list_of(self, name):
         """Return the numbers of a list row after row, in the type of the header, and the length of each row."""
-        values, lengths, _ = _rows(*self[:3], {name}, self.text, self.swap)
-        return _typed(values, self.element.items[self.element.properties.index(name)]), lengths
+        values, lengths, _ = self.rows([name])
+        return self.typed(values, name), lengths
+
+    def rows(self, names):
+        """Read properties as float64. The bits of 64-bit integers are read as those of a float64, which has no room for all of them."""
+        items = self.element.items if self.text else ["d" if item in WIDE else item for item in self.element.items]
+        return _rows(self.body, self.begin, self.element._replace(items=items), set(names), self.text, self.swap)
+
+    def typed(self, values, name):
+        """Convert the numbers of :meth:`rows` to the type of the header; those of a text that are not of this type stay float64."""
+        item = self.element.items[self.element.properties.index(name)]
+        return values.view(item) if item in WIDE and not self.text else _typed(values, item)
 
 
 def _with_data(polygons, rows, name):
@@ -258,8 +269,10 @@ def _with_data(polygons, rows, name):
 
 
 def _typed(values, letter):
-    """Convert float64 to the type of the header; numbers of a text that are not of this integer type stay float64."""
+    """Convert float64 to the type of the header; numbers that are not of this integer type, or beyond 2^53, stay float64."""
     dtype = np.dtype(letter)
+    if letter in WIDE and values.size and not np.abs(values).max() < LARGEST_EXACT:
+        return values
     with np.errstate(invalid="ignore", over="ignore"):
         out = values.astype(dtype)
     return out if dtype.kind == "f" or (out == values).all() else values

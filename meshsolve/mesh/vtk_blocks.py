@@ -98,7 +98,7 @@ class _Source:
         if not compressor:
             if announced != size:
                 raise ValueError(f"{announced} bytes are announced, {size} are needed")
-            alone = self.raw or bytes(self.source[_encoded(width) - 1:_encoded(width)]) == b"="         # base64 of the header alone
+            alone = self.raw or len(binascii.a2b_base64(bytes(self.source[:_encoded(width)]))) == width        # base64 of the header alone
             return self.bytes(width, size) if alone else self.bytes(0, width + size)[width:]
         if compressor not in RATIOS:
             raise ValueError(f"the compressor {compressor[:40]!r} is not supported: use {', '.join(RATIOS)}")
