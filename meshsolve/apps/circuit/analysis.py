@@ -315,6 +315,7 @@ class Circuit(Sealed):
         tstart, report, keep = as_number(tstart, "tstart"), self._report(), self._kept(nodes)
         tmax = None if tmax is None else as_number(tmax, "tmax", above=True)
         plan = schedule(min(tstep, tstop), tstop, tstart, tmax, method, fixed_step)
+        self._netlist.loops.require_equal_waveforms(self._netlist)
         volts, amperes = self._sources(tstep, tstop, plan.same)      # the default length of edges is tstep, even above tstop
         self._ensure(plan.rows or 0, keep)
         options = report, threads, solver, device, round(tstop / tstep)

@@ -145,6 +145,7 @@ class System:
 
     def right_hand_side(self, volts, amperes):
         """The right-hand side s for the values of the voltage sources and of the current sources."""
+        self.netlist.loops.require(volts)
         s = self.current_inflow @ amperes if len(amperes) else np.zeros(self.n, amperes.dtype)
         s[self.branch["v"]] = volts
         return s
@@ -237,6 +238,8 @@ class System:
         for letter in BRANCHES:
             current = self.branch[letter]
             t.branch(*net[letter].nodes[:, :2].T, current)
+        loops = net.loops.members.tocoo()                   # in ohm: see loops.py
+        t.add(self.branch["v"][net.loops.chords[loops.row]], self.branch["v"][loops.col], loops.data)
         gain = net["e"].values[:, 0]
         t.add(self.branch["e"], net["e"].nodes[:, 2], -gain)
         t.add(self.branch["e"], net["e"].nodes[:, 3], gain)

@@ -13,6 +13,7 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.apps.circuit.devices import LETTERS as DEVICES
+from meshsolve.apps.circuit.loops import Loops
 from meshsolve.apps.circuit.names import lower, similar, times
 from meshsolve.apps.circuit.parameters import Files, as_parameters
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
@@ -113,6 +114,11 @@ class Netlist:
         """{name: number} of the nodes; ground is -1."""
         return dict(zip(self.node_names, range(len(self.node_names)))) | dict.fromkeys(GROUND, -1)
 
+    @functools.cached_property
+    def loops(self):
+        """The :class:`Loops` of the voltage sources."""
+        return Loops(self)
+
     def node(self, name, place=None):
         """The number of a node, -1 for ground. An unknown name raises InvalidInputError with ``place``, the line that has the
         name."""
@@ -130,7 +136,7 @@ class Netlist:
             Values by element name.
         """
         numbers, new = self._numbers_of(given), _finite(given)
-        self.node_numbers                                   # noqa: B018 - computed once, for all copies
+        self.node_numbers, self.loops                       # noqa: B018 - computed once, for all copies
         other, positions = copy.copy(self), self._positions[numbers]
         other.groups = dict(self.groups)
         for which in np.unique(positions[:, 0]).tolist():

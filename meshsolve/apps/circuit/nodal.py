@@ -32,7 +32,7 @@ DELAY = 4                   # iterations whose change estimates the error before
 
 
 class Forest:
-    """Trees of the nodes that branches connect. The branches must not form a loop.
+    """Trees of the nodes that branches connect. The branches must not form a loop: :class:`Loops` has the others.
 
     Parameters
     ----------
@@ -111,7 +111,11 @@ class Nodal:
     def __init__(self, system, moving=False):
         ideal, conducting = (np.concatenate([system.netlist[letter].nodes for letter in letters]) for letters in (
             ("v", "rcl") if moving else ("vl", "r")))
-        self.forest = Forest(system.nodes, ideal)
+        self._loops, self._branches = system.netlist.loops, len(ideal)
+        self._kept = np.delete(np.arange(len(ideal)), self._loops.chords)       # the branches of the forest
+        self.forest = Forest(system.nodes, ideal[self._kept])
+        Z = self._loops.members
+        self._by_loops = api.cholesky(sp.csr_array(Z @ Z.T), device="cpu") if len(self._loops) else None
         self.n = self.forest.trees
         self._ends = [np.where(ends < 0, system.nodes, ends) for ends in conducting.T]
         p, q = (self.forest.tree[ends] for ends in self._ends)
@@ -149,13 +153,23 @@ class Nodal:
             Solves with P' G P.
         """
         forest, j = self.forest, np.append(j, 0.0)
-        o = forest.offsets(volts)
+        self._loops.require(volts[:self._loops.members.shape[1]])
+        o = forest.offsets(volts[self._kept])
         o += np.append(self._pads(o, g), 0.0)[forest.tree]  # the 0 is that of the tree of ground, -1
         drops = self._drops(o)
         dz = solve(_sum(forest.tree, self._surplus(j, g * drops + history), self.n))
         z = np.append(dz, 0.0)[forest.tree]
         currents = g * (drops + self._drops(z)) + history
-        return (o + z)[:-1], forest.currents(self._surplus(j, currents)), currents
+        return (o + z)[:-1], self._divided(forest.currents(self._surplus(j, currents))), currents
+
+    def _divided(self, currents):
+        """Currents of all ideal branches from those of the forest: sources in a loop share a current as equal resistances would."""
+        out = np.zeros(self._branches)
+        out[self._kept] = currents
+        if self._by_loops is not None:
+            Z = self._loops.members
+            out[:Z.shape[1]] -= Z.T @ self._by_loops.solve(Z @ out[:Z.shape[1]])
+        return out
 
     def _drops(self, x):
         """Voltages across the conducting branches."""

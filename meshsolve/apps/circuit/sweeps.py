@@ -34,7 +34,8 @@ def over_source(solving, sources, which, points, keep, values, x):
     volts, amperes = sources
     letter, k = which
     dc = (volts if letter == "v" else amperes).dc
-    small = small_part(solving) if isinstance(solving, Solver) else None
+    in_loop = letter == "v" and k in solving.system.netlist.loops.members.indices         # at most one of its values fits
+    small = small_part(solving) if isinstance(solving, Solver) and not in_loop else None
     for j, value in enumerate(points[:1 if small else None]):
         dc[k] = value
         x = solving.at_rest(volts.dc, amperes.dc, x)

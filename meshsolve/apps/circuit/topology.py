@@ -34,7 +34,7 @@ def check(netlist, held=()):
         ``.index`` is the number of the node. For a loop it is the second node of the element that closes it.
     """
     _floating(netlist, CONDUCTS, held, NO_DIRECT)
-    _loops(netlist, "vl")
+    _loops(netlist)
 
 
 def check_moving(netlist):
@@ -47,7 +47,6 @@ def check_moving(netlist):
         As in :func:`check`.
     """
     _floating(netlist, (*CONDUCTS, "c"), (), NO_PATH)
-    _loops(netlist, "v")
 
 
 def undetermined(netlist, last_first=False):
@@ -130,28 +129,29 @@ def _touches(netlist, node):
     return netlist.where(*min(places)[2:])
 
 
-def _loops(netlist, letters):
-    """Raise for a loop of elements of these letters: voltage sources, and at an operating point inductors."""
-    n = len(netlist.node_names)
-    pairs = np.concatenate([netlist[letter].nodes for letter in letters])
-    if not len(pairs):
+def _loops(netlist):
+    """Raise for a loop of voltage sources and inductors. Loops of voltage sources alone have a solution if their voltages fit."""
+    n, sources = len(netlist.node_names), len(netlist["v"])
+    if not len(netlist["l"]):
         return
+    kept = np.concatenate([netlist.loops.forest, np.arange(sources, sources + len(netlist["l"]))])
+    pairs = np.concatenate([netlist[letter].nodes for letter in "vl"])[kept]
     graph = _graph(pairs, n)
     count, component = connected_components(graph, directed=False)
     if len(pairs) == n + 1 - count:                         # the number of edges of a forest
         return
     ends = np.where(pairs < 0, n, pairs)
-    members = _loop(ends, component)
+    first, *_ = members = _loop(ends, component)
+    members = kept[members]
     if len(members) == 1:
-        (name, place), node = _element(netlist, members[0]), int(pairs[members[0], 0])
+        (name, place), node = _element(netlist, members[0]), int(pairs[first, 0])
         at = "ground" if node < 0 else netlist.node_names[node]
         raise SingularMatrixError(f"{place}: both ends of {name} are the same node, {at}: its current is undetermined", node)
     names, places = zip(*(_element(netlist, k) for k in members))
     if len(names) > LISTED:
         names = [*names[:LISTED], f"{len(names) - LISTED} more"]
-    kinds = "voltage sources and inductors" if max(members) >= len(netlist["v"]) else "voltage sources"
-    raise SingularMatrixError(f"{places[0]}: {' and '.join(names)} form a loop of {kinds}: their currents are undetermined. Add a "
-                              "small resistor to the loop", int(pairs[members[0]].max()))
+    raise SingularMatrixError(f"{places[0]}: {' and '.join(names)} form a loop of voltage sources and inductors: their currents are "
+                              "undetermined. Add a small resistor to the loop", int(pairs[first].max()))
 
 
 def _element(netlist, k):

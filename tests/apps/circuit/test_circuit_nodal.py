@@ -163,7 +163,7 @@ def test_bad_options(deck):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("text, words", [
-    ("V1 a 0 1\nV2 a 0 1\nR1 a 0 1", "v2 and v1 form a loop of voltage sources"), ("V1 a 0 1\nR1 a 0 1\nI1 0 b 1\nC1 b 0 1", "node b has no path"),
+    ("V1 a 0 1\nV2 a 0 2\nR1 a 0 1", "v2 and v1 form a loop of voltage sources"), ("V1 a 0 1\nR1 a 0 1\nI1 0 b 1\nC1 b 0 1", "node b has no path"),
     ("V1 a 0 1\nL1 a 0 1u\nR1 a 0 1", "l1 and v1 form a loop of voltage sources and inductors")])
 def test_the_topology_is_checked_first(text, words, method, deck):
     with pytest.raises(ms.SingularMatrixError, match=words):
