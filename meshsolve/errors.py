@@ -6,6 +6,8 @@ or index that failed, in the caller's numbering.
 
 from __future__ import annotations
 
+from typing import Any
+
 from numpy.linalg import LinAlgError
 
 
@@ -27,11 +29,11 @@ class NotSymmetricError(InvalidInputError):
 
 class NotPositiveDefiniteError(MeshsolveError, ArithmeticError, LinAlgError):
     """A Cholesky pivot is not positive; ``.column`` is the column of A. Also a ``LinAlgError``, which ``numpy.linalg.cholesky``
-    raises."""
+    raises. For a quadratic function without a minimum, ``.direction`` is an array (n,) along which it falls without end, else None."""
 
-    def __init__(self, message: str, column: int = -1) -> None:
+    def __init__(self, message: str, column: int = -1, direction: Any = None) -> None:
         super().__init__(message)
-        self.column = column
+        self.column, self.direction = column, direction
 
 
 class SingularMatrixError(MeshsolveError, ArithmeticError, LinAlgError):

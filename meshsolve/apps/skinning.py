@@ -92,7 +92,7 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
 def _alone(bending, chosen, device, threads):
     """(n, h) weights of least bending in [0, 1], each column alone."""
     quadratic = Quadratic(bending, fixed=chosen, device=device, threads=threads)
-    h = len(chosen)
+    quadratic.is_known_convex, h = True, len(chosen)        # a product B^T B
     return quadratic.minimize(np.zeros((bending.shape[0], h)), fixed_values=np.eye(h), lower=0.0, upper=1.0)[0]
 
 
@@ -103,5 +103,6 @@ def _coupled(bending, chosen, device, threads):
     sums = sp.hstack([sp.eye_array(n, format="csr")[free]] * h, format="csr")
     held = (chosen + n * np.arange(h)[:, None]).ravel()
     quadratic = Quadratic(sp.block_diag([bending] * h, format="csr"), fixed=held, Aeq=sums, device=device, threads=threads)
+    quadratic.is_known_convex = True
     w, _ = quadratic.minimize(np.zeros(n * h), fixed_values=np.eye(h).ravel(), beq=np.ones(len(free)), lower=0.0)
     return w.reshape(h, n).T

@@ -1,0 +1,128 @@
+"""One convex program in scaled units, and how far a point is from its conditions of optimality.
+
+v = (x, G x) are the unknowns and the rows, with bounds ``lower`` and ``upper`` for both. Multipliers y belong to the rows: the gradient
+z = P x - b - G^T y is not negative where x is at its lower bound, and not positive at its upper one; the same holds for y and rows.
+
+Each residual is relative to the summands of its own row, so a row of another unit counts as much as the others. Where all summands of a
+row nearly vanish, ``LEAST`` of the largest size is the unit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from meshsolve.api.convex.scaling import power_of_two
+from meshsolve.types import Array
+
+LEAST = 1e-5            # smallest unit of a residual relative to that of the largest row: 1e-5 times tol is a rounding error
+NONE = 1e20             # bounds beyond this multiple of the size of x count as none
+TINY = np.finfo(float).tiny
+
+
+class Residual(NamedTuple):
+    """Largest violations, relative to each row: of bounds and rows; of the gradient; products of gradient and slack; their sum
+    relative to the objective."""
+
+    primal: float
+    dual: float
+    complementary: float
+    gap: float
+
+    @property
+    def worst(self):
+        return max(self)
+
+
+class Point(NamedTuple):
+    """x (n,), multipliers y of the rows (p,), ``active`` (n + p,) int8 with -1 at lower and 1 at upper bounds, and the residual."""
+
+    x: Array
+    y: Array
+    active: Array
+    residual: Residual
+
+
+class Program:
+    """min 1/2 x^T P x - b^T x with lower <= (x, G x) <= upper, in units in which x and the matrices are about 1.
+
+    Parameters
+    ----------
+    model : Model
+    b, lower, upper : (n,), (n + p,), (n + p,) float64
+        In the caller's units.
+    sizes : (n + p,) float64, optional
+        Of the summands that were moved into b and the bounds of the rows; default 0.
+
+    Attributes
+    ----------
+    unit : float
+        Of x, a power of two.
+    slope : float
+        Unit of the gradient.
+    off : (n + p,) bool
+        Unknowns with equal bounds, and rows that bound nothing.
+    ignored : int
+        Bounds that count as none.
+    """
+
+    def __init__(self, model, b, lower, upper, sizes=None):
+        self.model, n = model, model.n
+        scale = np.r_[1 / model.columns, model.rows]
+        b, lower, upper = b * model.columns * model.cost, lower * scale, upper * scale
+        natural, forced = self._natural(b), np.maximum(np.maximum(lower, -upper), 0)
+        size = max(natural, forced[np.isfinite(forced)].max(initial=0)) or _smallest(np.r_[lower, upper])
+        far_below, far_above = np.isfinite(lower) & (lower < -NONE * size), np.isfinite(upper) & (upper > NONE * size)
+        self.ignored = int(far_below.sum() + far_above.sum())
+        self.unit = power_of_two(size)
+        with np.errstate(over="ignore"):
+            self.b = b / self.unit
+            self.lower, self.upper = np.where(far_below, -np.inf, lower) / self.unit, np.where(far_above, np.inf, upper) / self.unit
+        moved = np.zeros(n + model.p) if sizes is None else sizes
+        self.moved = np.r_[moved[:n] * model.columns * model.cost, moved[n:] * model.rows] / self.unit
+        largest = max(abs(self.b).max(initial=0), model.P_sizes.data.max(initial=0))
+        self.slope = power_of_two(largest) if largest > 0 else 1.0
+        self.equal = self.lower == self.upper
+        self.has_lower, self.has_upper = np.isfinite(self.lower) & ~self.equal, np.isfinite(self.upper) & ~self.equal
+        unbounded = ~np.isfinite(self.lower) & ~np.isfinite(self.upper)
+        empty = model.G_sizes @ (~self.equal[:n]).astype(float) == 0
+        self.off = np.r_[self.equal[:n], unbounded[n:] | empty]
+
+    def clipped(self, x):
+        """x inside its bounds."""
+        return np.clip(x, self.lower[:self.model.n], self.upper[:self.model.n])
+
+    def residual(self, x, y):
+        """The :class:`Residual` of x and the multipliers y of the rows, both in scaled units."""
+        n, m = self.model.n, self.model
+        least = LEAST * max(abs(x).max(initial=0), 1)
+        v = np.r_[x, m.G @ x]
+        unit_v = np.maximum(np.r_[abs(x), np.maximum(m.G_sizes @ abs(x), self.moved[n:])], least)
+        below, above = self.lower - v, v - self.upper
+        near = np.where(below > above, self.lower, self.upper)
+        out = np.maximum(np.maximum(below, above), 0)
+        primal = out / np.maximum(unit_v, np.where(np.isfinite(near), abs(near), 0))
+        gradient = m.gradient(x, y, self.b)
+        unit_x = np.maximum.reduce([abs(self.b), self.moved[:n], m.P_sizes @ abs(x), m.transposed_sizes @ abs(y)])
+        unit_x = np.maximum(unit_x, LEAST * max(unit_x.max(initial=0), TINY))
+        unit_z = np.r_[unit_x, np.maximum(abs(y), LEAST * max(abs(y).max(initial=0), TINY))]
+        z = np.r_[gradient, y]
+        bound = np.where(z > 0, self.lower, self.upper)
+        held = np.isfinite(bound)
+        dual = np.where(held, 0, abs(z) / unit_z)
+        slack = np.where(held & ~self.equal, np.maximum(np.where(z > 0, v - self.lower, self.upper - v), 0), 0)
+        shares = abs(z) / unit_z * np.minimum(slack / np.maximum(unit_v, np.where(held, abs(bound), 0)), 1)
+        value = max(abs(0.5 * x @ (m.P @ x)) + abs(self.b @ x), LEAST * unit_x @ unit_v[:n], TINY)
+        return Residual(*(float(part) for part in (primal.max(initial=0), dual.max(initial=0), shares.max(initial=0),
+                                                   abs(z) @ slack / value)))
+
+    def _natural(self, b):
+        """Size of x at the minimum without bounds, 0 if there is no curvature."""
+        curvature = abs(self.model.P.data).max(initial=0)
+        return float(abs(b).max(initial=0) / curvature) if curvature > 0 else 0.0
+
+
+def _smallest(bounds):
+    sizes = abs(bounds[np.isfinite(bounds) & (bounds != 0)])
+    return float(sizes.min()) if len(sizes) else 1.0
