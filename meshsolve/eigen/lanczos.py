@@ -74,20 +74,22 @@ class Lanczos:
     seed : int
     start : (n, 8) array, optional
         The first block, which is overwritten; by default random.
+    is_uneven : bool
+        Random blocks are multiplied by C: in rows where C is tiny, entries of another size would stay in all results as rounding errors.
     """
 
     is_complete = False
     sigma = 0.0                         # the shift of C, if it has one
 
-    def __init__(self, operator, weigh, basis, capacity, seed, start=None):
+    def __init__(self, operator, weigh, basis, capacity, seed, start=None, is_uneven=False):
         self.operator, self.basis, self.capacity = operator, basis, capacity
         self.weigh, self.is_weighed = weigh or (lambda block: block), weigh is not None
-        self.rng = np.random.default_rng(seed)
+        self.rng, self.is_uneven = np.random.default_rng(seed), is_uneven
         self.T = np.zeros(((capacity + 1) * WIDTH,) * 2)
         self.blocks = self.kept = self.solves = self.restarts = 0
         self.raw, self.is_delayed = 0, True                 # raw blocks, the next one among them; whether there may be any
         self.border = np.zeros((WIDTH, WIDTH))              # B: couples the next block to the last one
-        self._begin(0, self.basis.random(self.rng) if start is None else start)
+        self._begin(0, self._random() if start is None else start)
 
     @property
     def dim(self):
@@ -166,12 +168,17 @@ class Lanczos:
         missing = -len(converged) % WIDTH                    # zero columns fill the last block
         theta = np.r_[ritz.theta[converged], np.zeros(missing)]
         self._keep(theta, np.c_[ritz.Y[:, converged], np.zeros((self.dim, missing))])
-        self._begin(self.blocks, self.basis.random(self.rng))
+        self._begin(self.blocks, self._random())
         self.restarts += 1
 
     def _begin(self, blocks, block):
         """Go on with a block behind ``blocks`` others, to which T does not couple it."""
         self.basis[blocks] = self._orthonormal(block, blocks)[0]
+
+    def _random(self):
+        """A block of random columns, in the range of C where that matters."""
+        block = self.basis.random(self.rng)
+        return self.operator(block, None) if self.is_uneven else block
 
     def _couple(self, B):
         """The next block has the coefficients B in C times the last one."""
@@ -252,7 +259,7 @@ class Lanczos:
                     R[c, c] = norm * (attempt == 0)
                     Z[:, c] /= norm
                     break
-                Z[:, c] = self.basis.random(self.rng)[:, 0] if attempt < 2 else 0.0         # the space may be exhausted
+                Z[:, c] = self._random()[:, 0] if attempt < 2 else 0.0         # the space may be exhausted
         return Z, R, 0.0
 
     def _dot(self, Z, column, count):

@@ -13,10 +13,7 @@ from meshsolve.api.factors import parac
 from meshsolve.eigen import quality
 from meshsolve.eigen.search import Found, in_order, normalized
 from meshsolve.eigen.shift import NEAR_ZERO
-from meshsolve.sparse.matrix import as_csr
-from meshsolve.sparse.rows import components
 
-ROW_SUM = 1e-13         # sum of a row relative to that of its absolute values, up to which it counts as 0
 ROUNDS = 4              # calls of scipy, each with a smaller tolerance
 SMALLER = 1e-2          # ratio of a tolerance to the one before
 
@@ -53,8 +50,5 @@ def _judged(search, w, X):
 
 def _null_space(pencil, most):
     """(n, c <= most): ones in connected components whose rows sum to 0 and have mass, else zeros."""
-    count, component = components(as_csr(pencil.A))
-    is_off = abs(pencil.A.sum(axis=1)) > ROW_SUM * pencil.sizes
-    weights = np.bincount(component, pencil.M.sum(axis=1), count)            # 1^T M 1 in each
-    numbers = np.flatnonzero((np.bincount(component, is_off, count) == 0) & (weights > 0))[:most]
+    numbers, component = pencil.null_components(most)
     return np.equal.outer(component, numbers).astype(np.float64)

@@ -16,7 +16,7 @@ from meshsolve.eigen import quality
 from meshsolve.eigen.lobpcg import lobpcg
 from meshsolve.eigen.pencil import ROUNDING, Pencil
 from meshsolve.eigen.prepare import groups, read
-from meshsolve.eigen.search import Found, Search, chosen, in_interval, joined, normalized, smallest
+from meshsolve.eigen.search import Found, Search, chosen, in_interval, joined, normalized, smallest, zeros_among
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_flag, as_integer, as_number, as_seed, counted, is_auto, one_of, thread_count
@@ -29,6 +29,7 @@ SMALL = 300             # rows up to which a dense method takes no longer
 SHARE = 3               # from n / SHARE pairs on, too
 BLOCKS = 300            # blocks that the iteration may take, and for each eight pairs another BLOCKS_A_BLOCK
 BLOCKS_A_BLOCK = 20
+MOTIONS = 12            # eigenvalues 0 of a component that may be true ones: rigid motions in space are 6
 NOISE = 100             # units of rounding of the largest eigenvalue by which LAPACK's other values may be wrong
 METHODS = ("auto", "lanczos", "lobpcg", "dense")
 
@@ -205,6 +206,7 @@ class _Part:
     method: str
     found: Found
     search: Search
+    lost: float                     # the largest floor that hides digits, or 0
 
 
 def _solved(pencil, k, bounds, options):
@@ -212,6 +214,7 @@ def _solved(pencil, k, bounds, options):
     wanted = k + pencil.constants
     limit = BLOCKS + BLOCKS_A_BLOCK * wanted // 8 if options.maxiter is None else options.maxiter
     search = Search(pencil, options.tol, limit, options.seed)
+    search.blocks_a_pair = BLOCKS_A_BLOCK // 8 if options.maxiter is None else 0
     with np.errstate(over="ignore", under="ignore"):
         own = None if bounds is None else tuple(end / pencil.unit for end in bounds)
         sigma = options.sigma if is_auto(options.sigma) else options.sigma / pencil.unit
@@ -219,6 +222,7 @@ def _solved(pencil, k, bounds, options):
         raise InvalidInputError(f"interval ({bounds[0]:.6g}, {bounds[1]:.6g}) cannot be represented in the unit of the eigenvalues, "
                                 f"{pencil.unit:.6g}; scale A or M")
     method, found = _run(search, options, wanted, own, sigma)
+    lost = _lost(pencil, found, options.tol)
     constants = pencil.constants if bounds is None or bounds[0] <= 0 < bounds[1] else 0
     if constants:
         order = np.argsort(abs(found.values), kind="stable")
@@ -226,13 +230,14 @@ def _solved(pencil, k, bounds, options):
         found = chosen(pencil, found, np.sort(order[constants:]))._replace(count=count)
     if pencil.unit != 1 or pencil.length != 1:
         found = _in_caller_units(pencil, found)
-    return _Part(method, found, search)
+    return _Part(method, found, search, lost * pencil.unit)
 
 
 def _in_caller_units(pencil, found):
     with np.errstate(over="ignore"):
         values, vectors = found.values * pencil.unit, found.vectors * pencil.length
         found.quality.floors *= pencil.unit
+        found = found._replace(size=found.size * pencil.unit)
     if not (np.isfinite(values).all() and pencil.place.xp.isfinite(vectors).all()):
         raise InvalidInputError("eigenvalues or eigenvectors are beyond the range of float64; scale A or M")
     return found._replace(values=values, vectors=vectors)
@@ -248,7 +253,8 @@ def _run(search, options, k, bounds, sigma):
     if method == "lobpcg":
         return "lobpcg", lobpcg(search, k)
     try:
-        return "lanczos", in_interval(search, *bounds) if bounds else smallest(search, k, sigma, options.counted)
+        found = in_interval(search, *bounds, SHARE) if bounds else smallest(search, k, sigma, options.counted)
+        return ("dense", _dense(search, options, k, bounds, sigma)) if found is None else ("lanczos", found)
     except OutOfMemoryError:
         if method == "lanczos" or bounds:
             raise
@@ -276,7 +282,7 @@ def _dense(search, options, k, bounds, sigma):
     if found is not None:
         return found
     search.is_dense = True
-    return in_interval(search, *bounds) if bounds else smallest(search, k, sigma, options.counted)
+    return in_interval(search, *bounds, SHARE) if bounds else smallest(search, k, sigma, options.counted)
 
 
 def _plain(search, k, bounds):
@@ -299,7 +305,7 @@ def _plain(search, k, bounds):
     facts = quality.judged(pencil, search.tol, w[numbers], X)
     if noise > search.tol * size or (facts.residuals > search.tol).any():
         return None
-    return Found(w[numbers], X, facts, len(numbers), True)
+    return Found(w[numbers], X, facts, len(numbers), True, *zeros_among(w, facts))
 
 
 def _delivered(parts, pencils, matrices, wanted, options):
@@ -312,15 +318,14 @@ def _delivered(parts, pencils, matrices, wanted, options):
         whole = place.xp.zeros((matrices.size, X.shape[1]))
         whole[place.bring(matrices.rows)] = X
         X = whole
-    lost = _lost(w, floors, options.tol)
+    lost = max(part.lost for part in parts)
     info.residuals, info.floors = residuals, floors
     info.converged = bool(found.is_complete and (residuals <= options.tol).all() and not lost)
     if not info.converged:
         undecided = any(part.search.is_undecided for part in parts)
         info.reason = ("residuals above tol" if (residuals > options.tol).any() else
-                       "the number of eigenvalues is not decided in double precision" if undecided else
-                       "eigenvalues are missing" if not found.is_complete else
-                       f"rounding errors in the entries of A change eigenvalues by up to {lost:.1e}")
+                       f"rounding errors in the entries of A change eigenvalues by up to {lost:.1e}" if lost else
+                       "the number of eigenvalues is not decided in double precision" if undecided else "eigenvalues are missing")
         advice = "see info.floors; improve the entries of A that are far above the others" if lost else "raise maxiter or tol"
         warn(f"eigsh: {info.reason} after {info.iterations} blocks (largest residual {residuals.max(initial=0):.1e}, tol "
              f"{options.tol:.1e}); {advice}", ConvergenceWarning)
@@ -344,26 +349,30 @@ def _merged(parts, pencils, n, wanted):
         X[place.bring(rows)] = part.found.vectors
         several.append(part.found._replace(vectors=X))
     complete = all(part.found.is_complete for part in parts)
-    values, floors = (np.concatenate(arrays) for arrays in ([f.values for f in several], [f.quality.floors for f in several]))
-    found = joined(first.pencil, several)._replace(is_complete=complete)
-    order = np.argsort(np.concatenate([f.values for f in several]), kind="stable")
-    values, floors = values[order], floors[order]
-    if wanted:                                              # zeros of tiny components are as small as others
-        numbers = np.argsort(np.where(abs(values) <= quality.ZERO * floors, 0.0, values), kind="stable")[:wanted]
-        found = chosen(first.pencil, found, np.sort(numbers))
+    # zeros of tiny components have large rounding errors, and are as small as others
+    several = [f._replace(values=np.where(abs(f.values) <= quality.ZERO * f.quality.floors, 0.0, f.values)) for f in several]
+    found = joined(first.pencil, several)._replace(is_complete=complete, size=min((f.size for f in several if f.size), default=0.0))
+    if wanted:
+        found = chosen(first.pencil, found, np.arange(min(wanted, len(found.values))))
     proved = all(part.found.count is not None for part in parts)
     info.count = len(found.values) if proved else None
     return found, info
 
 
-def _lost(w, floors, tol):
-    """The largest floor that hides digits of an eigenvalue which is not 0, or the size of the others; 0.0 if there is none."""
+def _lost(pencil, found, tol):
+    """The largest floor that hides digits of an eigenvalue, or, if it is 0 to rounding, those of the first one that is not; 0.0 if there
+    is none. Zeros need no other eigenvalue where they are constants of components whose rows sum to 0."""
+    w, floors = found.values, found.quality.floors
     if len(w) == 0:
         return 0.0
-    size = np.maximum(abs(w), np.where(abs(w) <= quality.ZERO * floors, abs(w).max(), 0.0))
-    hidden = floors > max(tol, quality.LIMITED) * size
-    only_zeros = abs(w).max() <= quality.ZERO * floors.max()
-    return 0.0 if only_zeros else float(floors[hidden].max(initial=0.0))
+    zero = abs(w) <= quality.ZERO * floors
+    first = min(abs(w[~zero]).min(initial=np.inf), found.size or np.inf)
+    if first == np.inf and np.count_nonzero(zero) > len(pencil.null_components(len(w))[0]):
+        first = 0.0
+    if found.zeros > MOTIONS and found.zeros > MOTIONS * (pencil.null_components(0)[1].max() + 1):
+        first = 0.0                                         # rounding errors make a null space that is none
+    hidden = floors > max(tol, quality.LIMITED) * np.where(zero, first, abs(w))
+    return float(floors[hidden].max(initial=0.0))
 
 
 def _with_signs(place, found):

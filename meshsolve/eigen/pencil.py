@@ -28,6 +28,8 @@ GROWTH = 16.0           # ratio of one move of a shift to the one before, until 
 ATTEMPTS = 60           # moves at most
 FEW = 1e3               # largest entry of A's diagonal over the mean of M's, relative to the median row, above which it stands for few rows
 ORDINARY = 2.0**-200, 2.0**200      # median entries of A and M that need no other unit
+UNEVEN = 1e6            # largest entry of a row over its mass, relative to the median row, above which rows count as uneven
+ROW_SUM = 1e-13         # sum of a row relative to that of its absolute values, up to which it counts as 0
 STEEP = 1e120           # largest entry of a row over its mass, relative to the median row, from which on the mass counts as 0
 KEPT = 1e-13            # eigenvalues of a dense M, relative to the largest one after scaling, up to which they count as 0
 
@@ -58,6 +60,8 @@ class Pencil:
         Sums of the absolute values of the rows of A.
     typical, smooth : float
         The median of ``sizes`` over the masses; the same for a constant vector, if it is less.
+    is_uneven : bool
+        Some rows are far stiffer than the others, or have no mass.
     constants : int
         With ``pin``, the number of components: A takes their constants to 0.
     masses : (n,) float64, or None
@@ -75,6 +79,7 @@ class Pencil:
         self.sizes = abs(A).sum(axis=1)
         self.masses = M.diagonal() if is_diagonal(M) else None
         self.typical, self.smooth, steep = self._ratios(M.diagonal())
+        self.is_uneven = M.diagonal().min() <= 0 or self.bound_of(M) > UNEVEN * self.typical
         if self.masses is not None and steep.any():
             self.masses[steep] = 0
             M = sp.diags_array(self.masses, format="csr")
@@ -102,13 +107,24 @@ class Pencil:
 
     def bound(self):
         """A bound of the absolute values of the eigenvalues where M is diagonal, and their order of magnitude else."""
-        masses = self.M.diagonal()
+        return self.bound_of(self.M)
+
+    def bound_of(self, M):
+        """:meth:`bound` for the mass matrix M."""
+        masses = M.diagonal()
         heavy = masses > 0
         return (self.sizes[heavy] / masses[heavy]).max(initial=self.typical)
 
     def step(self, sigma):
         """The first distance by which a shift is moved off an eigenvalue."""
         return STEP * ROUNDING * max(abs(sigma), self.smooth)
+
+    def null_components(self, most):
+        """(numbers, at most ``most``, of the connected components whose rows sum to 0 and have mass; (n,) component of each row)."""
+        count, component = components(as_csr(self.A))
+        is_off = abs(self.A.sum(axis=1)) > ROW_SUM * self.sizes
+        masses = np.bincount(component, self.M.sum(axis=1), count)            # 1^T M 1 in each
+        return np.flatnonzero((np.bincount(component, is_off, count) == 0) & (masses > 0))[:most], component
 
     def definite_factor(self, sigma):
         """The Cholesky factor of A - sigma M, for a shift below all eigenvalues; the next call replaces its values."""

@@ -83,7 +83,8 @@ def improved(pencil, tol, w, X, quality, shifts):
     shift is nearest to it. Vectors change only within their own errors, so that all stay orthonormal.
     """
     for _ in range(REPAIRED):
-        bad = np.flatnonzero((quality.residuals > tol) & np.isfinite(w))
+        hidden = quality.floors > LIMITED * abs(w).max(initial=0.0)             # perhaps by errors of the vector
+        bad = np.flatnonzero(((quality.residuals > tol) | hidden) & np.isfinite(w))
         if len(bad) == 0:
             break
         distances = abs(np.subtract.outer(w, [sigma for sigma, _ in shifts]))
@@ -107,7 +108,10 @@ def _repair(pencil, tol, w, X, quality, F, some, others):
     if len(values) < len(some):
         return
     trial = judged(pencil, tol, values, Y)
-    if trial.residuals.max() < quality.residuals[some].max() and np.isfinite(trial.quotients).all():
+    old = quality.of(some)
+    is_better = (trial.residuals.max() < old.residuals.max() if old.residuals.max() > tol else
+                 trial.residuals.max() <= tol and trial.floors.max() < old.floors.max() / 2)
+    if is_better and np.isfinite(trial.quotients).all():
         X[:, place.bring(some)], w[some] = Y, values
         quality.replace(some, trial)
 

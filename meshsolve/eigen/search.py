@@ -42,6 +42,8 @@ OWN = 0.8               # part of the tolerance for the residual relative to an 
 WIDE = 1e3              # ratio of the ends of an interval above which its middle is the geometric mean
 CLOSE = 1e-5            # distance of a shift from an eigenvalue, relative to the interval, below which the shift is moved
 HULL = 1e-3             # part of an interval that computed values may be wrong by, where some residuals are too large
+MOST_STEPS = 1e3        # first moves of a shift that it may be moved by, if the interval is narrow
+NARROW = 8              # first moves of a shift up to which an interval is narrow
 DEPTH = 12              # times that an interval is divided because of residuals
 ENDS = 16               # floors of an eigenvalue up to which it equals an end of an interval
 
@@ -58,6 +60,10 @@ class Found(NamedTuple):
         Number of them that are proved to be all there are.
     is_complete : bool
         False: the iteration did not converge, or some are missing.
+    size : float
+        The size of the first eigenvalue that is not 0, if it is known: what floors of zeros are compared with.
+    zeros : int
+        Number of eigenvalues that are known to be 0 to rounding, those that are not wanted included.
     """
 
     values: np.ndarray
@@ -65,6 +71,8 @@ class Found(NamedTuple):
     quality: quality.Quality
     count: int | None
     is_complete: bool
+    size: float = 0.0
+    zeros: int = 0
 
 
 class Search:
@@ -76,6 +84,7 @@ class Search:
         self.floor = ROUNDING * pencil.smooth           # differences of equal eigenvalues by rounding
         self.report = Report(threads=pencil.threads)
         self.iterations, self.shifts, self.is_undecided, self._definite_at = 0, [], False, None
+        self.blocks_a_pair = 0          # that the limit grows by for each pair of an interval
 
     def lanczos(self, F, pairs, sigma, start=None):
         """An iteration with the factor F of A - sigma M and a basis for so many pairs, from a block (n, 8) or a random one."""
@@ -88,7 +97,7 @@ class Search:
             capacity = min(int(COLUMNS * pairs) // WIDTH + SPARE, pencil.n // WIDTH - 1)
             ensure_memory((capacity + 1) * WIDTH * 8 * pencil.n, f"a basis of {capacity * WIDTH} vectors")
             basis = BASES[pencil.place.name](pencil.n, capacity + 1, pencil.threads)
-            iteration = Lanczos(pencil.operator(F), pencil.weigh(), basis, capacity, self.seed, start)
+            iteration = Lanczos(pencil.operator(F), pencil.weigh(), basis, capacity, self.seed, start, pencil.is_uneven)
         iteration.sigma = sigma
         return iteration
 
@@ -126,7 +135,7 @@ class Search:
             w = better
             near = [(sigma, F)] + ([self._definite_at] if self._definite_at and self._definite_at[1] is not F else [])
             w = quality.improved(pencil, self.tol, w, X, facts, near)
-        return in_order(pencil, Found(w, X, facts, None, True))
+        return in_order(pencil, Found(w, X, facts, None, True, *zeros_among(ritz.values(sigma), facts)))
 
     def extend(self, iteration, blocks):
         """Take the first blocks of an iteration."""
@@ -223,20 +232,23 @@ def smallest(search, k, sigma, counted):
         search.deflate(iteration, ritz, numbers)
 
 
-def in_interval(search, lo, hi):
-    """All pairs with lo <= lambda < hi as :class:`Found`. Eigenvalues that equal an end to rounding count as equal."""
-    below_lo, first, _ = search.below(lo, -1, search.pencil.step(lo), hi - lo)
-    below_hi, last, _ = search.below(hi, -1, search.pencil.step(hi), hi - lo)
-    if hi - last > 2 * search.pencil.step(hi):              # rounding errors are large: decide for each eigenvalue
-        below_hi, last, _ = search.below(hi, 1, hi - last, 2 * (hi - lo))
-    stack, parts = [(first, below_lo, last, below_hi, 0)] if first < last else [], []
+def in_interval(search, lo, hi, share):
+    """All pairs with lo <= lambda < hi as :class:`Found`. Eigenvalues that equal an end to rounding count as equal.
+
+    None if there are more than n / ``share`` pairs, which a dense method finds faster.
+    """
+    first, below_first, last, below_last = _ends(search, lo, hi)
+    number = below_last - below_first
+    if number > search.pencil.n // share and not search.is_dense:
+        return None
+    search.maxiter += search.blocks_a_pair * number
+    stack, parts = [(first, below_first, last, below_last, 0)], []
     while stack:
         a, below_a, b, below_b, depth = stack.pop()
         if below_a >= below_b:
             continue
-        if below_b - below_a > SLICE:
-            middle = _middle(a, b)
-            number, at, F = search.below(middle)
+        if below_b - below_a > SLICE and not search.is_dense:
+            number, at, F = search.below(_middle(a, b))
             if a < at < b and number not in (below_a, below_b):
                 stack += [(at, number, b, below_b, depth), (a, below_a, at, number, depth)]
                 continue
@@ -250,6 +262,18 @@ def in_interval(search, lo, hi):
         else:
             parts.append(found)
     return _within(search, parts, lo, hi)
+
+
+def _ends(search, lo, hi):
+    """(shift below lo, eigenvalues below it, shift near hi, eigenvalues below it). The second shift lies below hi if rounding errors are
+    small, so that it equals hi; else above it, and each eigenvalue is compared with hi."""
+    steps = [search.pencil.step(end) for end in (lo, hi)]
+    most = max(hi - lo, MOST_STEPS * max(steps))
+    below_first, first, _ = search.below(lo, -1, steps[0], most)
+    below_last, last, _ = search.below(hi, -1, steps[1], most)
+    if hi - last > 2 * steps[1] or hi - lo <= NARROW * max(steps):
+        below_last, last, _ = search.below(hi, 1, hi - last, 2 * most)
+    return first, below_first, last, below_last
 
 
 def _first(ritz, wanted):
@@ -279,6 +303,13 @@ def _counted(search, found, sigma):
         start -= 1
     number = search.below(values[start] - margin, -1)[0]
     return len(values) if start and number == start else None, number == start
+
+
+def zeros_among(values, facts):
+    """(the smallest of some eigenvalues that is not 0 to rounding, or 0.0; the number of those that are)."""
+    limit = quality.ZERO * facts.floors.max(initial=0.0)
+    above = values[(values > limit) & np.isfinite(values)]
+    return float(above.min()) if len(above) else 0.0, int(np.count_nonzero(abs(values) <= limit))
 
 
 def in_order(pencil, found):
@@ -395,10 +426,17 @@ def _divided(search, found, a, below_a, b, below_b, depth):
 
 
 def _within(search, parts, lo, hi):
-    """The pairs in [lo, hi): an eigenvalue within a few of its floors from an end equals it."""
+    """The pairs in [lo, hi): an eigenvalue within a few of its floors from an end equals it, and one within them from 0 is 0."""
     found = joined(search.pencil, parts)
-    slack = [ENDS * found.quality.floors + search.pencil.step(end) for end in (lo, hi)]
-    inside = np.flatnonzero((found.values >= lo - slack[0]) & (found.values < hi - slack[1]))
+    floors = ENDS * found.quality.floors
+    values = np.where(abs(found.values) <= floors, 0.0, found.values)
+    below = [(values < end) & ((values == 0) | (values < end - floors - search.pencil.step(end))) for end in (lo, hi)]
+    close = [(values != 0) & (abs(values - end) <= floors + search.pencil.step(end)) for end in (lo, hi)]
+    if (close[0] & close[1]).any():
+        unit, width = search.pencil.unit, 2 * (floors + search.pencil.step(hi))[close[0] & close[1]].min()
+        raise InvalidInputError(f"interval ({lo * unit:.6g}, {hi * unit:.6g}) is narrower than the rounding errors of the eigenvalue "
+                                f"{found.values[close[0] & close[1]][0] * unit:.6g} in it; give one wider than {width * unit:.1e}")
+    inside = np.flatnonzero(~below[0] & below[1])
     if len(inside) < len(found.values):
         found = chosen(search.pencil, found, inside)
     return found._replace(count=len(inside) if found.is_complete else None)

@@ -57,6 +57,8 @@ def started(search, k, sigma):
                 raise
             F, is_raised = search.factor(sigma), True
             return F, sigma, search.lanczos(F, k, sigma)
+        if better < sigma:                                  # it was too near: one look is enough
+            return F, better, search.lanczos(F, k, better)
         sigma = better
     return F, sigma, iteration
 
@@ -122,7 +124,7 @@ def _better(search, iteration, F, k, is_raised):
         _refuse(search, quotients[0])
     last, largest = quotients[number], quality.ZERO * floors[:number + 1].max()
     near = np.count_nonzero(quotients < -SHIFT_TO_LAST * sigma)
-    if near <= number or near < len(quotients) and quotients[near - 1] <= -GROUP * sigma:
+    if near <= number or near < len(quotients) and quotients[near - 1] <= -GROUP * sigma or last <= quality.ZERO * floors[number]:
         return None
     better = -max(SHIFT_TO_LAST * last, largest)
     return better if better > SHIFT_TO_LAST * sigma else None
