@@ -1,15 +1,18 @@
 """The rule for degenerate triangles, which all operators share: a triangle that is too thin counts as its mollified shape.
 
-A triangle is degenerate if twice its area is at most ``FLATTEST`` times its longest side squared. Its angles and its normal are then
-rounding errors, and undefined if two corners coincide. All its sides count as longer by the least length with which it is not degenerate.
-That length depends on the triangle alone, so nothing changes elsewhere, nor with the unit of length. A triangle whose corners are all at
-one point counts as equilateral. Its sides are ``FLATTEST`` times the longest side of the degenerate triangles around that point.
+A triangle is degenerate if twice its area is at most ``FLATTEST`` times its longest side squared. Its normal is then a rounding error, and
+its angles are undefined if two corners coincide.
 
 - Cotangents: doubled areas are bounded below by ``FLATTEST`` times the longest side squared. To first order in ``FLATTEST`` these are the
-  cotangents of the mollified shape, and their quadratic form keeps its sign.
+  cotangents of the triangle whose sides are all longer by the least length with which it is not degenerate. Their quadratic form keeps its
+  sign. A triangle with all corners at one point counts as equilateral. Its sides are ``FLATTEST`` times the longest side of the degenerate
+  triangles around that point.
+- Angles: corners that coincide move apart by ``APART`` times the longest side of their triangles, each into the fan of its other faces. The
+  angles at them are those of the triangles in between. So the sum of angles is pi in each triangle, and 2 pi around each vertex in a plane.
 - Areas and masses are those of the positions. Mollified shapes would add less than ``FLATTEST`` times the longest side squared.
-- Angles are those of the mollified shape, and their sum is pi.
 - Normals are vector areas over mollified areas: shorter than 1, and 0 without an area.
+
+All lengths are those of the triangles concerned: nothing changes elsewhere, nor with the unit of length.
 
 The tangent length of a corner is its distance from the points where the inscribed circle touches both sides. A side is the sum of the
 tangent lengths of its ends, so any positive tangent lengths define a triangle, and formulas in them lose no digits.
@@ -24,6 +27,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 FLATTEST = 1e-8         # largest doubled area of a degenerate triangle, relative to its longest side squared: the root of rounding errors
+APART = 4e-8            # distance relative to the longest side below which corners coincide; no triangle between moved ones is degenerate
+SWEEPS = 20             # averages of neighbors, for the directions of vertices without other faces
 
 
 def degenerate_faces(x, faces):
@@ -38,11 +43,68 @@ def thickness(x, faces):
     return np.sqrt(np.einsum("fk,fk->f", cross, cross)) / (FLATTEST * np.where(longest > 0, longest, 1))
 
 
-def mollified_angles(x, faces):
-    """(m, 3) angles at the corners of degenerate faces. Other faces keep their angles."""
-    t = mollified(tangent_lengths(x, faces))[0]
+def angles_of(x, faces, moves=None):
+    """(m, 3) angles at the corners, which keep their digits in any unit; pi / 3 at one point. Vertices are at x + moves."""
+    t = tangent_lengths(x, faces, moves)
+    t = np.where(t.any(axis=0), t, 1)
     radius = np.sqrt(t[0] * (t[1] * t[2]) / t.sum(axis=0))              # of the inscribed circle
-    return 2 * np.arctan2(radius, t).T
+    angles = 2 * np.arctan2(radius, t)
+    angles[:, radius == 0] = np.where(t == t.max(axis=0), 0, np.pi / 2)[:, radius == 0]         # two corners coincide
+    flat = (t > 0).sum(axis=0) == 2                                     # on a line
+    angles[:, flat] = np.where(t > 0, 0, np.pi)[:, flat]
+    return angles.T
+
+
+def moves_apart(x, faces, thin):
+    """Move coinciding corners of the faces ``thin`` (k,) apart: (moves (n, 3), numbers of faces between them), or (None, []).
+
+    Each corner moves into its fan: along the integral of the directions that its other faces contain.
+    """
+    corners, sides = faces[thin], _scaled_sides(x, faces[thin])
+    length = np.sqrt(np.einsum("sfk,sfk->sf", sides[0], sides[0]))
+    share = length / (APART * np.where(sides[2] > 0, length.max(axis=0), 1))                # of the distance that is not short
+    which, short = np.nonzero(share < 1)
+    if len(short) == 0:
+        return None, short
+    ends = np.stack([corners[short, which], corners[short, (which + 1) % 3]])
+    used, number = np.unique(ends, return_inverse=True)
+    number, k = number.reshape(2, -1), len(used)
+    joined = sp.csr_array(sp.coo_array((np.ones(2 * len(short)), (number.ravel(), number[::-1].ravel())), shape=(k, k)))
+    place = connected_components(joined, directed=False)[1]
+    distance, weight = np.zeros(place.max() + 1), np.zeros(k)
+    np.maximum.at(distance, place[number[0]], APART * (length.max(axis=0) * sides[2])[short])
+    for end in number:
+        np.maximum.at(weight, end, 1 - share[which, short])
+    between = np.unique(thin[short])
+    direction = _spread(joined, _directions_of_fans(x, faces, used, between))
+    moves = np.zeros_like(x)
+    moves[used] = (distance[place] * weight)[:, None] * direction
+    return moves, between
+
+
+def _directions_of_fans(x, faces, vertices, without):
+    """(k, 3) unit directions into the faces around ``vertices``, apart from the faces ``without``; 0 if they cancel."""
+    place = np.full(len(x), -1)
+    place[vertices] = np.arange(len(vertices))
+    is_other = (place[faces] >= 0).any(axis=1)
+    is_other[without] = False
+    face, c = np.nonzero((place[faces] >= 0) & is_other[:, None])
+    at = faces[face, c]
+    u, v = (unit(x[faces[face, (c + k) % 3]] - x[at]) for k in (1, 2))
+    parts = unit(u + v) * np.linalg.norm(u - v, axis=1, keepdims=True)
+    sums = np.stack([np.bincount(place[at], part, len(vertices)) for part in parts.T], axis=1)
+    return np.where(np.linalg.norm(sums, axis=1, keepdims=True) > FLATTEST, unit(sums), 0)
+
+
+def _spread(joined, direction):
+    """Directions (k, 3) in which those that are 0 are means of their neighbors."""
+    free = np.flatnonzero(~direction.any(axis=1))
+    if len(free):
+        rows = joined[free]
+        rows = sp.diags_array(1 / rows.sum(axis=1)) @ rows
+        for _ in range(SWEEPS):
+            direction[free] = rows @ direction
+    return direction
 
 
 def mollified_areas(x, faces, areas, flattest):
@@ -57,9 +119,9 @@ def mollified_areas(x, faces, areas, flattest):
     return out
 
 
-def tangent_lengths(x, faces):
+def tangent_lengths(x, faces, moves=None):
     """(3, m) tangent lengths of the corners, relative to the largest component of a side; 0 for faces at one point."""
-    sides, cross, largest = _scaled_sides(x, faces)
+    sides, cross, largest = _scaled_sides(x, faces, moves)
     length = np.sqrt(np.einsum("sfk,sfk->sf", sides, sides))
     square, around = np.einsum("fk,fk->f", cross, cross), np.where(largest > 0, length.sum(axis=0), 1)
     t = np.empty(length.shape)
@@ -106,11 +168,22 @@ def extents_around(x, corners, point):
     return np.where(found > 0, found, 1)
 
 
-def _scaled_sides(x, faces):
+def unit(vectors):
+    """(k, 3) vectors of length 1; zeros stay. Scaled first, so that no square underflows."""
+    largest = np.abs(vectors).max(axis=1, initial=0, keepdims=True)
+    scaled = vectors / np.where(largest > 0, largest, 1)
+    return scaled / np.maximum(np.sqrt((scaled * scaled).sum(axis=1, keepdims=True)), np.finfo(float).tiny)
+
+
+def _scaled_sides(x, faces, moves=None):
     """(sides (3, m, 3), the cross product (m, 3) of two, largest (m,)): side c begins at corner c, and its largest component is at
     most 1 after division by ``largest``, so that no square underflows."""
-    corner = [x.take(c, axis=0) for c in faces.T]
-    sides = np.stack([corner[(c + 1) % 3] - corner[c] for c in range(3)])
+    sides = _sides(x, faces) if moves is None else _sides(x, faces) + _sides(moves, faces)
     largest = np.abs(sides).max(axis=(0, 2), initial=0)
     sides /= np.where(largest > 0, largest, 1)[:, None]
     return sides, np.cross(sides[0], sides[1]), largest
+
+
+def _sides(x, faces):
+    corner = [x.take(c, axis=0) for c in faces.T]
+    return np.stack([corner[(c + 1) % 3] - corner[c] for c in range(3)])

@@ -9,6 +9,7 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.mesh import elements
+from meshsolve.mesh.elements import unit as unit
 from meshsolve.options import thread_count
 
 SMALL = 1e-250          # squared length of a cross product below which digits underflow
@@ -25,17 +26,10 @@ def area_vectors(x, faces):
     return 0.5 * np.cross(b - a, c - a)
 
 
-def unit(vectors):
-    """(k, 3) vectors of length 1; zeros stay. Scaled first, so that no square underflows."""
-    largest = np.abs(vectors).max(axis=1, initial=0, keepdims=True)
-    scaled = vectors / np.where(largest > 0, largest, 1)
-    return scaled / np.maximum(np.sqrt((scaled * scaled).sum(axis=1, keepdims=True)), np.finfo(float).tiny)
-
-
 def corner_angles(x, faces):
     """(m, 3) angle at each corner, in radians, with sum pi: by atan2, so that thin triangles keep their digits.
 
-    Angles of degenerate faces are those of their mollified shape, see :mod:`meshsolve.mesh.elements`.
+    Coinciding corners have angles by the rule for degenerate faces, see :mod:`meshsolve.mesh.elements`.
     """
     corner = [x.take(c, axis=0) for c in faces.T]
     angles = np.empty(faces.shape)
@@ -44,11 +38,12 @@ def corner_angles(x, faces):
         cross = np.cross(u, v)
         square = np.einsum("fk,fk->f", cross, cross)
         angles[:, c] = np.arctan2(np.sqrt(square), np.einsum("fk,fk->f", u, v))
-    if len(thin := _thin_faces(angles)):
-        thin = thin[elements.degenerate_faces(x, faces[thin])]
-        angles[thin] = elements.mollified_angles(x, faces[thin])
     if len(small := np.flatnonzero(square < SMALL)):
-        angles[small] = elements.mollified_angles(x, faces[small])
+        angles[small] = elements.angles_of(x, faces[small])
+    if len(thin := _thin_faces(angles)):
+        moves, between = elements.moves_apart(x, faces, thin)
+        if len(between):
+            angles[between] = elements.angles_of(x, faces[between], moves)
     return angles
 
 
@@ -104,5 +99,5 @@ def map_jacobians(flat, faces, uv):
 
 
 def _thin_faces(angles):
-    """(k,) faces with an angle of at most 4 ``FLATTEST``, among them all degenerate ones: their smallest angle is at most half of that."""
-    return np.flatnonzero(np.minimum(np.minimum(angles[:, 0], angles[:, 1]), angles[:, 2]) <= 4 * elements.FLATTEST)
+    """(k,) faces with an angle that is nearly 0, among them all degenerate ones and all with coinciding corners."""
+    return np.flatnonzero(np.minimum(np.minimum(angles[:, 0], angles[:, 1]), angles[:, 2]) <= 2 * elements.APART)

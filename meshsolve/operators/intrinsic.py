@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
-from meshsolve.mesh.elements import FLATTEST
+from meshsolve.mesh.elements import FLATTEST, moves_apart
 from meshsolve.mesh.elements import mollified as mollified_triangles
 from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.operators import gradients
@@ -176,21 +176,29 @@ def intrinsic_delaunay(mesh: MeshLike) -> IntrinsicMesh:
 
 def areas_of(lengths):
     """Compute the areas (k,) of triangles with sides (k, 3) by Kahan's formula, with sides in descending order."""
-    c, b, a = np.sort(lengths, axis=1).T
+    unit = 2.0 ** np.frexp(lengths.max(initial=0))[1]                   # powers of small lengths underflow; bits do not depend on it
+    c, b, a = np.sort(lengths / unit, axis=1).T
     product = (a + (b + c)) * (c - (a - b)) * (c + (a - b)) * (a + (b - c))
-    return 0.25 * np.sqrt(np.maximum(product, 0))
+    return 0.25 * np.sqrt(np.maximum(product, 0)) * unit * unit
 
 
 def mollified(mesh):
     """Mollify the edge lengths (e,) of a mesh. Returns them relative to the longest, and the longest.
 
     Lengths do not determine areas as positions do. So besides the rule for degenerate triangles, the slack of each triangle inequality
-    must be at least ``SLACK``. An edge has one length on both sides: triangles that are joined by edges get the same constant.
+    must be at least ``SLACK``. An edge has one length on both sides: triangles that are joined by edges get the same constant. Corners
+    that coincide move apart first, as for angles.
     """
     lengths = mesh.edge_lengths
     longest = float(lengths.max(initial=0)) or 1.0
     lengths /= longest
     thin = _thin(lengths[mesh.side_edges.T])
+    moves = moves_apart(mesh.vertices, mesh.faces, np.flatnonzero(thin))[0] if thin.any() else None
+    if moves is not None:
+        moved = moves.any(axis=1)[mesh.edges].any(axis=1)
+        a, b = mesh.edges[moved].T
+        lengths[moved] = np.linalg.norm((mesh.vertices[b] - mesh.vertices[a] + moves[b] - moves[a]) / longest, axis=1)
+        thin = _thin(lengths[mesh.side_edges.T])
     return (_lengthened(lengths, mesh.side_edges, thin), longest) if thin.any() else (lengths, longest)
 
 

@@ -14,6 +14,7 @@ Cost: a Cholesky factor of 2 n rows, and a solve and O(n + m) operations for eac
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -27,6 +28,8 @@ from meshsolve.device import to_host
 from meshsolve.operators import gradient
 from meshsolve.operators.connection import Connection, real_form
 from meshsolve.seal import Sealed
+
+TIED = 1e3              # weight of an edge that is a thousandth of those around it: its ends count as one point
 
 
 class VectorHeat(Sealed):
@@ -74,7 +77,7 @@ class VectorHeat(Sealed):
         axis = self.field(points.load(len(distance), self._turns(points)), level)
         x, y = np.einsum("cf,fkc->kf", (self._gradient @ distance).reshape(3, -1), self.planes.face_frames)
         at_corners = unit(x + 1j * y)[:, None] * self.planes.corner_turns
-        away = Points(mesh.faces, self._areas).load(len(distance), at_corners)
+        away = self._joined(Points(mesh.faces, self._areas).load(len(distance), at_corners))
         direction = unit(unit(away) * axis.conj())
         direction[direction == 0] = 1
         return distance[:, None] * np.stack([direction.real, direction.imag], axis=1)
@@ -95,6 +98,16 @@ class VectorHeat(Sealed):
         out = -moment / np.where(reached, heat, 1) * unit(axis).conj()
         out[points.vertices[points.weights == 1]] = 0
         return np.stack([out.real, out.imag], axis=1)
+
+    def _joined(self, z):
+        """(n,) vectors z, or about the mean of those at one point: a vertex with a copy has only a part of the faces around it."""
+        edges = self._connection
+        if not (edges.weights > TIED).any():
+            return z
+        joined = dataclasses.replace(edges, weights=np.where(edges.weights > TIED, edges.weights, 0))
+        factor = cholesky(real_form(joined.laplacian() + sp.eye_array(len(z))), **self._options)
+        x, y = to_host(factor.solve(np.stack([z.real, z.imag], axis=1).reshape(-1))).reshape(-1, 2).T
+        return x + 1j * y
 
     def _flow(self, load, level):
         """(n,) or (n, k) vectors after 4^level times the time."""
