@@ -31,6 +31,7 @@ BLOCK = 1 << 16         # points whose neighbors are searched at a time
 MANY = 20               # neighbors from which open stars are those at boundaries
 AGREE = 2.4             # stars with a triangle, on average, below which few neighbors are reported: 74 % of the area of a random sphere
 COPY = 1e-7             # distance of two points relative to the radius of their neighborhood, up to which they share a position
+ROUNDED = 1e-12         # the same relative to their coordinates: more near copies than neighbors leave no radius
 
 
 class PointCloud(Sealed):
@@ -71,11 +72,11 @@ class PointCloud(Sealed):
 
     Notes
     -----
-    Points at the same position are copies, and so are points within 1e-7 of the radius of their neighborhood. Only the first has
-    neighbors and triangles. Masses are divided among copies, and copies are joined. So areas, eigenvalues and distances are those of the
-    cloud without copies, whose eigenvectors have the same values at all copies. A point with up to 8 copies has as many entries
-    in the Laplacian for each copy of a neighbor. Sheets stay apart if their distance is not
-    much less than that of adjacent points. Across a gap at a boundary, triangles join points that are neighbors.
+    Points at the same position are copies, and so are points within 1e-7 of the radius of their neighborhood, or 1e-12 of their
+    coordinates. Only the first has neighbors and triangles. Masses are divided among copies, and copies are joined. So areas, eigenvalues
+    and distances are those of the cloud without copies, and eigenvectors have one value at all copies. A point with up to 8 copies has as
+    many entries in the Laplacian for each copy of a neighbor. Sheets stay apart if their distance is not much less than that of adjacent
+    points. Across a gap at a boundary, triangles join points that are neighbors.
 
     Examples
     --------
@@ -233,5 +234,5 @@ def _nearest_points(x, k):
         own = found == np.arange(begin, part.stop)[:, None]
         own[~own.any(axis=1), -1] = True                # distances of 1e-200 have squares of 0
         nearest[part], distance = found[~own].reshape(-1, k), distance[~own].reshape(-1, k)
-        is_copy[part] = distance[:, 0] <= COPY * distance[:, -1]
+        is_copy[part] = distance[:, 0] <= np.maximum(COPY * distance[:, -1], ROUNDED * np.abs(x[part]).max(axis=1))
     return nearest, is_copy
