@@ -19,7 +19,6 @@ from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn, without_warnings
 from meshsolve.sparse.matrix import as_symmetric, is_complex
 from meshsolve.sparse.places import place_for
-from meshsolve.sparse.symmetry import ACCURATE
 from meshsolve.types import Device, Matrix
 
 RESIDUAL = 1e-6                 # residual of a known LU solution, relative to its right-hand side, above which a warning is given
@@ -84,7 +83,9 @@ def _factor(A, device, threads):
     try:
         if place_for(device, A) == "cpu":
             threads = thread_count(threads)
-            return _factor_symmetric(as_symmetric(A, threads=threads, per_row=PER_ROW["cholesky"]), threads)
+            M = as_symmetric(A, threads=threads, per_row=PER_ROW["cholesky"])
+            with without_warnings(MeshsolveWarning) if M.doubt else contextlib.nullcontext():
+                return _factor_symmetric(M, threads)
         with without_warnings(MeshsolveWarning):
             return "cholesky", _definite(cholesky(A, device=device, threads=threads))
     except NotSymmetricError:
@@ -133,7 +134,7 @@ def _regular(K):
 
 
 def _require_symmetric(F):
-    if F.skew > ACCURATE:
+    if F.skew:
         raise NotSymmetricError(f"A is not symmetric: solutions of its symmetric part leave residuals of {F.skew:.1g} relative to b")
 
 

@@ -116,7 +116,7 @@ def _symmetric(A, mesh, lower, threads, place):
         if mesh is not None:
             raise
         return None
-    if M.doubt is not None and mesh is None and not lower:
+    if M.doubt is not None and not M.doubt.is_rounding and mesh is None and not lower:
         return None
     return M if mesh is None else M.joined(edges_of(mesh, M.n))
 

@@ -25,7 +25,14 @@ from meshsolve.api.definite import LOST, analyze, analyzed, cholesky, is_surely_
 from meshsolve.api.escalation import solve_general, solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.device import on_cpu, to_host
-from meshsolve.errors import ConvergenceWarning, InvalidInputError, NotPositiveDefiniteError, NotSymmetricError, OutOfMemoryError
+from meshsolve.errors import (
+    ConvergenceWarning,
+    InvalidInputError,
+    MeshsolveWarning,
+    NotPositiveDefiniteError,
+    NotSymmetricError,
+    OutOfMemoryError,
+)
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.base import SINGLE
 from meshsolve.factor.cholesky import CholeskyFactor, HostFactor, Values
@@ -172,7 +179,7 @@ class Problem:
             M = self.read_symmetric()
             if M.doubt is None:
                 return self.by_symmetric(M)
-            with without_warnings(ConvergenceWarning):
+            with without_warnings(MeshsolveWarning):
                 x, info = self.by_symmetric(M)
             if info.converged:
                 return x, info

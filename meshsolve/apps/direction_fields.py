@@ -217,7 +217,7 @@ def _indices(mesh, powers, power):
     turns = of_sides.turns[mesh.side_edges]
     ascends = of_sides.tails[mesh.side_edges] == mesh.faces
     turns = np.where(ascends, turns, turns.conj())
-    u = np.where(powers == 0, 1, unit(powers))[mesh.faces]         # any direction where there is none
+    u = np.where(powers == 0, 1, unit(powers))[mesh.faces]         # 1 where the field vanishes
     change = np.angle(np.roll(u, -1, axis=1) * (turns**power * u).conj()).sum(axis=1)
     planes = of_sides.planes
     curvature = (planes.scale[mesh.faces] * planes.corners).sum(axis=1) - np.pi       # of the product of turns only known up to 2 pi

@@ -152,6 +152,9 @@ class Flow:
     def step(self, dt: float | Array) -> bool:
         """One backward Euler step, by a time for all components or (n,) one of each vertex' component. False if the surface would vanish.
         Then, and after an error, the surface is unchanged."""
+        n = len(self.system.mesh.vertices)
+        if np.ndim(dt) and not (np.shape(dt) == (n,) and bool((np.asarray(dt) > 0).all())):
+            raise InvalidInputError(f"dt must be a number, or {n} positive numbers, one of each vertex' component, got shape {np.shape(dt)}")
         with self._errors():
             return self._step(dt)
 

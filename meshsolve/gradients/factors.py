@@ -24,7 +24,6 @@ from meshsolve.krylov import cg
 from meshsolve.options import as_flag, one_of
 from meshsolve.report import without_warnings
 from meshsolve.sparse.places import where
-from meshsolve.sparse.symmetry import ACCURATE
 from meshsolve.types import Array
 
 Method: TypeAlias = Literal["auto", "cholesky", "ldl", "lu", "cg"]
@@ -106,7 +105,7 @@ class Factors:
             F = self.factor.refactor(M)
         except MeshsolveError:                              # another pattern, or no longer symmetric, definite, real
             return None
-        unfit = self.method == "auto" and (getattr(F, "inertia", (0, 0, 0))[2] or getattr(F, "skew", 0.0) > ACCURATE)
+        unfit = self.method == "auto" and (getattr(F, "inertia", (0, 0, 0))[2] or getattr(F, "skew", 0.0))
         return None if unfit else F
 
     def _made(self, M):

@@ -147,9 +147,9 @@ class System:
         self._constraint, self._columns, self._values = constraint_of(M, fixed, pin), columns, fixed_values
         if self._constraint is None:
             without_constraint(fixed_values)
-        self.block, self.numbers, self.singular = M.csr(), None, False
+        self.block, self.numbers, self.singular = M.stored, None, False
         if fixed is not None:
-            self.block, self.numbers = self._constraint.reduce(M), self._constraint.free
+            self.block, self.numbers = self._constraint.reduce(M).stored, self._constraint.free
         elif pin:
             self._constraint.require_singular(self.block)
         elif takes_constants_to_zero(self.block):

@@ -164,7 +164,8 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
     constexpr double least = std::numeric_limits<double>::denorm_min();
     const double gap = std::abs(a - b), size = std::max(std::abs(a), std::abs(b)), of_rows = std::min(most[i], most[j]);
     const double allowed = kOfEntries * size + kOfRows * of_rows + least;
-    s.doubt |= gap > kRoundingOfEntries * size + kRoundingOfRows * of_rows + least;
+    const double roundings = gap / (kRounding * (size + of_rows) + least);
+    s.doubt = std::max<int32_t>(s.doubt, roundings > kManyRoundings ? skew : roundings > 1 ? rounding : none);
     if (gap > worst * allowed) s.row = i, s.column = j, s.gap = gap, s.allowed = allowed, worst = gap / allowed;
   };
   const auto alone = [&](int32_t i, int32_t j, double value) {
@@ -214,7 +215,7 @@ Asymmetry first_asymmetry(const Pattern& A, const double* values, int64_t count,
       comparable = comparable || (x[p.below] != x[p.above] && std::isfinite(x[p.below]) && std::isfinite(x[p.above]));
     if (!comparable) return;
     const Symmetry found = symmetry(A, x, 1);
-    doubt[i] = found.doubt;
+    doubt[i] = found.doubt == skew;
     if (!(found.gap > found.allowed)) return;
     for (int64_t seen = first; i < seen && !first.compare_exchange_weak(seen, i);) {
     }

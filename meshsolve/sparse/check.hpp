@@ -19,13 +19,15 @@ int64_t first_not_finite(const double* x, int64_t size, int threads = 1);
 
 // Two mirror entries may differ by kOfEntries of the larger of them plus kOfRows of the largest entry of their rows, in which summands may
 // have cancelled. Of the two rows the one with the smaller largest entry counts: a penalty in one row does not excuse another row. A
-// difference above the rounding of a sum of some summands leaves a doubt.
+// difference above one rounding error leaves a doubt. Up to kManyRoundings of them it is likely that of a sum.
 constexpr double kOfEntries = 1e-10, kOfRows = 1e-13;
-constexpr double kRoundingOfEntries = 32 * 0x1p-52, kRoundingOfRows = 32 * 0x1p-52;
+constexpr double kRounding = 4 * 0x1p-52, kManyRoundings = 8;        // of the larger entry plus the largest one of the rows
+
+enum Doubt : int32_t { none, rounding, skew };
 
 struct Symmetry {
   bool pattern = true;           // every entry has a stored mirror entry
-  bool doubt = false;            // entries differ by more than rounding
+  int32_t doubt = none;          // the largest one of an entry
   int32_t row = -1, column = -1; // entry with the largest |A - A^T|, relative to the allowed difference
   double gap = 0;                // |A - A^T| of this entry
   double allowed = 0;            // largest difference of this entry and its mirror entry that passes as symmetric
@@ -36,7 +38,7 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads);      // of th
 struct Asymmetry {
   int64_t system = -1;           // the first that does not pass as symmetric, or -1
   Symmetry entry;
-  std::vector<int64_t> doubtful; // systems that pass with a doubt, ascending; empty if one does not pass
+  std::vector<int64_t> doubtful; // systems whose skew part is no rounding, ascending; empty if one does not pass
 };
 Asymmetry first_asymmetry(const Pattern& A, const double* x, int64_t count, int threads);
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.sparse.product import lanes_for
-from meshsolve.sparse.symmetry import ROUNDING as ROUNDING_OF_ENTRIES
+from meshsolve.sparse.symmetry import MANY_ROUNDINGS
 
 K = device.kernels("sparse/check.cu")
 # enum Bit in check.cu
@@ -74,7 +74,7 @@ class LaterMatrix:
         items = max(given.n + 1, given.nnz, len(mirror), len(values), 32 * rows)
         device.launch_1d(
             K.k_check_later, items, np.int32(given.n), np.int64(given.nnz), given.indptr, given.indices, *pointers, indices, data,
-            *map(np.float64, sizes), np.int64(len(mirror)), null(np.int64) if own is None else own, mirror, np.float64(ROUNDING_OF_ENTRIES),
+            *map(np.float64, sizes), np.int64(len(mirror)), null(np.int64) if own is None else own, mirror, np.float64(MANY_ROUNDINGS),
             np.int32(rows), begin, entries, np.float64(rounding), np.int64(len(values)), null(np.int64) if take is None else take, values,
             np.int64(0 if across is None else len(across)), null(np.int64) if across is None else across,
             null(np.float64) if across is None else coupling, bits)

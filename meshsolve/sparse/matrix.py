@@ -20,7 +20,7 @@ from meshsolve.options import INT32_MAX, as_flag, counted
 from meshsolve.sparse import product
 from meshsolve.sparse.columns import as_array, as_complex, from_any
 from meshsolve.sparse.structure import checked
-from meshsolve.sparse.symmetry import Doubt, not_symmetric
+from meshsolve.sparse.symmetry import ROUNDING, Doubt, not_symmetric
 
 LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
 
@@ -240,11 +240,11 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
         if whole.nnz <= M.n and whole.nnz < M.nnz:
             _require_lower(M, whole, name)
         return whole
-    state, is_in_doubt, row, column, gap, allowed = _core.symmetry(M.indptr, M.indices, M.data, threads)
+    state, doubt, row, column, gap, allowed = _core.symmetry(M.indptr, M.indices, M.data, threads)
     if gap > allowed:
         raise not_symmetric(name, row, column, gap, allowed)
-    if is_in_doubt:
-        return _with_mirror_entries(M).in_doubt(Doubt(M))
+    if doubt:
+        return _with_mirror_entries(M).in_doubt(Doubt(M, doubt == ROUNDING))
     return _with_mirror_entries(M) if state == "pattern" else M
 
 

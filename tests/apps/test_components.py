@@ -62,6 +62,14 @@ def test_a_far_sphere_does_not_take_digits_or_warnings():
     assert radius == pytest.approx(1, rel=0.01)
 
 
+def test_steps_of_components_are_checked():
+    flow = ms.apps.Flow(together(10))
+    for dt in ([0.1, 0.2], -flow.automatic_step(), np.ones((3, 3))):
+        with pytest.raises(ms.InvalidInputError, match="dt must be a number, or 804 positive numbers"):
+            flow.step(dt)
+    assert flow.step(0.1 * flow.automatic_step()) and flow.step(1e-4)
+
+
 def test_small_components_that_vanish_are_reported():
     with pytest.warns(ms.MeshsolveWarning, match="1 component shrank by more than 75%"):
         ms.apps.mcf(together(100), dt=1.0)

@@ -3,10 +3,10 @@
 from fractions import Fraction
 
 import numpy as np
-from campaigns import axes
-from campaigns.table import attack, well_posed
 
 import meshsolve as ms
+from campaigns import axes
+from campaigns.table import attack, well_posed
 
 
 def simple_polygon(rng):

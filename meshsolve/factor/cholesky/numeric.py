@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
+from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor.base import Factored
 from meshsolve.factor.cholesky.singular import ROUNDING, ConstantNullSpace
 from meshsolve.factor.sharing import reads
@@ -17,7 +17,6 @@ from meshsolve.sparse.check_cuda import ANY_SIZE, OTHER_PATTERN, SIZABLE
 from meshsolve.sparse.columns import max_abs
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.rows import components
-from meshsolve.sparse.symmetry import TOLERATED
 
 FLOAT32 = 2.0**-100, float(np.finfo(np.float32).max)        # range of the largest entry; solutions of small entries are large
 DOUBTFUL = 2 * ROUNDING     # row sum that is looked at again: sums in another order may differ by rounding
@@ -32,7 +31,7 @@ class Definite(Factored):
 
     _is_factored = False            # a matrix was factored before
     _constraint: Any = None         # only its free rows are analyzed
-    skew = 0.0                      # effect of the skew part of the last matrix; 0 without a doubt of its symmetry
+    skew = 0.0                      # effect of the skew part of the last matrix if it matters, else 0: Doubt.judge
     _block = "A"                    # name in messages of the matrix that must be positive definite
 
     @reads
@@ -65,16 +64,21 @@ class Definite(Factored):
 
     def _settle(self, doubt, before):
         """Return the effect of a doubt. If that is large, factor the matrix ``before`` again, and raise."""
+        try:
+            return self._weigh(doubt)
+        except NotSymmetricError:
+            if before is not None:
+                self._factor.factor(self._engine.place.bring(before))
+            raise
+
+    def _weigh(self, doubt):
+        """Return the effect of a doubt, or raise NotSymmetricError."""
         solve, free = self._solve_free, getattr(self._constraint, "free", None)
         P = self.symbolic.matrix_pattern
         size = np.sqrt(np.abs(doubt.stored.diagonal_values()))[:, None]
         size[self.symbolic.perm[P.n - self.symbolic.boundary:]] = 0
         found = effect_of(doubt, lambda b: solve(self._bring(b)), size)
-        if found[0] <= TOLERATED:
-            return found[0]
-        if before is not None:
-            self._factor.factor(self._engine.place.bring(before))
-        raise doubt.error(*found, None if free is None else device.to_host(free))
+        return doubt.judge(*found, None if free is None else device.to_host(free))
 
     def _run_again(self, A):
         """Factor a matrix on the GPU that may have the pattern of the last one. Its checks are queued with the numeric phase: one read.
@@ -97,6 +101,8 @@ class Definite(Factored):
                 return True
             self._values.keep_coupling(coupling)
             self._factor.accept()
+            doubt, self._values.doubt = self._values.doubt, None        # rounding: the pending factor is that of A
+            self.skew = 0.0 if doubt is None else self._weigh(doubt)
         except BaseException:                                   # Ctrl-C as well
             self._factor.restore()
             raise
@@ -111,7 +117,8 @@ class Definite(Factored):
         narrow = self.precision != "double"
         if bits & ~SIZABLE or (narrow and not bits & SIZABLE):
             data = self._values.of(A)                           # raises what is wrong with A
-            if bits & OTHER_PATTERN or self._values.doubt is not None:
+            doubt = self._values.doubt
+            if bits & OTHER_PATTERN or not (doubt is None or doubt.is_rounding):
                 return data
             self._require_factorable(data)
         self._judge(failed, self._factor.pending)

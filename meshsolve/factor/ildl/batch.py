@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.factor.ldlt.complete import RULE, STRICT_THRESHOLD, overflow
 from meshsolve.factor.ldlt.residual import ENOUGH, OUTSIDE, ROUNDING, STEPS, TARGET
 from meshsolve.factor.many import SingleFactors
@@ -23,7 +23,6 @@ from meshsolve.memory import ensure_memory
 from meshsolve.options import as_flag, counted, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.matrix import as_symmetric
-from meshsolve.sparse.symmetry import TOLERATED
 from meshsolve.types import ArrayLike, Matrix
 
 STALE = 20                              # largest ratio of row sizes, as a power of two, for which a scaling made for other values is kept
@@ -236,14 +235,14 @@ class Batched:
         self.skew = 0.0
         if doubt is None or not self.is_complete or self._core.inertia[2]:
             return self
-        self.skew, *entry = effect_of(doubt, lambda b: self._solved_once(self._bring(b)), 1 / self.scale[:, None])
-        if self.skew <= TOLERATED:
-            return self
-        effect = self.skew
-        if before is not None:
-            self._core.factor(before.scaled, before.scale)
-            self._numeric, self.skew = before, 0.0
-        raise doubt.error(effect, *entry)
+        try:
+            self.skew = doubt.judge(*effect_of(doubt, lambda b: self._solved_once(self._bring(b)), 1 / self.scale[:, None]))
+        except NotSymmetricError:
+            if before is not None:
+                self._core.factor(before.scaled, before.scale)
+                self._numeric = before
+            raise
+        return self
 
     def _within(self, A):
         """Return the values of A in the pattern, and the :class:`Doubt` of its symmetry."""
