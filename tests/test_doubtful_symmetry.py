@@ -140,6 +140,8 @@ def test_on_the_gpu(cuda):
     assert np.allclose(np.asarray(F.solve(np.ones(2))), 1)
     with pytest.raises(ms.NotSymmetricError, match="symmetric part"):
         ms.cholesky(pair(1e9), device="cuda")
+    x, info = ms.solve(pair(1e10), np.ones(2), device="cuda")
+    assert info.method == "lu" and np.allclose(np.asarray(x), 1, rtol=1e-6)
     A = noisy(1e-12)
     x = ms.cholesky(noisy(0), device="cuda").refactor(A).solve(np.ones(A.shape[0]))
     assert np.allclose(np.asarray(x), np.linalg.solve(A.toarray(), np.ones(A.shape[0])), rtol=1e-9)

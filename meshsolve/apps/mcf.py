@@ -154,7 +154,8 @@ class Flow:
         Then, and after an error, the surface is unchanged."""
         n = len(self.system.mesh.vertices)
         if np.ndim(dt) and not (np.shape(dt) == (n,) and bool((np.asarray(dt) > 0).all())):
-            raise InvalidInputError(f"dt must be a number, or {n} positive numbers, one of each vertex' component, got shape {np.shape(dt)}")
+            raise InvalidInputError(f"dt must be a number, or {n} positive numbers, one of each vertex' component, got "
+                                    f"shape {np.shape(dt)}")
         with self._errors():
             return self._step(dt)
 

@@ -121,7 +121,7 @@ def intrinsic_delaunay(mesh: MeshLike) -> IntrinsicMesh:
     ----------
     mesh : Mesh, PointCloud, trimesh.Trimesh or meshio.Mesh
         With n vertices and m faces. Boundaries, non-manifold edges and zero-area faces are allowed. The faces of a PointCloud are
-        the triangles of its ``stars``.
+        the triangles of its ``stars``, which only the first of several copies of a point has.
 
     Returns
     -------
