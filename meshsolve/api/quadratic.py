@@ -267,8 +267,8 @@ class Quadratic(Sealed):
         if program.equal[n:].any():
             if is_convex_on_equalities(program):
                 return
-            raise NotPositiveDefiniteError("A must be positive semidefinite on the null space of Aeq in the free rows, it has a negative "
-                                           "eigenvalue there: the function is not convex", self._indefinite_row)
+            raise NotPositiveDefiniteError("A must be positive semidefinite on the null space of Aeq in the free rows, where "
+                                           "the function is not convex: it has a negative eigenvalue", self._indefinite_row)
         raise NotPositiveDefiniteError(f"A must be positive semidefinite on the free rows, the pivot of row {self._indefinite_row} is not "
                                        "positive: the function is not convex. Fix rows", self._indefinite_row)
 

@@ -119,13 +119,14 @@ class BoundsAlone:
         self.x, zl, zu = self._start()
         best, idle = (np.inf, self.x, zl, zu), 0
         apart, last = True, np.inf
+        unit = max(abs(self.b).max() / abs(self.q.diagonal).max(), np.finfo(float).tiny)        # of x, where bounds force it to 0
         for _ in range(STEPS):
             least = NEAREST * max(abs(self.x).max(), np.finfo(float).tiny)
             sl = np.where(self.has_lo, np.maximum(self.x - self.lo + gap, least), 1.0)
             su = np.where(self.has_hi, np.maximum(self.hi - self.x + gap, least), 1.0)
             dual = self._gradient() - zl + zu
             mu = self._mean_product(sl, su, zl, zu)
-            if mu <= 0.1 * tol * self._scale() * max(abs(self.x).max(), np.finfo(float).tiny):     # the active set can be read off
+            if mu <= 0.1 * tol * self._scale() * max(abs(self.x).max(), unit):     # the active set can be read off
                 left = self._residual(self._held(zl, zu))
                 idle = idle + 1 if left >= 0.5 * best[0] and self._is_stationary(dual, tol) else 0
                 best = (left, self.x, zl, zu) if left < best[0] else best

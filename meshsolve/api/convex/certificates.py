@@ -1,8 +1,8 @@
 """Proofs that a convex program has no point, or no minimum. Each is checked before it is returned.
 
-No point: the projection of 0 onto the violations, min 1/2 |u|^2 with lower <= G x + u <= upper and x in its bounds, always has a point;
-if u is not 0, it is a Farkas certificate. No minimum: the projection of b onto the directions without curvature that no bound stops; if
-it is not 0, it is a direction of descent. Both are strictly convex programs in u and in the direction, which the same method solves.
+No point: the least change u of the rows, min 1/2 |u|^2 with lower <= G x + u <= upper and x in its bounds, always exists. If u is not 0,
+it is a Farkas certificate. No minimum: b is projected onto the directions without curvature that no bound stops. If the projection is not
+0, it is a direction of descent. Both are convex programs, which the same method solves.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from meshsolve.types import Array
 
 TOL = 1e-10             # of the residuals of both projections
 CHECKED = 1e-9          # largest error of a certificate or direction, relative to the summands of its own row
+VIOLATED = 1e-10        # violation of a row, relative to its summands, that is no rounding error
 FAR = 1e3               # size of x in scaled units at which the error of a certificate must not matter
 ZERO = 1e-11            # entries relative to the largest that are rounding errors
 
@@ -59,7 +60,12 @@ def no_point(program):
     upper = np.r_[program.upper[:n], np.full(p, np.inf), program.upper[n:]]
     point = _solved(model, np.zeros(n + p), lower, upper)
     m.factorizations += model.factorizations
-    return None if point is None else _checked_certificate(program, -point[n:])
+    if point is None:
+        return None
+    x, u = point[:n], point[n:]
+    size = np.maximum(m.G_sizes @ abs(x), LEAST * max(abs(x).max(), 1))
+    violated = abs(u) > VIOLATED * np.maximum(size, abs(np.where(u > 0, program.lower[n:], program.upper[n:])))
+    return _checked_certificate(program, -u) if violated.any() else None
 
 
 def no_minimum(program):

@@ -41,6 +41,12 @@ class Model:
         self.threads, self.device, self.factorizations, self._factor = threads, device, 0, None
 
     @functools.cached_property
+    def idle(self):
+        """(n,) bool: unknowns with neither curvature nor rows."""
+        return (np.bincount(self.P.indices[self.P.data != 0], minlength=self.n)
+                + np.bincount(self.G.indices[self.G.data != 0], minlength=self.n)) == 0
+
+    @functools.cached_property
     def transposed(self):
         return sp.csr_array(self.G.T)
 

@@ -38,7 +38,8 @@ def polished(program, start, tol, sets=SETS):
 
 
 def _with_equal(program, active):
-    return np.where(program.equal & ~active.astype(bool), -1, active).astype(np.int8)
+    sides = np.r_[program.sides, np.full(program.model.p, -1, np.int8)]
+    return np.where(program.equal & ~active.astype(bool), sides, active).astype(np.int8)
 
 
 def _on_set(program, x, y, active):

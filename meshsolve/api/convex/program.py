@@ -1,7 +1,7 @@
 """One convex program in scaled units, and how far a point is from its conditions of optimality.
 
-v = (x, G x) are the unknowns and the rows, with bounds ``lower`` and ``upper`` for both. Multipliers y belong to the rows: the gradient
-z = P x - b - G^T y is not negative where x is at its lower bound, and not positive at its upper one; the same holds for y and rows.
+v = (x, G x) are the unknowns and the rows, with bounds ``lower`` and ``upper`` for both. Multipliers y belong to the rows, and the gradient
+z = P x - b - G^T y to the bounds of x. Neither is negative at lower bounds, nor positive at upper ones.
 
 Each residual is relative to the summands of its own row, so a row of another unit counts as much as the others. Where all summands of a
 row nearly vanish, ``LEAST`` of the largest size is the unit.
@@ -63,6 +63,10 @@ class Program:
         Unit of the gradient.
     off : (n + p,) bool
         Unknowns with equal bounds, and rows that bound nothing.
+    sides : (n,) int8
+        Side of equal bounds, -1 or 1. An unknown with neither curvature nor rows lies at the bound to which b points.
+    endless : int
+        Such an unknown without that bound, -1 for no such unknown.
     ignored : int
         Bounds that count as none.
     """
@@ -83,11 +87,26 @@ class Program:
         self.moved = np.r_[moved[:n] * model.columns * model.cost, moved[n:] * model.rows] / self.unit
         largest = max(abs(self.b).max(initial=0), model.P_sizes.data.max(initial=0))
         self.slope = power_of_two(largest) if largest > 0 else 1.0
+        self._place_idle(b)
         self.equal = self.lower == self.upper
         self.has_lower, self.has_upper = np.isfinite(self.lower) & ~self.equal, np.isfinite(self.upper) & ~self.equal
         unbounded = ~np.isfinite(self.lower) & ~np.isfinite(self.upper)
         empty = model.G_sizes @ (~self.equal[:n]).astype(float) == 0
         self.off = np.r_[self.equal[:n], unbounded[n:] | empty]
+
+    def _place_idle(self, b):
+        """Fix each unknown with neither curvature nor rows."""
+        n, m = self.model.n, self.model
+        self.sides, self.endless = np.full(n, -1, np.int8), -1
+        idle = m.idle
+        if not idle.any():
+            return
+        self.sides[idle & (b > 0)] = 1
+        bound = np.where(b > 0, self.upper[:n], np.where(b < 0, self.lower[:n], np.clip(0, self.lower[:n], self.upper[:n])))
+        endless = idle & ~np.isfinite(bound)
+        self.endless = int(endless.argmax()) if endless.any() else -1
+        fixed = idle & ~endless
+        self.lower[:n][fixed] = self.upper[:n][fixed] = bound[fixed]
 
     def clipped(self, x):
         """x inside its bounds."""
@@ -105,8 +124,8 @@ class Program:
         primal = out / np.maximum(unit_v, np.where(np.isfinite(near), abs(near), 0))
         gradient = m.gradient(x, y, self.b)
         unit_x = np.maximum.reduce([abs(self.b), self.moved[:n], m.P_sizes @ abs(x), m.transposed_sizes @ abs(y)])
-        unit_x = np.maximum(unit_x, LEAST * max(unit_x.max(initial=0), TINY))
-        unit_z = np.r_[unit_x, np.maximum(abs(y), LEAST * max(abs(y).max(initial=0), TINY))]
+        unit_x = np.maximum(unit_x, LEAST * max(unit_x.max(initial=0), self.slope))
+        unit_z = np.r_[unit_x, np.maximum(abs(y), LEAST * max(abs(y).max(initial=0), self.slope))]
         z = np.r_[gradient, y]
         bound = np.where(z > 0, self.lower, self.upper)
         held = np.isfinite(bound)

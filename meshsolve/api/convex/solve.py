@@ -18,7 +18,7 @@ EARLY_SETS = 2          # active sets that are tried before the interior point m
 class Answer(NamedTuple):
     """The best point, and a proof: a certificate (weights of rows, of unknowns), or a direction (n,), or neither."""
 
-    point: Point
+    point: Point | None
     certificate: tuple[Any, Any] | None = None
     direction: Any = None
 
@@ -26,6 +26,8 @@ class Answer(NamedTuple):
 def solve(program, tol, report):
     """The :class:`Answer` for a :class:`meshsolve.api.convex.program.Program` whose function is convex."""
     search = _Search(program, tol, report)
+    if program.endless >= 0 and search.has_proof() and search.answer(None).certificate is None:
+        return search.answer(None)
     if not (program.has_lower | program.has_upper).any():
         with report.phase("active set"):
             point = polished(program, _first(program), 0.0)
@@ -70,8 +72,12 @@ class _Search:
             self._asked = True
             with self._report.phase("certificate"):
                 self._certificate = no_point(self._program)
-                self._direction = no_minimum(self._program) if self._certificate is None else None
+                self._direction = self._descent() if self._certificate is None else None
         return self._certificate is not None or self._direction is not None
+
+    def _descent(self):
+        k, b = self._program.endless, self._program.b
+        return no_minimum(self._program) if k < 0 else np.where(np.arange(len(b)) == k, np.sign(b), 0)
 
     def answer(self, point):
         return Answer(point, self._certificate, self._direction)

@@ -14,16 +14,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.api.convex.program import Point
+from meshsolve.api.convex.program import TINY, Point
 
 STEPS = 200             # 10 to 40 are usual
 SETTLED = 1e-2          # residual relative to tol at which no further step is made
 NEAR = 1e-5             # residual at which the active set is likely to be the final one
 IDLE = 15               # steps in a row without progress, after which rounding errors are reached or there is no minimum
 PROGRESS = 0.7          # of a residual or the mean product, relative to the smallest before
+ROUNDED = 1e-18         # below this in scaled units neither counts as progress
 REGULAR = (1e-10, 1e-12), (1e-8, 1e-11)     # largest and smallest regularization, relative to the scaled matrices, of each attempt
+RELIEF = 1e-2           # factor of the regularization if a whole step does not lower the residual of rows, or of the gradient
+LEAST_RELIEF = 1e-10    # smallest product of such factors
 PER_PRODUCT = 0.1       # regularization relative to the mean product of slacks and multipliers
 INSIDE = 0.25           # largest distance of the first point from a bound, relative to the distance of both bounds
+WHOLE = 0.9             # step length of a step that should lower residuals
 TO_BOUNDARY = 0.99      # share of the way to the nearest bound that a step may go, at least
 CORRECTIONS = 2         # centrality corrections of a step; each costs a solve
 LONGER = 0.1            # by which a correction tries to lengthen a step
@@ -49,6 +53,7 @@ class InteriorPoint:
         self._moves = ~(program.equal | program.off)                # rows and unknowns that are not held
         self._couples = bool(self.model.P.data.any())
         self.best, self._least, self._regularity = None, {}, REGULAR[attempt]
+        self._relief, self._before, self._whole = np.ones(2), None, False
 
     def run(self, tol, on_divergence, on_nearness):
         """Step until the residual is far below ``tol`` or no longer falls.
@@ -58,7 +63,7 @@ class InteriorPoint:
         self._start()
         idle, asked, tried = 0, False, False
         for _ in range(STEPS):
-            self._measure()
+            self._measure(tol)
             if self.best.residual.worst <= SETTLED * tol:
                 break
             if self.best.residual.worst <= NEAR and not tried:
@@ -95,7 +100,7 @@ class InteriorPoint:
         self.zl = np.where(self.has_lower, np.maximum(slopes, 0) + size, 0.0)
         self.zu = np.where(self.has_upper, np.maximum(-slopes, 0) + size, 0.0)
 
-    def _measure(self):
+    def _measure(self, tol):
         """Slacks, residuals and mean product at the current point; keep it if it is the best."""
         p, n, m = self.program, self.n, self.model
         nearest = NEAREST * np.maximum(abs(self.v), 1)
@@ -112,13 +117,18 @@ class InteriorPoint:
             lower, upper = self.has_lower & (self.zl > self.sl * p.slope), self.has_upper & (self.zu > self.su * p.slope)
             self.best = Point(x, y, upper.astype(np.int8) - (lower & ~upper), now)
         self._now = now
+        sizes = np.array([abs(self.dual[:n]).max(), abs(self.primal).max(initial=0)])
+        if self._whole:
+            stays = (sizes > 0.5 * self._before) & (np.array([now.dual, now.primal]) > SETTLED * tol)
+            self._relief = np.where(stays, np.maximum(RELIEF * self._relief, LEAST_RELIEF), self._relief)
+        self._before = sizes
 
     def _has_progressed(self):
         """True if a residual or the mean product is clearly smaller than ever before."""
         found = False
         for name, value in (("worst", self._now.worst), ("mean", self.mean), ("primal", abs(self.primal).max(initial=0)),
                             ("dual", abs(self.dual).max(initial=0)), ("gap", self._now.gap)):
-            if value < PROGRESS * self._least.get(name, np.inf):
+            if ROUNDED < value < PROGRESS * self._least.get(name, np.inf):
                 self._least[name], found = value, True
         return found
 
@@ -132,17 +142,18 @@ class InteriorPoint:
         m.factor(self._hold[:n] + r, self._w + q, self.program.off)
         if not self._count:
             dv, dy, _, _ = self._newton(0.0, 0.0)
-            self.v, self.y = self.v + dv, self.y + dy
+            self.v, self.y, self._whole = self.v + dv, self.y + dy, True
             return
         step = self._corrected(*self._predicted())
         a, d = self._lengths(step, max(TO_BOUNDARY, 1 - self.mean / slope))
+        self._whole = min(a, d) > WHOLE
         self.v, self.y, self.zl, self.zu = self.v + a * step[0], self.y + d * step[1], self.zl + d * step[2], self.zu + d * step[3]
 
     def _regular(self, mean):
         """Regularization of unknowns and rows."""
         slope, (most, least) = self.program.slope, self._regularity
         r = max(least, min(most, PER_PRODUCT * mean / slope if self._count else 0.0))
-        return r * slope, r / slope
+        return r * slope * self._relief[0], r / slope * self._relief[1]
 
     def _predicted(self):
         """(target of the products, corrections of the lower and of the upper products), from a step without centering."""
@@ -150,7 +161,7 @@ class InteriorPoint:
         a, d = self._lengths(step, 1.0)
         dv, _, dzl, dzu = step
         after = self._mean_product(self.sl + a * dv, self.su - a * dv, self.zl + d * dzl, self.zu + d * dzu)
-        target = self.mean * min(max(after / self.mean, 0.0), 1.0) ** 3
+        target = self.mean * min(max(after / max(self.mean, TINY), 0.0), 1.0) ** 3
         return target, target - dv * dzl, target + dv * dzu
 
     def _corrected(self, target, cl, cu):
