@@ -19,7 +19,7 @@ from meshsolve.api.convex.certificates import Certificate
 from meshsolve.api.convex.curvature import indefinite_row, is_convex_on_equalities
 from meshsolve.api.convex.model import Model
 from meshsolve.api.convex.program import Point, Program
-from meshsolve.api.convex.solve import Answer, solve
+from meshsolve.api.convex.solve import Answer, farthest, solve
 from meshsolve.device import choose
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, NotPositiveDefiniteError
 from meshsolve.options import as_number, counted, thread_count
@@ -235,7 +235,8 @@ class Quadratic(Sealed):
         active = np.zeros(self.n, np.int8)
         active[free] = point.active[:len(free)]
         z = self._A @ x - b - self._G.T @ y
-        z[free[active[free] == 0]] = 0
+        none = (active == 0) | (z > 0) & ~np.isfinite(lower[:self.n]) | (z < 0) & ~np.isfinite(upper[:self.n])
+        z[free[none[free]]] = 0
         worst = point.residual.worst
         info = QuadraticInfo(certificate is None and worst <= tol, worst, self._factorizations() - before, active, y[:self._m],
                              y[self._m:], z, point.residual.gap, program.ignored, report=report)
@@ -255,7 +256,7 @@ class Quadratic(Sealed):
             return solve(program, tol, report)
         bounded = np.isfinite(program.lower) | np.isfinite(program.upper)
         point = self._between_bounds(program, tol, report) if bounded.any() else self._without_bounds(program, report)
-        if point is not None and point.residual.worst <= tol:
+        if point is not None and point.residual.worst <= tol and (not bounded.any() or program.reach(point.x) <= farthest(tol)):
             return Answer(point)
         self._require_convex(program)
         return solve(program, tol, report)

@@ -11,6 +11,7 @@ import functools
 import numpy as np
 import scipy.sparse as sp
 
+from meshsolve.api.convex.presolve import Presolve
 from meshsolve.api.convex.scaling import equilibrate, scaled
 from meshsolve.api.factors import ildl
 from meshsolve.errors import MeshsolveWarning
@@ -41,10 +42,8 @@ class Model:
         self.threads, self.device, self.factorizations, self._factor = threads, device, 0, None
 
     @functools.cached_property
-    def idle(self):
-        """(n,) bool: unknowns with neither curvature nor rows."""
-        return (np.bincount(self.P.indices[self.P.data != 0], minlength=self.n)
-                + np.bincount(self.G.indices[self.G.data != 0], minlength=self.n)) == 0
+    def presolve(self):
+        return Presolve(self.P, self.G)
 
     @functools.cached_property
     def transposed(self):

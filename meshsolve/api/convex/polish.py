@@ -24,9 +24,10 @@ def polished(program, start, tol, sets=SETS):
     x, y = start.x, start.y
     for _ in range(sets):
         x, y = _on_set(p, x, y, active)
-        now = Point(p.clipped(x), y, active, p.residual(p.clipped(x), y)) if np.isfinite(x).all() and np.isfinite(y).all() else None
-        if now is None:
+        if not (np.isfinite(x).all() and np.isfinite(y).all()):
             break
+        inside, allowed = p.clipped(x), p.allowed(y)
+        now = Point(inside, allowed, active, p.residual(inside, allowed))
         idle = 0 if now.residual.worst < best.residual.worst else idle + 1
         best = now if now.residual.worst <= best.residual.worst else best
         if best.residual.worst <= SETTLED * tol or idle == IDLE_SETS:

@@ -71,10 +71,13 @@ class Program:
         Bounds that count as none.
     """
 
-    def __init__(self, model, b, lower, upper, sizes=None):
-        self.model, n = model, model.n
+    def __init__(self, model, b, lower, upper, sizes=None, presolve=True):
+        self.model, n, self._given = model, model.n, (model, b, lower, upper, sizes)
         scale = np.r_[1 / model.columns, model.rows]
         b, lower, upper = b * model.columns * model.cost, lower * scale, upper * scale
+        tight = model.presolve.tightened(lower, upper) if presolve else None
+        self.is_presolved = tight is not None
+        lower, upper, self.sources = tight or (lower, upper, np.full((2, n), -1))
         natural, forced = self._natural(b), np.maximum(np.maximum(lower, -upper), 0)
         size = max(natural, forced[np.isfinite(forced)].max(initial=0)) or _smallest(np.r_[lower, upper])
         far_below, far_above = np.isfinite(lower) & (lower < -NONE * size), np.isfinite(upper) & (upper > NONE * size)
@@ -87,26 +90,44 @@ class Program:
         self.moved = np.r_[moved[:n] * model.columns * model.cost, moved[n:] * model.rows] / self.unit
         largest = max(abs(self.b).max(initial=0), model.P_sizes.data.max(initial=0))
         self.slope = power_of_two(largest) if largest > 0 else 1.0
-        self._place_idle(b)
+        self.sides, self.endless = np.full(n, -1, np.int8), -1
+        if self.is_presolved:
+            x, self.sides, self.endless = model.presolve.placed(b, self.lower[:n], self.upper[:n])
+            placed = model.presolve.idle & np.isfinite(x)
+            self.lower[:n][placed] = self.upper[:n][placed] = x[placed]
         self.equal = self.lower == self.upper
         self.has_lower, self.has_upper = np.isfinite(self.lower) & ~self.equal, np.isfinite(self.upper) & ~self.equal
         unbounded = ~np.isfinite(self.lower) & ~np.isfinite(self.upper)
         empty = model.G_sizes @ (~self.equal[:n]).astype(float) == 0
         self.off = np.r_[self.equal[:n], unbounded[n:] | empty]
 
-    def _place_idle(self, b):
-        """Fix each unknown with neither curvature nor rows."""
-        n, m = self.model.n, self.model
-        self.sides, self.endless = np.full(n, -1, np.int8), -1
-        idle = m.idle
-        if not idle.any():
-            return
-        self.sides[idle & (b > 0)] = 1
-        bound = np.where(b > 0, self.upper[:n], np.where(b < 0, self.lower[:n], np.clip(0, self.lower[:n], self.upper[:n])))
-        endless = idle & ~np.isfinite(bound)
-        self.endless = int(endless.argmax()) if endless.any() else -1
-        fixed = idle & ~endless
-        self.lower[:n][fixed] = self.upper[:n][fixed] = bound[fixed]
+    def plain(self):
+        """The same program with all its rows."""
+        return Program(*self._given, presolve=False) if self.is_presolved else self
+
+    def restored(self, point):
+        """The point with multipliers of the rows that presolve made bounds. ``active`` of x is that of its own bounds."""
+        if not (self.sources >= 0).any():
+            return point
+        m, n = self.model, self.model.n
+        gradient, y, active = m.gradient(point.x, point.y, self.b), point.y.copy(), point.active.copy()
+        for source, at in ((self.sources[0], gradient > 0), (self.sources[1], gradient < 0)):
+            k = np.flatnonzero((source >= 0) & at & (point.active[:n] != 0))
+            entry = np.zeros(m.p)
+            entry[m.presolve.rows] = m.presolve.entries
+            y[source[k]] = gradient[k] / entry[source[k]]
+            active[k] = 0
+        return point._replace(y=y, active=active)
+
+    def allowed(self, y):
+        """Multipliers of rows without those whose bound is infinite."""
+        n = self.model.n
+        return np.where((y > 0) & ~np.isfinite(self.lower[n:]) | (y < 0) & ~np.isfinite(self.upper[n:]), 0, y)
+
+    def reach(self, x):
+        """Largest absolute value of the unknowns that are not bounded on both sides."""
+        open_ = ~np.isfinite(self.lower[:self.model.n]) | ~np.isfinite(self.upper[:self.model.n])
+        return float(abs(x[open_]).max(initial=0))
 
     def clipped(self, x):
         """x inside its bounds."""
@@ -124,15 +145,15 @@ class Program:
         primal = out / np.maximum(unit_v, np.where(np.isfinite(near), abs(near), 0))
         gradient = m.gradient(x, y, self.b)
         unit_x = np.maximum.reduce([abs(self.b), self.moved[:n], m.P_sizes @ abs(x), m.transposed_sizes @ abs(y)])
-        unit_x = np.maximum(unit_x, LEAST * max(unit_x.max(initial=0), self.slope))
-        unit_z = np.r_[unit_x, np.maximum(abs(y), LEAST * max(abs(y).max(initial=0), self.slope))]
+        unit_x = np.maximum(unit_x, LEAST * self.slope)
+        unit_z = np.r_[unit_x, np.maximum(abs(y), LEAST * self.slope)]
         z = np.r_[gradient, y]
         bound = np.where(z > 0, self.lower, self.upper)
         held = np.isfinite(bound)
         dual = np.where(held, 0, abs(z) / unit_z)
         slack = np.where(held & ~self.equal, np.maximum(np.where(z > 0, v - self.lower, self.upper - v), 0), 0)
         shares = abs(z) / unit_z * np.minimum(slack / np.maximum(unit_v, np.where(held, abs(bound), 0)), 1)
-        value = max(abs(0.5 * x @ (m.P @ x)) + abs(self.b @ x), LEAST * unit_x @ unit_v[:n], TINY)
+        value = max(0.5 * abs(x) @ (m.P_sizes @ abs(x)) + abs(self.b) @ abs(x), LEAST * unit_x @ unit_v[:n], TINY)
         return Residual(*(float(part) for part in (primal.max(initial=0), dual.max(initial=0), shares.max(initial=0),
                                                    abs(z) @ slack / value)))
 

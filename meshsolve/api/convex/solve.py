@@ -47,6 +47,11 @@ def solve(program, tol, report):
     return search.answer(best)
 
 
+def farthest(tol):
+    """Size of x in scaled units above which residuals relative to x do not exclude that the function falls without end."""
+    return min(DIVERGED, DOUBTED / tol)
+
+
 class _Search:
     """Looks for proofs at most once."""
 
@@ -58,7 +63,7 @@ class _Search:
         """True if the point is a minimum. Residuals are relative to x, so a point that is very far away must have no proof against it."""
         if not point.residual.worst <= self._tol:
             return False
-        return abs(point.x).max(initial=0) <= min(DIVERGED, DOUBTED / self._tol) or not self.has_proof()
+        return self._program.reach(point.x) <= farthest(self._tol) or not self.has_proof()
 
     def is_exact(self, point):
         """True if the minimum has the active set of a point near it; it is then ``exact[0]``."""
@@ -71,16 +76,17 @@ class _Search:
         if not self._asked:
             self._asked = True
             with self._report.phase("certificate"):
-                self._certificate = no_point(self._program)
-                self._direction = self._descent() if self._certificate is None else None
+                plain = self._program.plain()
+                self._certificate = no_point(plain)
+                self._direction = self._descent(plain) if self._certificate is None else None
         return self._certificate is not None or self._direction is not None
 
-    def _descent(self):
-        k, b = self._program.endless, self._program.b
-        return no_minimum(self._program) if k < 0 else np.where(np.arange(len(b)) == k, np.sign(b), 0)
+    def _descent(self, plain):
+        k, b = self._program.endless, plain.b
+        return no_minimum(plain) if k < 0 else np.where(np.arange(len(b)) == k, np.sign(b), 0)
 
     def answer(self, point):
-        return Answer(point, self._certificate, self._direction)
+        return Answer(None if point is None else self._program.restored(point), self._certificate, self._direction)
 
 
 def _first(program):
