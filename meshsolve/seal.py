@@ -1,7 +1,7 @@
 """Pickles with a checksum: bytes that a disk or a copy has changed raise an error before any array of them is used.
 
 Native code trusts the arrays of an analysis or a factor, so a few flipped bits in its pickle could end the process. A sealed object is
-pickled as the bytes of its state, its arrays beside them, and a checksum of both. When it is loaded, nothing of the state is restored
+pickled as the bytes of its state, its arrays next to them, and a checksum of both. When it is loaded, nothing of the state is restored
 before the checksum is found right. Sealed objects inside the state, such as an analysis that several factors share, are pickled on their
 own: they stay shared, and have checksums of their own. A checksum is no protection against people: load pickles from sources you trust.
 
@@ -42,6 +42,18 @@ class Sealed:
         return _with_state(made, copy.deepcopy(self.__getstate__(), memo))
 
 
+def _packed(state):
+    """Return (bytes of a state, its arrays as bytes, the sealed objects inside), or None if Python's pickle cannot write it."""
+    file, buffers = io.BytesIO(), []
+    packer = _Packer(file, buffers.append)
+    try:
+        packer.dump(state)
+    except (pickle.PicklingError, AttributeError, TypeError):   # a lambda, which cloudpickle writes
+        return None
+    arrays = [np.frombuffer(raw, np.uint8) if (raw := buffer.raw()).nbytes else np.zeros(0, np.uint8) for buffer in buffers]
+    return file.getvalue(), arrays, packer.inner
+
+
 class _Packer(pickle.Pickler):
     """Pickles a state, and collects the sealed objects inside."""
 
@@ -56,32 +68,8 @@ class _Packer(pickle.Pickler):
         return len(self.inner) - 1, _key(x)
 
 
-class _Unpacker(pickle.Unpickler):
-    def __init__(self, content, arrays, inner):
-        super().__init__(io.BytesIO(content), buffers=arrays)
-        self._inner = inner
-
-    def persistent_load(self, pid):
-        number, key = pid
-        if _key(self._inner[number]) != key:
-            raise ValueError(f"it refers to a {key[0]}, and has a {_key(self._inner[number])[0]}")
-        return self._inner[number]
-
-
-def _packed(state):
-    """Return (bytes of a state, its arrays as bytes, the sealed objects inside), or None if Python's pickle cannot write it."""
-    file, buffers = io.BytesIO(), []
-    packer = _Packer(file, buffers.append)
-    try:
-        packer.dump(state)
-    except (pickle.PicklingError, AttributeError, TypeError):   # a lambda, which cloudpickle writes
-        return None
-    arrays = [np.frombuffer(raw, np.uint8) if (raw := buffer.raw()).nbytes else np.zeros(0, np.uint8) for buffer in buffers]
-    return file.getvalue(), arrays, packer.inner
-
-
 def _checksum(cls, content, arrays, inner):
-    """CRC-32 of the name of the class, of all bytes and of what is known of the inner objects."""
+    """CRC-32 of the name of the class, of all bytes and of the names and sizes of the inner objects."""
     known = repr((cls.__module__, cls.__qualname__, len(content), [x.nbytes for x in arrays], [_key(x) for x in inner]))
     total = zlib.crc32(content, zlib.crc32(known.encode()))
     for x in arrays:
@@ -99,6 +87,18 @@ def _restored(cls: Any, content: Any, arrays: Any, inner: Any, checksum: Any) ->
         raise InvalidInputError(f"the pickle of a {getattr(cls, '__name__', 'meshsolve object')} is damaged: its bytes do not fit its "
                                 "checksum. Copy the file again, or make the object again")
     return _with_state(cls.__new__(cls), _Unpacker(content, arrays, inner).load())
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, content, arrays, inner):
+        super().__init__(io.BytesIO(content), buffers=arrays)
+        self._inner = inner
+
+    def persistent_load(self, pid):
+        number, key = pid
+        if _key(self._inner[number]) != key:
+            raise ValueError(f"it refers to a {key[0]}, and has a {_key(self._inner[number])[0]}")
+        return self._inner[number]
 
 
 def _with_state(made, state):

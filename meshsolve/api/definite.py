@@ -268,16 +268,17 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     return _cholesky(A, engine, device, ordering, mesh, fixed, pin, precision, seed, threads, lower)
 
 
-def analyzed(system, ordering, seed, threads, effort="default", most=np.inf, relax=None):
+def analyzed(system, ordering, seed, threads, effort="default", most=np.inf, relax=None, entry_bytes=0):
     """Return the :class:`Symbolic` of a :class:`System`.
 
-    Raises ``nested.TooManyOperations`` if ``"auto"`` estimates more than ``most`` operations per row.
+    Raises ``nested.TooManyOperations`` if ``"auto"`` estimates more than ``most`` operations per row. Raises OutOfMemoryError if
+    ``entry_bytes`` for each entry of the factor do surely not fit; 0: the factor will not be in main memory.
     """
     threads = thread_count(threads)
     with system.place.errors("the analysis"):
         place, pattern, graph = system.to_analyze()
         chosen = order.resolve(system.ordering_for(ordering, graph), graph, seed=as_seed(seed), threads=threads, place=place.name,
-                               effort=effort, most=most)
+                               effort=effort, most=most, entry_bytes=entry_bytes)
         sym = Symbolic.build(pattern, chosen.perm, ordering=chosen, threads=threads, place=place.name, known=chosen.elimination,
                              relax=relax)
         sym.report.facts.update(system.location.facts)
@@ -329,7 +330,7 @@ def _cholesky(A, engine, device, ordering, mesh, fixed, pin, precision, seed, th
         _join(system, mesh)
         system.constrain(fixed, pin)
         of_free = ordering if system.constraint is None or order.is_method(ordering) else system.constraint.restrict(ordering)
-    sym = analyzed(system, of_free, seed, threads)
+    sym = analyzed(system, of_free, seed, threads, entry_bytes=(8 if precision == "double" else 4) if engine is HostFactor else 0)
     if device == "auto" and not engine.suits(sym):
         return _cholesky(A, HostFactor, device, ordering, mesh, fixed, pin, precision, seed, threads, lower)
     sym.lower = lower

@@ -100,7 +100,7 @@ def _factor_symmetric(M, threads):
     """(method, factor) of a :class:`Csr` on the host; LDL^T reuses the analysis for Cholesky."""
     sym = None
     if not is_surely_indefinite(M, *M.row_sums(threads), threads):
-        sym = analyzed(System(M, threads=threads), "auto", 0, threads)
+        sym = analyzed(System(M, threads=threads), "auto", 0, threads, entry_bytes=8)
         try:
             return "cholesky", _definite(CholeskyFactor(sym, Values(M.n, sym, None, threads, doubt=M.doubt), M.data, threads=threads))
         except NotPositiveDefiniteError:

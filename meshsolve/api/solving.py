@@ -325,7 +325,8 @@ class Problem:
         """
         threads, constraint = self.threads, Pinned(M) if pinned else None
         free = M if constraint is None else constraint.reduce(M, threads)
-        sym, data = analyzed(System(free, threads=threads), "auto", 0, threads, "fast", most / M.n), free.data
+        entry_bytes = 8 if self.engine in (None, HostFactor) else 0
+        sym, data = analyzed(System(free, threads=threads), "auto", 0, threads, "fast", most / M.n, entry_bytes=entry_bytes), free.data
         values = Values(M.n, sym, constraint, threads, doubt=free.doubt)
         return sym, lambda: CholeskyFactor(sym, values, data, threads=threads, engine=self.engine or HostFactor), None if pinned else sym
 

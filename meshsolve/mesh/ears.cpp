@@ -17,7 +17,7 @@ constexpr double kRounding = 1e-14;     // bound on the rounding error of turn()
 constexpr double kTouching = 1e-6;      // depth, relative to the polygon's size, up to which two sides touch but do not cross
 constexpr double kSlack = 1e-9;         // absolute error of the rows and columns in which a triangle is searched
 constexpr int64_t kWork = 2048, kFreeWork = 1 << 22;   // positions and rows of cells that are looked at: for each corner, and more
-constexpr int kTries = 8;               // sides that occur twice beside which a point is looked for
+constexpr int kTries = 8;               // sides that occur twice, next to which a point is looked for
 constexpr size_t kSmall = 32;           // largest number of corners searched without a grid
 constexpr size_t kPairs = 200;          // largest number of corners for which all pairs of sides are compared
 
@@ -233,8 +233,8 @@ class Clipper {
     --left_;
   }
 
-  // True if the polygon goes around a point more than once. Such a point lies beside a side that occurs twice in one direction; it is
-  // looked for beside a few of them. Sides of spikes occur twice as well.
+  // True if the polygon goes around a point more than once. Such a point lies next to a side that occurs twice in one direction; it is
+  // looked for next to a few of them. Sides of spikes occur twice as well.
   bool goes_around_twice(int32_t k) const {
     std::vector<std::array<double, 4>> sides;
     for (int32_t i = 0; i < left_; ++i, k = behind_[k])
@@ -283,7 +283,7 @@ class Clipper {
     return length(at_[before_[a]], at_[behind_[a]]) < length(at_[before_[c]], at_[behind_[c]]) ? a : c;
   }
 
-  // The first ear of the best available kind from corner k on, or -1 if there is none or the work is spent.
+  // The first ear of the best available kind from corner k on, or -1 without an ear or when the work is spent.
   int32_t next_ear(int32_t k, const Grid& grid) {
     const int64_t most = kFreeWork + kWork * static_cast<int64_t>(at_.size());
     for (const Ear kind : {Ear::proper, Ear::touched, Ear::flat})

@@ -47,7 +47,7 @@ def is_method(ordering: Any) -> bool:
 @lists_orderings()
 def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None, place: str = "cpu",
             effort: Effort = "default", most: float = math.inf, bounded: bool = False, factor: str = "cholesky",
-            columns: Callable[[], Any] | None = None) -> Ordering:
+            columns: Callable[[], Any] | None = None, entry_bytes: int = 0) -> Ordering:
     """Make the :class:`Ordering` of ``pattern`` from what a user passed as ``ordering=``.
 
     Parameters
@@ -70,6 +70,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         The factorization that uses the ordering; some names are for one factorization only.
     columns : callable, optional
         For LU: returns the unsymmetric pattern whose columns are ordered, as a Csr.
+    entry_bytes : int
+        Bytes of an entry of the Cholesky factor that will be computed in main memory; 0: none.
 
     Raises
     ------
@@ -77,6 +79,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         Unknown name; an Ordering of another size; not a permutation; the callable did not return a permutation.
     nested.TooManyOperations
         More than ``most`` operations per row are estimated; nothing was ordered.
+    OutOfMemoryError
+        The largest separators of ``"auto"`` or ``"nd"`` on the CPU show that the factor does not fit.
     """
     if callable(ordering):
         return _called(ordering, on_host(pattern) if columns is None else columns())
@@ -88,8 +92,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
             return dissect_cuda(pattern, as_seed(seed), thread_count(threads))
         chosen, pattern = METHODS["amd"] if ordering == "auto" else chosen, on_host(pattern)
     pattern = columns() if columns and chosen.unsymmetric else pattern
-    options = Options(as_seed(seed), thread_count(threads), effort, most, bounded)
-    return reused(pattern, (chosen.name, options._replace(threads=0)), lambda: chosen.make(pattern, options))
+    options = Options(as_seed(seed), thread_count(threads), effort, most, bounded, entry_bytes)
+    return reused(pattern, (chosen.name, options._replace(threads=0, entry_bytes=0)), lambda: chosen.make(pattern, options))
 
 
 def resolve_before(ordering: OrderingLike, pattern: Any, last: np.ndarray) -> Ordering | None:

@@ -59,16 +59,16 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
     return auto_within(pattern_of(A_or_mesh, threads=thread_count(threads)), as_seed(seed), thread_count(threads), effort)
 
 
-def auto_within(pattern, seed, threads, effort, most=math.inf):
+def auto_within(pattern, seed, threads, effort, most=math.inf, entry_bytes=0):
     """:func:`auto` of checked arguments.
 
     Raises :class:`~meshsolve.order.nested.TooManyOperations` if more than ``most`` operations per row are estimated, which happens only
-    for graphs of thousands of rows.
+    for graphs of thousands of rows. ``entry_bytes``: as for :func:`~meshsolve.order.nested.dissect`.
     """
     one_of(effort, "effort", EFFORTS)
 
     def dissected(cheap=0.0):
-        return dissect(pattern.graph(threads), effort, DEFAULT_PATCH, seed, threads, cheap, most)
+        return dissect(pattern.graph(threads), effort, DEFAULT_PATCH, seed, threads, cheap, most, entry_bytes=entry_bytes)
 
     if is_scale_free(pattern):
         ordering = minimum_degree(pattern, most * pattern.n)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "contract.hpp"
 #include "mincut.hpp"
 #include "mindeg.hpp"
 #include "mindeg_bits.hpp"
@@ -18,9 +19,9 @@ namespace {
 
 auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_size, int32_t leaf_size, int32_t band,
                        int32_t rounds, int32_t trials, int32_t candidates, int32_t large, double balance, double cheap,
-                       double most, uint64_t seed, int threads, bool bounded) {
+                       double most, uint64_t seed, int threads, bool bounded, int64_t stop) {
   const order::Options options{patch_size, leaf_size, band, rounds, trials, candidates, large,
-                               balance, cheap, most, seed, threads, bounded};
+                               balance, cheap, most, seed, threads, bounded, stop};
   auto o = released([&] { return order::nested_dissection(pattern(indptr, indices), options); });
   return nb::make_tuple(to_numpy(std::move(o.perm)), to_numpy(std::move(o.tree.parent)), to_numpy(std::move(o.tree.first)),
                         to_numpy(std::move(o.tree.last)), o.patches, o.patch_seconds, o.order_seconds, o.too_many);
@@ -89,9 +90,17 @@ void bind_order(nb::module_& m) {
   m.attr("near_tree") = order::kNearTree;
   m.def("nested_dissection", nested_dissection, "indptr"_a, "indices"_a, "patch_size"_a, "leaf_size"_a,
         "band"_a, "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "cheap"_a, "most"_a, "seed"_a,
-        "threads"_a, "bounded"_a = false,
+        "threads"_a, "bounded"_a = false, "stop"_a = 0,
         "(perm, tree parent, first, last, number of patches, seconds for patches, seconds for the rest, whether more than `most` "
         "operations are estimated)");
+  m.def("contract", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> last) {
+    const Pattern A = pattern(indptr, indices);
+    const std::vector<int32_t> rows = to_vector(last);
+    for (const int32_t i : rows)
+      if (i < 0 || i >= A.n) throw nb::value_error("last");
+    auto out = released([&] { return order::contract(A, rows); });
+    return nb::make_tuple(to_numpy(std::move(out.ptr)), to_numpy(std::move(out.idx)));
+  }, "indptr"_a, "indices"_a, "last"_a, "(indptr, indices) of the graph in which the other rows are contracted; see contract.hpp");
   m.def("partition", partition, "indptr"_a, "indices"_a, "perm"_a, "parent"_a, "first"_a, "last"_a, "weight"_a, "parts"_a, "seed"_a,
         "(n,) part of each vertex, from the permutation and the tree of a nested dissection of the pattern");
   m.def("amd", amd, "indptr"_a, "indices"_a,

@@ -8,10 +8,14 @@
 
 namespace ms::order {
 
-const std::vector<int32_t>& LeafOrder::order(const Quotient& q) {
+const std::vector<int32_t>& LeafOrder::vertices(const Quotient& q) {
   vertices_.clear();
   for (const int32_t p : q.patch) m_.for_each(p, [&](int32_t v) { vertices_.push_back(v); });
-  if (vertices_.size() <= 2) return vertices_;
+  return vertices_;
+}
+
+const std::vector<int32_t>& LeafOrder::order(const Quotient& q) {
+  if (vertices(q).size() <= 2) return vertices_;
   const int64_t entries = number_rows();
   if (vertices_.size() + halo_.size() <= BitMinDegree::most_vertices) {
     run_on_bits();

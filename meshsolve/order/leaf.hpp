@@ -17,6 +17,9 @@ class LeafOrder {
   // Returns the vertices of q's patches in elimination order.
   const std::vector<int32_t>& order(const Quotient& q);
 
+  // Returns the vertices of q's patches in any order.
+  const std::vector<int32_t>& vertices(const Quotient& q);
+
  private:
   int64_t number_rows();
   int32_t halo_number(int32_t v);

@@ -40,6 +40,7 @@ class Options(NamedTuple):
     effort: Effort = "default"
     most: float = math.inf          # operations per row above which "auto" raises TooManyOperations
     bounded: bool = False           # minimum degree reads at most nnz log2(nnz) entries: for incomplete factors
+    entry_bytes: int = 0            # bytes of an entry of the factor in memory: "auto" and "nd" raise OutOfMemoryError early; 0: no factor
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,14 @@ def lists_orderings(factor: str | None = None) -> Callable[[F], F]:
 
 @method("auto", "minimum degree while its factor is cheap, otherwise nested dissection")
 def _auto(pattern, options):
-    return auto_within(pattern, options.seed, options.threads, options.effort, options.most)
+    return auto_within(pattern, options.seed, options.threads, options.effort, options.most, options.entry_bytes)
 
 
 @method("nd", "nested dissection, for meshes and grids")
 def _nested_dissection(pattern, options):
     one_of(options.effort, "effort", EFFORTS)
-    return dissect(pattern.graph(options.threads), options.effort, DEFAULT_PATCH, options.seed, options.threads, bounded=options.bounded)
+    return dissect(pattern.graph(options.threads), options.effort, DEFAULT_PATCH, options.seed, options.threads, bounded=options.bounded,
+                   entry_bytes=options.entry_bytes)
 
 
 @method("amd", "approximate minimum degree, for small or irregular matrices")

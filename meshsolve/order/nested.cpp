@@ -288,7 +288,7 @@ void Dissection::push(Worker& w, Node&& node) {
 void Dissection::dissect(Worker& w, Node&& node) {
   interrupt::poll();
   const bool small = !node.has_halo && node.weight < kSmall;
-  if (small || node.weight <= options_.leaf_size || node.q.n() <= 2) return order_leaf(w, node);
+  if (small || node.weight <= std::max<int64_t>(options_.leaf_size, options_.stop) || node.q.n() <= 2) return order_leaf(w, node);
   if (split_components(w, node)) return;
   std::vector<uint8_t> patch_side;
   if (!find_separator(w, node, patch_side)) return order_leaf(w, node);
@@ -455,7 +455,7 @@ int32_t Dissection::adjacent_patch(int32_t v, uint8_t side, const Quotient& q) c
 
 void Dissection::order_leaf(Worker& w, const Node& node) {
   int32_t at = node.begin;
-  for (const int32_t v : w.leaf.order(node.q)) perm_[at++] = old_[v];
+  for (const int32_t v : options_.stop > 0 ? w.leaf.vertices(node.q) : w.leaf.order(node.q)) perm_[at++] = old_[v];
   w.nodes.push_back({node.begin, node.begin, at});
   interrupt::advance(node.weight);
 }

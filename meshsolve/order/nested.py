@@ -12,6 +12,7 @@ from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.options import as_integer, as_seed, one_of, thread_count
 from meshsolve.order import nested_cuda, prepass_cuda
 from meshsolve.order.ordering import Ordering, SeparatorTree
+from meshsolve.order.space import may_exceed_memory, require_space
 from meshsolve.report import Report, announce
 from meshsolve.types import Device, Effort, Matrix
 
@@ -91,20 +92,30 @@ class TooManyOperations(Exception):
     """The factorization is estimated to need more operations than the caller allows; nothing was ordered."""
 
 
-def dissect(pattern, effort, patch, seed, threads, cheap=0.0, most=math.inf, bounded=False):
+def dissect(pattern, effort, patch, seed, threads, cheap=0.0, most=math.inf, bounded=False, entry_bytes=0):
     """:func:`nested_dissection` of checked arguments, with limits.
 
     The ``perm`` is empty if minimum degree is estimated to need at most ``cheap`` operations per row. It is also empty if ``cheap`` > 0
     and there is nothing to dissect (small graphs, near-trees). Raises :class:`TooManyOperations` if every order is estimated to need
     more than ``most`` operations per row. ``bounded``: minimum degree of each part is bounded, see
-    :func:`meshsolve.order.simple.minimum_degree`.
+    :func:`meshsolve.order.simple.minimum_degree`. ``entry_bytes``: bytes of an entry of the factor that is to be computed in memory, or
+    0. Raises :class:`~meshsolve.errors.OutOfMemoryError` if the largest separators show that this factor does not fit.
     """
     announce("order")
-    perm, parent, first, last, patches, patch_seconds, order_seconds, too_many = _core.nested_dissection(
-        pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, cheap=cheap, most=most, bounded=bounded,
-        **EFFORTS[effort])
-    if too_many:
-        raise TooManyOperations
+
+    def dissected(**limits):
+        found = _core.nested_dissection(pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, bounded=bounded,
+                                        **EFFORTS[effort], **limits)
+        if found[-1]:
+            raise TooManyOperations
+        return found
+
+    start = time.perf_counter()
+    if entry_bytes and may_exceed_memory(pattern, entry_bytes):
+        require_space(pattern, lambda stop: dissected(cheap=cheap, most=most, stop=stop)[:4], entry_bytes)
+    patch_seconds = time.perf_counter() - start
+    perm, parent, first, last, patches, seconds, order_seconds, _ = dissected(cheap=cheap, most=most)
+    patch_seconds += seconds
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort, num_patches=patches)
     report.add("patches", patch_seconds)
     report.add("order", order_seconds)

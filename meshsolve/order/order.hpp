@@ -31,6 +31,7 @@ struct Options {               // defaults: EFFORTS in nested.py
   uint64_t seed;
   int threads;
   bool bounded;                // minimum degree keeps to the visits of bounded() below
+  int64_t stop;                // parts of up to so many vertices are left in any order: only larger separators are computed; 0: none
 };
 
 // Effort spent on the separator of a node of `weight` vertices. Nodes near the root get more: they are few, and their separators
