@@ -60,22 +60,28 @@ class Npz:
         name = self["format"]
         kind = name.item() if name.ndim == 0 and name.dtype.kind in TEXT else None
         kind = kind.decode("ascii", "replace") if isinstance(kind, bytes) else kind
-        shape = self["shape"]
-        if shape.shape != (2,) or shape.dtype.kind not in "iu":
-            raise ValueError("its shape must be two integers")
-        shape, data = tuple(shape.tolist()), self["data"]
+        shape, data = tuple(self._integers("shape").tolist()), self["data"]
+        if len(shape) != 2:
+            raise ValueError(f"its shape must be two integers, got {shape}")
         if kind in COMPRESSED:
-            A = COMPRESSED[kind]((data, self["indices"], self["indptr"]), shape=shape)
+            A = COMPRESSED[kind]((data, self._integers("indices"), self._integers("indptr")), shape=shape)
         elif kind == "coo":
-            A = sp.coo_array((data, (self["row"], self["col"])), shape=shape)
+            A = sp.coo_array((data, (self._integers("row"), self._integers("col"))), shape=shape)
         elif kind == "dia":
-            A = sp.dia_array((data, self["offsets"]), shape=shape)
+            A = sp.dia_array((data, self._integers("offsets")), shape=shape)
         else:
             raise ValueError(f"the sparse format {kind!r} is not supported")
         try:
             return checked(A, "it")
         except InvalidInputError as e:                      # the caller adds the name of the file
             raise ValueError(str(e)) from e
+
+    def _integers(self, name):
+        """Return a list of integers; scipy would round other numbers."""
+        x = self[name]
+        if x.ndim != 1 or x.dtype.kind not in "iu":
+            raise ValueError(f"its array {name!r} must be a list of integers, got {x.shape} of {x.dtype}")
+        return x
 
 
 def load_npz(path):

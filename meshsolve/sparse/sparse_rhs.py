@@ -14,7 +14,7 @@ from meshsolve import foreign
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
-from meshsolve.sparse.structure import checked
+from meshsolve.sparse.structure import as_column, checked
 
 BLOCK_BYTES = 2**26             # largest dense block of columns, in bytes; a single column may be larger
 FEW = 8                         # columns that are solved at once for some rows
@@ -90,13 +90,4 @@ def _columns_of(b, n):
         raise InvalidInputError(f"b must be ({n},) or ({n}, k), got {b.shape}")
     if b.dtype.kind not in "fiubc":
         raise InvalidInputError(f"b must hold numbers, got {b.dtype}")
-    columns = checked(_as_column(b) if b.ndim == 1 else b, "b")
-    return sp.csc_array(columns), b.shape, is_matrix
-
-
-def _as_column(b):
-    """Return a sparse vector as a coo_array of one column, whose arrays are not checked yet."""
-    b = sp.coo_array(b)
-    column = sp.coo_array((b.shape[0], 1), dtype=b.dtype)
-    column.data, column.coords = b.data, (b.coords[0], np.zeros_like(b.coords[0]))
-    return column
+    return sp.csc_array((as_column if b.ndim == 1 else checked)(b, "b")), b.shape, is_matrix

@@ -7,6 +7,7 @@ of a file passes :func:`checked` first. Only a square matrix in compressed rows 
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -39,14 +40,27 @@ def checked(A: Any, name: str) -> Any:
         Not two dimensions, values that are no numbers, or an index outside the matrix. Pointers that do not ascend from 0 to the number
         of entries. Arrays of different lengths or of another type.
     """
-    try:
+    with _named(name):
         if len(A.shape) != 2:
             raise InvalidInputError(f"{name} must be a 2-D matrix, got of shape {A.shape}")
         return CHECKS.get(A.format, _converted)(A)
-    except InvalidInputError:
-        raise
-    except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as e:
-        raise InvalidInputError(f"{name} is not a valid sparse matrix: {e}") from e
+
+
+def as_column(b: Any, name: str) -> Any:
+    """Return a sparse vector of scipy, (n,), as a checked matrix of one column, (n, 1)."""
+    with _named(name):
+        if b.format == "csr":
+            row = sp.csr_array((1, b.shape[0]))
+            row.indptr, row.indices, row.data = b.indptr, b.indices, b.data
+            return checked(row, name).T
+        if b.format not in ("coo", "dok"):
+            raise ValueError(f"a {b.format} must have two dimensions")
+        given = b if b.format == "coo" else b.tocoo()
+        if len(given.coords) != 1:
+            raise ValueError(f"a vector has one list of indices, not {len(given.coords)}")
+        column = sp.coo_array((b.shape[0], 1))
+        column.data, column.coords = given.data, (given.coords[0], np.zeros_like(given.coords[0]))
+        return checked(column, name)
 
 
 def rectangular(A: Any, name: str) -> sp.csr_array:
@@ -57,6 +71,17 @@ def rectangular(A: Any, name: str) -> sp.csr_array:
         made = made.copy()
         made.sum_duplicates()
     return made
+
+
+@contextlib.contextmanager
+def _named(name):
+    """Translate errors about the arrays of a matrix."""
+    try:
+        yield
+    except InvalidInputError:
+        raise
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as e:
+        raise InvalidInputError(f"{name} is not a valid sparse matrix: {e}") from e
 
 
 def _compressed(A):
@@ -124,7 +149,7 @@ CHECKS = {"csr": _compressed, "csc": _compressed, "bsr": _compressed, "coo": _co
 
 
 def _integers(x, what):
-    x = np.asarray(x)
+    x = np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x)
     if x.ndim != 1 or x.dtype.kind not in "iu":
         raise ValueError(f"{what} must be a list of integers")
     if x.dtype.kind == "u" and x.size and x.max() > np.iinfo(np.int64).max:
@@ -133,7 +158,7 @@ def _integers(x, what):
 
 
 def _values(x):
-    x = np.asarray(x)
+    x = np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x)
     if x.dtype.kind not in NUMBERS:
         raise ValueError(f"it must hold numbers, got {x.dtype}")
     if x.dtype == np.float16:
