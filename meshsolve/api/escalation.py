@@ -17,8 +17,9 @@ from meshsolve.api.factors import ilu
 from meshsolve.errors import ConvergenceWarning, MeshsolveWarning, OutOfMemoryError, SingularMatrixError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
+from meshsolve.krylov.blocks import as_start
 from meshsolve.krylov.gmres import iterate as gmres_iterate
-from meshsolve.krylov.info import CONVERGED
+from meshsolve.krylov.info import CONVERGED, OUT_OF_RANGE
 from meshsolve.krylov.sqmr import iterate
 from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.options import counted, thread_count
@@ -71,14 +72,14 @@ def solve_indefinite(A, b, rtol, threads=None, symbolic=None):
                 raise
             taken.append(str(e))
             continue
-        y, info = iterate(M.stored, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
+        y, info = iterate(M.stored, b, K, as_start(x), rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
         taken.append(_step_taken(K, info))
         for phase, spent in (K.report.seconds | info.report.seconds).items():        # the solves of K are a part of the iteration
             seconds[phase] = seconds.get(phase, 0.0) + spent
         if best is None or _worst(info) <= _worst(best):
             x, best = y, info
             best.report = K.report
-        if best.converged or K.is_complete:
+        if best.converged or K.is_complete or OUT_OF_RANGE in np.atleast_1d(info.reason):
             break
         for plan in too_large:
             symbolic = plan.symbolic if plan.is_of_rows else symbolic
@@ -131,13 +132,13 @@ def solve_general(A, b, rtol, threads, cause=""):
                 raise
             failed, taken = e, [*taken, str(e)]
             continue
-        y, info = gmres_iterate(A, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
-        taken.append(f"droptol {K.report.facts['droptol']:g}: {_iterations(info)}")
+        y, info = gmres_iterate(A, b, K, as_start(x), rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
+        taken.append(f"droptol {K.report.facts['droptol']:g}: {_iterations(info)}{_lost(info)}")
         for part in (K.report, info.report):
             report.merge(part)
         if best is None or _worst(info) <= _worst(best):
             x, best = y, info
-        if best.converged:
+        if best.converged or OUT_OF_RANGE in np.atleast_1d(info.reason):
             break
     if best is None:
         raise failed
@@ -190,7 +191,11 @@ def _least_squares(M, b, K, rtol, threads, taken, found):
 
 def _step_taken(K, info):
     kind = "complete" if K.is_complete else "fill level {fill_level}, droptol {droptol:g}".format(**K.report.facts)
-    return f"{kind}: {_iterations(info)}"
+    return f"{kind}: {_iterations(info)}{_lost(info)}"
+
+
+def _lost(info):
+    return f", {OUT_OF_RANGE}" if OUT_OF_RANGE in np.atleast_1d(info.reason) else ""
 
 
 def _iterations(info):

@@ -42,6 +42,7 @@ from meshsolve.foreign import is_sparse
 from meshsolve.krylov import Info
 from meshsolve.krylov.cg_rules import OUTSIDE
 from meshsolve.krylov.diagonal import Iterations, weight
+from meshsolve.krylov.info import OUT_OF_RANGE
 from meshsolve.memory import PER_ROW
 from meshsolve.options import as_number, one_of, thread_count
 from meshsolve.order.auto import estimated_dimension, is_scale_free
@@ -245,7 +246,8 @@ class Problem:
         """With the Cholesky factor F, ``pinned`` if A maps constants to 0; by L D L^T if ``"auto"`` and the null space is
         larger."""
         inside = _in_range(F, self.b) if pinned else self.b
-        x, cause = F.solve(inside), ILL
+        with without_warnings(ConvergenceWarning):          # the residual is computed below
+            x, cause = F.solve(inside), ILL
         error = self.relative_residual(M, x, self.b)
         if pinned and not error <= self.rtol:
             rest = self.relative_residual(M, x, inside)
@@ -253,7 +255,7 @@ class Problem:
                 return self.by_ildl(M)
             if rest <= self.rtol and _largest(self.b - inside) > 0.1 * self.rtol * _largest(self.b):
                 cause = OUTSIDE
-        return x, _direct("cholesky", error, self.rtol, F, cause, pinned)
+        return x, _direct("cholesky", error, self.rtol, F, _range_or(cause, x), pinned)
 
     def by_lu(self):
         """With an LU factor."""
@@ -268,7 +270,7 @@ class Problem:
             return self.by_ilu(lacking)
         with without_warnings(ConvergenceWarning):          # the residual is computed below
             x = F.solve(self.b)
-        return x, _direct("lu", self.relative_residual(M, x, self.b), self.rtol, F)
+        return x, _direct("lu", self.relative_residual(M, x, self.b), self.rtol, F, _range_or(ILL, x))
 
     def by_ildl(self, A, symbolic=None):
         """With SQMR and L D L^T, on the host; ``symbolic`` is an analysis of A that was made for Cholesky."""
@@ -483,7 +485,12 @@ def _in_double(b):
     return given.astype(np.result_type(given.dtype, np.float64)) if given.dtype in SINGLE else given
 
 
-def _direct(method, error, rtol, F, cause=ILL, singular=False):
+def _range_or(cause, x):
+    """The ``cause`` of a large residual, or that x is infinite or loses digits in float64."""
+    return cause if np.finfo(np.float64).tiny <= _largest(x) < np.inf else OUT_OF_RANGE
+
+
+def _direct(method, error, rtol, F, cause, singular=False):
     """The :class:`Info` of a direct method; warns if the relative residual ``error`` is above ``rtol``."""
     solved = error <= rtol
     if not solved:

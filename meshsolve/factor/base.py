@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse.linalg as spla
 
-from meshsolve import device, foreign
+from meshsolve import _core, device, foreign
 from meshsolve.device.reductions import powers_of_two
+from meshsolve.errors import ConvergenceWarning
 from meshsolve.factor.sharing import Sharing, reads
+from meshsolve.report import warn
 from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array, as_rhs, max_abs
 from meshsolve.sparse.places import HOST, PLACES, is_foreign, where
@@ -86,6 +88,8 @@ class Factored(Sealed):
         columns, shape, check = home.begin_rhs(given, rows, self._checks_late and home is place)
         with place.turn(self._sharing):
             x = solve_columns(place.bring(columns))
+        if place is HOST:
+            warn_out_of_range(x)
         x = home.bring(x)
         check()
         return x if len(shape) == 2 else x[:, 0]
@@ -149,7 +153,10 @@ class Factor(Factored, spla.LinearOperator):
             return None
         x = np.empty(len(b))
         with self.report.phase("solve"):
-            return x if solve(b, x, self.threads) else None
+            if not solve(b, x, self.threads):
+                return None
+        warn_out_of_range(x)
+        return x
 
     def _operate(self, b):
         """Return the product of the operator with b."""
@@ -214,6 +221,13 @@ class Preconditioner(Factor):
 
     def _transpose(self):
         return self
+
+
+def warn_out_of_range(x):
+    """Warn if a solution on the host is not finite. Right-hand sides are: an entry of x, or of a step to it, is too large."""
+    if _core.first_not_finite(x.reshape(-1, order="A").view(np.float64)) >= 0:
+        row = int(np.argwhere(~np.isfinite(x))[0][0])
+        warn(f"the solution leaves the range of float64, first in row {row}: scale b", ConvergenceWarning)
 
 
 def solve_near_one(solve, columns, scale=None):

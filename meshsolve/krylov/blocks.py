@@ -170,6 +170,14 @@ def times_powers(X, powers):
         return X * place.bring(np.ldexp(1.0, half)) * place.bring(np.ldexp(1.0, powers - half))
 
 
+def as_start(x):
+    """A solution of any shape as the start of another iteration: zeros where it is not finite."""
+    if x is None:
+        return None
+    xp = where(x).xp
+    return xp.where(xp.isfinite(x), x, 0)
+
+
 def out_of_range(X, powers):
     """What is lost of X in the scale of the caller's b.
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, OutOfMemoryError
+from meshsolve.krylov.blocks import as_start
 from meshsolve.krylov.cg import iterate
 from meshsolve.krylov.cg_rules import FORESEE, INDEFINITE, OUTSIDE, STAGNATED
-from meshsolve.krylov.info import CONVERGED, Info
+from meshsolve.krylov.info import CONVERGED, OUT_OF_RANGE, Info
 from meshsolve.options import counted
 from meshsolve.order.auto import estimated_dimension, is_scale_free
 from meshsolve.order.nested import DEFAULT_PATCH, TooManyOperations, dissect
@@ -53,7 +54,7 @@ class Iterations:
         if self._placed is None:
             with self.place.errors("the matrix"):
                 self._placed = self.place.matrix(self.matrix.stored)
-        self.x, self.info = iterate(self._placed, self.b, P, self.x, self.rtol, threads=self.threads, gives_up=gives_up)
+        self.x, self.info = iterate(self._placed, self.b, P, as_start(self.x), self.rtol, threads=self.threads, gives_up=gives_up)
         self.report.merge(self.info.report)
         self.iterations = self.iterations + self.info.iterations
         self.residuals += self.info.residuals[bool(self.residuals):]
@@ -118,7 +119,7 @@ class Iterations:
             self.go_on(inverse_diagonal(self.matrix, self.place, self.threads))
         self._add_step()
         x, info = self.outcome()
-        if not np.isin(self.info.reason, (CONVERGED, OUTSIDE, STAGNATED)).all():
+        if not np.isin(self.info.reason, (CONVERGED, OUTSIDE, OUT_OF_RANGE, STAGNATED)).all():
             raise OutOfMemoryError(f"{cause}; conjugate gradients with the diagonal took {counted(info.iterations, 'iteration')} to "
                                    f"a relative residual of {info.relative_residual:.2g}: {info.reason}")
         if not info.converged:
@@ -128,8 +129,8 @@ class Iterations:
 
     @property
     def is_settled(self):
-        """True if all columns have converged, or up to a part of b outside the range of A."""
-        return bool(np.isin(self.info.reason, (CONVERGED, OUTSIDE)).all())
+        """True if all columns have converged, up to a part of b outside the range of A, or their solutions leave the range of float64."""
+        return bool(np.isin(self.info.reason, (CONVERGED, OUTSIDE, OUT_OF_RANGE)).all())
 
     def outcome(self):
         """(x, info); x lies where b does."""

@@ -168,8 +168,9 @@ class MeasuredSolves(Factor):
         """The solution, refined row by row if the growth is large. Records what it shows about the factor."""
         observed = now.observed
         if not found.error <= WRONG[self.precision]:
-            warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its pivots",
-                 ConvergenceWarning)
+            if np.isfinite(device.to_host(found.x)).all():               # else the range of float64 is too short: warn_out_of_range
+                warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its pivots",
+                     ConvergenceWarning)
         elif transposed not in observed.sides:
             self._warn_if_singular(columns, transposed, found, now)
         found = self._refined_by_rows(columns, transposed, found, now)
