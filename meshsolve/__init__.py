@@ -9,6 +9,7 @@
     x, info = ms.cg(L, b, M=ms.parac(L))              # large graphs: CG with an approximate factor
 """
 
+import sys
 from pkgutil import extend_path
 
 # Python started in a checkout imports this folder, but the compiled core is only in the installed package: search both.
@@ -67,6 +68,7 @@ from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix, normalized_laplacian
 from meshsolve.order import Ordering
 from meshsolve.patches import PatchMesh
+from meshsolve.public import translate_memory_errors
 from meshsolve.report import Report, showing_progress
 from meshsolve.version import __version__
 
@@ -80,6 +82,9 @@ __all__ = [
     "jax", "load_mesh", "lu", "mass_matrix", "normalized_laplacian", "operators", "order", "parac", "petsc", "schur_complement",
     "scipy_solver", "show_config", "showing_progress", "solve", "spsolve", "sqmr", "torch",
 ]
+
+translate_memory_errors(sys.modules[__name__], apps, apps.circuit, batch, datasets, jax, operators, order, petsc, torch)
+
 
 def __dir__() -> list[str]:
     return __all__

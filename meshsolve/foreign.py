@@ -226,6 +226,8 @@ def _shared(out, what):
         if hasattr(out, "__array_interface__") or not hasattr(out, "__dlpack__"):
             return np.asarray(memoryview(out) if not hasattr(out, "__array_interface__") else out)
         return np.from_dlpack(out)
+    except MemoryError:
+        raise
     except Exception as e:                                  # foreign array types may raise anything
         raise InvalidInputError(f"{what}, got {type(out).__name__}") from e
 

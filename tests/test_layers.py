@@ -38,6 +38,7 @@ LAYERS = [                                  # from the top; a package may import
     ["files", "options"],
     ["memory", "seal"],
     ["device"],
+    ["public"],
     ["errors", "types", "version", "native", "startup", "_core"],
 ]
 LEVEL = {package: len(LAYERS) - k for k, packages in enumerate(LAYERS) for package in packages}

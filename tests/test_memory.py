@@ -1,5 +1,8 @@
 """Available memory: that of the system, and the limits of control groups of both versions, including ancestors."""
 
+import inspect
+import os
+import pickle
 import subprocess
 import sys
 
@@ -166,3 +169,57 @@ def test_phases_share_one_workspace():
     mapped, resident = np.array([int(pages) * 4096 for pages in done.stdout.split()]).reshape(3, 2).T
     assert mapped.sum() < 2**27                      # half of it is address space of the second thread's heap
     assert resident[0] < 2**20 and resident[1] <= 32 * 400_000 + 2**21 and resident.sum() <= 2**25 + 2**20
+
+
+SHORT = """
+import os, resource, sys, tempfile, warnings
+import numpy as np
+import scipy.sparse as sp
+import meshsolve as ms
+
+warnings.simplefilter("ignore")
+A = ms.datasets.grid3d(12, boundary="dirichlet")
+U = sp.csr_array(A + sp.diags_array([np.full(A.shape[0] - 1, 0.3)], offsets=[1]))
+B, mesh, folder = np.ones((A.shape[0], 100)), ms.datasets.icosphere(4), tempfile.mkdtemp()
+F, G, K = ms.cholesky(A, threads=1), ms.lu(U, threads=1), ms.ildl(A, threads=1)
+mesh.save(folder + "/a.ply"), mesh.save(folder + "/a.glb"), sp.save_npz(folder + "/a.npz", A)
+calls = {"cholesky": lambda: F.solve(B), "lu": lambda: G.solve(B), "ildl": lambda: K.solve(B), "cg": lambda: ms.cg(A, B, threads=1),
+         "gmres": lambda: ms.gmres(A, B[:, 0], threads=1), "sqmr": lambda: ms.sqmr(A, B[:, :9], threads=1), "matmul": lambda: F @ B,
+         "eigsh": lambda: ms.eigsh(A, 6, threads=1), "ilu": lambda: ms.ilu(U, threads=1), "save": lambda: mesh.save(folder + "/b.obj"),
+         "load_mesh": lambda: ms.load_mesh(folder + "/a.ply"), "load_glb": lambda: ms.load_mesh(folder + "/a.glb"),
+         "load_matrix": lambda: ms.datasets.load_matrix(folder + "/a.npz"), "mcf": lambda: ms.apps.mcf(mesh, 2, threads=1)}
+for call in calls.values():
+    call()
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)            # SuperLU prints
+wrong, short = [], 0
+for name, call in calls.items():
+    for kib in (128, 1500, 6000):
+        with open("/proc/self/statm") as f:
+            now = int(f.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + (kib << 10), resource.RLIM_INFINITY))
+        try:
+            call()
+        except ms.OutOfMemoryError:
+            short += 1
+        except Exception as e:
+            wrong.append(f"{name}, {kib} KiB: {type(e).__name__}: {e}")
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(short, *wrong, sep="\\n")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
+def test_short_memory_in_python_code_is_an_out_of_memory_error():
+    """Not a bare MemoryError, and not an error that blames the matrix or the file."""
+    env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", SHORT], capture_output=True, text=True, env=env, timeout=300)
+    short, *wrong = done.stdout.splitlines()
+    assert not wrong and int(short) > 10, (wrong, done.stdout)
+
+
+def test_wrapped_functions_keep_their_names():
+    """They are pickled by name, and show their signature."""
+    for function in (ms.cholesky, ms.apps.smooth, ms.cg, ms.load_mesh):
+        assert pickle.loads(pickle.dumps(function)) is function and "threads" in inspect.signature(function).parameters or function is ms.load_mesh
+    assert isinstance(vars(ms.Mesh)["volume"], property) and ms.Mesh.volume.__doc__

@@ -47,6 +47,8 @@ class Task:
             raise InvalidInputError(f"pipeline must be a function of a Mesh, got {type(pipeline).__name__}")
         try:
             code = pickler().dumps(pipeline)
+        except MemoryError:
+            raise
         except Exception as e:                              # any class may raise anything when it is pickled
             raise InvalidInputError(f"pipeline cannot be sent to other processes: {type(e).__name__}: {e}") from e
         return cls(code, hashlib.sha256(source_of(pipeline).encode()).hexdigest()[:16])

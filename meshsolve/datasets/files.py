@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.errors import InvalidInputError, MeshsolveError, OutOfMemoryError
+from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.files import existing
 from meshsolve.memory import ensure_rows
 from meshsolve.sparse import io
@@ -54,10 +54,8 @@ def load_matrix(path: Path) -> Sparse | Array:
         raise InvalidInputError(f"{path}: unknown matrix format; use .mtx, .mtx.gz, .npz or .npy")
     try:
         A = _of_numpy(file) if file.suffix.lower() in BEGINNINGS else io.read(file)
-    except MeshsolveError:
+    except (MeshsolveError, MemoryError):
         raise
-    except MemoryError as e:            # the process has a limit
-        raise OutOfMemoryError(f"{path}: the matrix needs more memory than this process may have") from e
     except Exception as e:              # zip and scipy raise many types
         raise InvalidInputError(f"{path}: cannot be read as a matrix: {str(e) or type(e).__name__}") from e
     if A.dtype.kind not in "fiubc":

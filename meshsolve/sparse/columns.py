@@ -21,6 +21,8 @@ def as_array(x, name):
         raise InvalidInputError(f"{name} is sparse, a {type(x).__name__}, where a dense array is needed: {name}.{dense}()")
     try:
         given = from_any(x)
+    except MemoryError:
+        raise
     except Exception as e:                                  # foreign array types raise any exception
         raise foreign.why_no_array(x, name, e) from e
     if np.ma.is_masked(x):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import scipy.sparse as sp
-from campaigns import axes
-from campaigns.table import attack, well_posed
 
 import meshsolve as ms
+from campaigns import axes
+from campaigns.table import attack, well_posed
 
 
 @attack("cg", "gmres", "sqmr", "solve", "spsolve", quick=60)

@@ -123,12 +123,12 @@ class IluFactor(Factor):
         with self.report.phase("numeric"):
             try:
                 self._native = spla.spilu(A, drop_tol=facts["droptol"], fill_factor=facts["max_fill"], permc_spec="NATURAL")
-            except RuntimeError as e:
+            except (RuntimeError, MemoryError) as e:        # SuperLU's allocations fail with either
+                if "singular" not in str(e):
+                    raise OutOfMemoryError(f"an incomplete LU factor of up to {entries:.3g} entries does not fit into memory: pass a "
+                                           "smaller max_fill or a larger droptol") from e
                 raise SingularMatrixError(f"the incomplete LU factor has a zero pivot with droptol={facts['droptol']:g}. Pass a smaller "
                                           "droptol. A is singular if lu(A) fails as well") from e
-            except MemoryError as e:
-                raise OutOfMemoryError(f"an incomplete LU factor of up to {entries:.3g} entries does not fit into memory: pass a smaller "
-                                       "max_fill or a larger droptol") from e
         self.nnz = facts["nnz_L"] = int(self._native.nnz)
         facts["bytes"] = self.nnz * (BYTES_PER_ENTRY + A.data.itemsize)
 
