@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import errno
 import io
 import os
 import pathlib
@@ -17,6 +19,8 @@ from meshsolve.memory import ensure_memory
 PIECE = 1 << 16                 # bytes of a compressed file that are read at once
 GROWTH = 1 << 26                # bytes of decompressed content between two looks at the memory that is left
 LONGEST_ENDING = 40             # characters of a name (with its extensions) kept in the temporary name; file systems allow 255 bytes
+FULL = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EROFS, getattr(errno, "EDQUOT", errno.ENOSPC)}      # errors of the disk
+_recorded: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("recorded", default=None)
 
 
 def as_path(path):
@@ -87,7 +91,8 @@ def written_whole(path):
     """Context manager that yields a temporary file and replaces ``path`` with it at the end.
 
     If the ``with`` block raises, the temporary file is deleted and ``path`` is unchanged. If ``path`` is a pipe or a device, the
-    complete file is written into it.
+    complete file is written into it. A file that is replaced keeps its permissions, its owner where that is allowed, and its other
+    names (hard links); its temporary file can be read by its owner alone. Inside :func:`recording` the file is on the disk at the end.
 
     Yields
     ------
@@ -97,7 +102,7 @@ def written_whole(path):
     Raises
     ------
     InvalidInputError
-        The folder does not exist or cannot be written to.
+        The folder does not exist or cannot be written to; the disk is full.
     """
     path = as_path(path)
     if is_special(path):
@@ -110,14 +115,30 @@ def written_whole(path):
     path = resolved(path) if os.path.islink(path) else path            # the target is replaced, the link stays
     part = path.parent / f".{secrets.token_hex(4)}{path.name[-LONGEST_ENDING:]}"
     try:
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))       # default permissions of a new file
+        mode = 0o600 if path.exists() else 0o666                        # the default permissions of a new file
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     except OSError as e:
         raise InvalidInputError(f"{path}: cannot be written: {e.strerror}") from e
     try:
         yield part
         _publish(part, path)
+    except OSError as e:
+        if e.errno not in FULL:
+            raise
+        raise InvalidInputError(f"{path}: cannot be written: {e.strerror}") from e
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def recording():
+    """Context manager that yields a list, to which the absolute paths of the files written inside are added. Each is on the disk, with
+    its name, before the next statement: a record of it may vouch for it after a power failure."""
+    token = _recorded.set([])
+    try:
+        yield _recorded.get()
+    finally:
+        _recorded.reset(token)
 
 
 def resolved(path):
@@ -183,10 +204,60 @@ def _copy_into(part, path):
 
 
 def _publish(part, path):
-    """Rename ``part`` to ``path``, with the permissions of an existing ``path``."""
+    """Rename ``part`` to ``path``, with the permissions and the owner of an existing ``path``."""
+    recorded = _recorded.get()
     try:
-        if path.exists():
-            os.chmod(part, path.stat().st_mode & 0o777)
-        os.replace(part, path)
+        before = path.stat() if path.exists() else None
+        if before is not None and before.st_nlink > 1:
+            _overwrite(part, path)
+        else:
+            if recorded is not None:
+                sync(part)
+            if before is not None:
+                _take_permissions(part, before)
+            os.replace(part, path)
+        if recorded is not None:
+            sync(path if before is not None and before.st_nlink > 1 else path.parent)
+            recorded.append(os.path.abspath(path))
     except OSError as e:
         raise InvalidInputError(f"{path}: cannot be written: {e.strerror}") from e
+
+
+def _take_permissions(part, before):
+    """Give a file the owner and the permissions of another one. Another group than before gets no more than all others."""
+    mode = before.st_mode & 0o777
+    if hasattr(os, "chown"):
+        own = part.stat()
+        if (own.st_uid, own.st_gid) != (before.st_uid, before.st_gid):
+            try:
+                os.chown(part, before.st_uid, before.st_gid)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.chown(part, -1, before.st_gid)
+                if part.stat().st_gid != before.st_gid:
+                    mode &= 0o707 | (mode & 0o007) << 3
+    os.chmod(part, mode)
+
+
+def _overwrite(part, path):
+    """Copy ``part`` over the content of a file with several names, which a new file would have lost. The room is reserved first."""
+    with open(part, "rb") as source, open(path, "r+b") as target:
+        size, before = os.fstat(source.fileno()).st_size, os.fstat(target.fileno()).st_size
+        if hasattr(os, "posix_fallocate") and size > before:
+            try:
+                os.posix_fallocate(target.fileno(), 0, size)
+            except OSError:
+                target.truncate(before)
+                raise
+        shutil.copyfileobj(source, target)
+        target.truncate(size)
+
+
+def sync(path):
+    """Write a file, or the names in a folder, from the memory of the system to the disk. Some network drives cannot."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)      # Windows opens no folder
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -486,8 +486,8 @@ def _in_double(b):
 
 
 def _range_or(cause, x):
-    """The ``cause`` of a large residual, or that x is infinite or loses digits in float64."""
-    return cause if np.finfo(np.float64).tiny <= _largest(x) < np.inf else OUT_OF_RANGE
+    """The ``cause`` of a large residual, or if it is :data:`ILL` that x is infinite or loses digits in float64."""
+    return cause if cause != ILL or np.finfo(np.float64).tiny <= _largest(x) < np.inf else OUT_OF_RANGE
 
 
 def _direct(method, error, rtol, F, cause, singular=False):

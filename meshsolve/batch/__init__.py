@@ -24,6 +24,11 @@ from meshsolve.types import Path
 
 __all__ = ["Table", "meshes"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 AGAIN = ("errors", "none", "all")
 
 
@@ -34,20 +39,22 @@ def meshes(paths: Path | Iterable[Path], pipeline: Callable[[Any], dict[str, Any
     Parameters
     ----------
     paths : folder, or iterable of paths
-        Mesh files. Of a folder: all files whose format :func:`meshsolve.load_mesh` reads, by name, without folders inside.
+        Mesh files. Of a folder: all files whose format :func:`meshsolve.load_mesh` reads, by name, without folders inside and names that
+        begin with a dot.
     pipeline : function of a Mesh, or of a Mesh and its path
         Returns a dict of numbers, strings, arrays, lists. Other processes must be able to import what it uses. It runs in worker
-        processes, each with one thread, and may not start processes itself.
+        processes, each with one thread, and may not start processes itself. With ``client=False`` any function is called as it is.
     client : distributed.Client, int or False, optional
         The cluster to use, or the number of worker processes on this machine, which end with the call; by default one for each core.
         ``False``: no other process, one mesh after the other. On workers of a given client, meshsolve uses one thread unless
         their environment has ``MESHSOLVE_NUM_THREADS``.
     out : path of a .jsonl file, optional
-        Each row is appended when its mesh is done. A later call with the same file goes on: it skips the paths that have a row.
+        Each row is appended when its mesh is done. A later call with the same file goes on: it skips the paths that have a row, unless
+        the mesh has changed since, or a file that meshsolve wrote in the pipeline is gone or has changed.
     retries : int
         A mesh whose worker died (no memory, a crash) is tried again at the end, alone: once, and ``retries`` times more.
     again : {"errors", "none", "all"}
-        Which rows of an existing ``out`` are computed again: those with an error, none, or all.
+        Which rows of an existing ``out`` are computed again: those with an error or a changed file, none, or all.
 
     Returns
     -------
@@ -77,7 +84,7 @@ def meshes(paths: Path | Iterable[Path], pipeline: Callable[[Any], dict[str, Any
     [2.54, 3.66, 4.05]
     """
     one_of(again, "again", AGAIN)
-    names, task = names_of(paths), rows.Task.of(pipeline)
+    names, task = names_of(paths), rows.Task.of(pipeline, is_sent=client is not False, is_kept=out is not None)
     retries, report = as_integer(retries, "retries", least=0), Report()
     with rows.Kept.of(out, task.identity, again) as kept, report.phase("meshes"):
         missing = [name for name in names if name not in kept.rows]
@@ -94,7 +101,7 @@ def names_of(paths):
         folder = as_path(paths)
         if not folder.is_dir():
             raise InvalidInputError(f"{folder}: no such folder. For one file pass [path]")
-        found = sorted(path for path in folder.iterdir() if is_mesh_file(path) and path.is_file())
+        found = sorted(path for path in folder.iterdir() if is_mesh_file(path) and path.is_file() and not path.name.startswith("."))
         if not found:
             raise InvalidInputError(f"{folder}: the folder has no mesh file ({', '.join(READABLE)}, each also with .gz)")
         return [str(path) for path in found]

@@ -30,7 +30,7 @@ def here(names, task):
     """Yield the rows, computed in this process one after the other."""
     orderings = Orderings()
     for name in names:
-        yield rows.run(name, task.code, orderings)
+        yield rows.run(name, task.pipeline, orderings, task.is_kept)
 
 
 def on_dask(names, task, client, retries):
@@ -45,7 +45,7 @@ def on_dask(names, task, client, retries):
             workers = thread_count() if client is None else as_integer(client, "client")
             client = stack.enter_context(local_client(distributed, workers))
         code = task.code if len(task.code) <= LARGEST_ARGUMENT else client.scatter(task.code, broadcast=True, hash=False)
-        name_of = {submitted(client, name, code): name for name in names}
+        name_of = {submitted(client, name, code, task.is_kept): name for name in names}
         stack.callback(lambda: client.cancel(list(name_of)))            # those left after an error or Ctrl-C
         suspects = []
         for future in distributed.as_completed(list(name_of)):
@@ -58,16 +58,16 @@ def on_dask(names, task, client, retries):
             future.release()                                            # or a worker that dies later has its meshes computed again
             yield row
         for name in suspects:
-            yield alone(client, name, code, retries)
+            yield alone(client, name, code, task.is_kept, retries)
 
 
-def alone(client, name, code, retries):
+def alone(client, name, code, is_kept, retries):
     """Return the row of a mesh whose worker died, computed while no other mesh runs.
 
     When a worker dies, Dask also blames meshes that it was about to return or to begin.
     """
     for _ in range(1 + retries):
-        future = submitted(client, name, code)
+        future = submitted(client, name, code, is_kept)
         try:
             return future.result()
         except Exception as e:
@@ -77,9 +77,9 @@ def alone(client, name, code, retries):
     return row
 
 
-def submitted(client, name, code):
+def submitted(client, name, code, is_kept):
     """Return the future of one mesh."""
-    return client.submit(_on_worker, name, code, pure=False)
+    return client.submit(_on_worker, name, code, is_kept, pure=False)
 
 
 @contextlib.contextmanager
@@ -123,8 +123,8 @@ def _ctrl_c_blocked():
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _on_worker(name, code):
+def _on_worker(name, code, is_kept):
     from distributed import get_worker
 
     os.environ.setdefault("MESHSOLVE_NUM_THREADS", ONE_THREAD["MESHSOLVE_NUM_THREADS"])
-    return rows.run(name, code, ORDERINGS, worker=str(get_worker().address))
+    return rows.run(name, code, ORDERINGS, is_kept, worker=str(get_worker().address))

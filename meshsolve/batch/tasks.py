@@ -6,6 +6,8 @@ import pathlib
 
 import numpy as np
 
+from meshsolve.files import written_whole
+
 
 def smooth(mesh, path, folder, strength, boundary="fixed"):
     """Smooth the mesh and save it under its name."""
@@ -23,7 +25,7 @@ def spectrum(mesh, path, folder, count):
     from meshsolve.operators import cotan_laplacian, mass_matrix
 
     w, X, info = eigsh(cotan_laplacian(mesh), count, M=mass_matrix(mesh))
-    np.savez(folder / f"{pathlib.PurePath(path).name}.npz", values=w, vectors=X, residuals=info.residuals)
+    save(folder, path, values=w, vectors=X, residuals=info.residuals)
     return sizes(mesh) | {"eigenvalues": w, "converged": info.converged}
 
 
@@ -32,12 +34,18 @@ def geodesics(mesh, path, folder, source):
     from meshsolve import apps
 
     distances = apps.Geodesics(mesh).distance([source])
-    np.savez(folder / f"{pathlib.PurePath(path).name}.npz", distances=distances)
+    save(folder, path, distances=distances)
     reached = np.isfinite(distances)
     return sizes(mesh) | {"largest_distance": distances[reached].max(), "unreachable": int(np.count_nonzero(~reached))}
 
 
 TASKS = {"smooth": smooth, "spectrum": spectrum, "geodesics": geodesics}
+
+
+def save(folder, path, **arrays):
+    """Write arrays to ``NAME.ply.npz``."""
+    with written_whole(folder / f"{pathlib.PurePath(path).name}.npz") as part:
+        np.savez(part, **arrays)
 
 
 def sizes(mesh):

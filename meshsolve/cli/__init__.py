@@ -32,6 +32,9 @@ def main(argv=None):
     args = None
     try:
         release()
+        for stream in (sys.stdout, sys.stderr):             # names of files may hold bytes that are not UTF-8
+            with contextlib.suppress(AttributeError, ValueError):
+                stream.reconfigure(errors="backslashreplace")
         commands = parser()
         args = commands.parse_args(with_task(sys.argv[1:] if argv is None else argv))
         if args.command is None:

@@ -118,7 +118,7 @@ def test_bad_input(folder, tmp_path):
         ({"paths": tmp_path / "nowhere"}, "no such folder"), ({"paths": tmp_path / "empty"}, "has no mesh file"), ({"paths": []}, "no mesh file"),
         ({"paths": 3}, "folder or a list"), ({"paths": [folder / "m0.ply"] * 2}, "m0.ply is in paths twice"), ({"paths": [3]}, "file name"),
         ({"again": "never"}, "again"), ({"retries": -1}, "retries"), ({"client": "x"}, "distributed.Client"), ({"client": 0}, "client"), ({"out": tmp_path / "no" / "r"}, "written"),
-        ({"pipeline": threading.Lock().acquire}, "cannot be sent to other processes"),
+        ({"pipeline": threading.Lock().acquire, "client": 1}, "cannot be sent to other processes.*client=False"),
     ]:
         if "client" in options:
             pytest.importorskip("distributed")
