@@ -1,8 +1,12 @@
 """Commands on several meshes, into a folder."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
+import pytest
 
 import meshsolve as ms
 
@@ -23,6 +27,17 @@ def test_several_meshes(run, folder):
     assert json.loads((folder / "reports" / "m1.json").read_text())["volume_after"] == report.facts["volume_after"]
     code, text, _ = run("spectrum", folder / "m?.*", "-o", out, "-k", 3, "--quiet")                  # a pattern, an existing folder
     assert (code, text) == (0, "") and sorted(path.name for path in out.glob("*.npz")) == ["m0.npz", "m1.npz", "m2.npz"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_not_utf8_are_printed_with_their_bytes(tmp_path):
+    """Standard output is strict in UTF-8 locales."""
+    names = [os.fsdecode(b"b\xff.obj"), "c.obj"]
+    for name in names:
+        ms.datasets.icosphere(1).save(tmp_path / name)
+    command = [sys.executable, "-m", "meshsolve", "smooth", *names, "-o", "out/", "--strength", "0.001"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"})
+    assert done.returncode == 0 and b"b\\udcff.obj:" in done.stdout and sorted(os.listdir(tmp_path / "out")) == sorted(names)
 
 
 def test_one_mesh_into_a_folder(run, folder):

@@ -1,5 +1,6 @@
 """Files are written completely or not at all: links, pipes, permissions, long names."""
 
+import errno
 import gzip
 import io
 import os
@@ -33,6 +34,69 @@ def test_the_longest_name_can_be_written(tmp_path):
         mesh = datasets.icosphere(0)
         mesh.save(path)
         assert (load_mesh(path).faces == mesh.faces).all()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
+def test_a_temporary_file_is_never_more_readable(tmp_path):
+    """While a private file is replaced, and for good if the program is killed meanwhile."""
+    path = tmp_path / "secret.txt"
+    for mode in (0o600, 0o640, 0o400, 0o666):
+        path.write_text("before")
+        path.chmod(mode)
+        with written_whole(path) as part:
+            assert part.name.startswith(".") and stat.S_IMODE(part.stat().st_mode) == 0o600
+            part.write_text("after")
+        assert stat.S_IMODE(path.stat().st_mode) == mode and path.read_text() == "after"
+        path.unlink()
+    before = os.umask(0o027)
+    try:
+        with written_whole(path) as part:
+            part.write_text("new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
+def test_a_lost_group_takes_its_permissions_along(tmp_path, monkeypatch):
+    """If the file cannot have the group of the earlier one, its new group gets what all others had."""
+    from meshsolve import files
+
+    (tmp_path / "a").write_text("x")
+    own = (tmp_path / "a").stat()
+    other = os.stat_result((0o100664, 0, 0, 1, own.st_uid, own.st_gid + 1, 1, 0, 0, 0))
+
+    def refused(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chown", refused)
+    files._take_permissions(tmp_path / "a", other)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
+
+
+@pytest.mark.skipif(not hasattr(os, "link"), reason="no hard links")
+@pytest.mark.parametrize("length", [3, 100, 100_000])
+def test_other_names_of_a_file_see_the_new_content(tmp_path, length):
+    path, other = tmp_path / "a.txt", tmp_path / "b.txt"
+    path.write_text("y" * 1000)
+    path.chmod(0o640)
+    os.link(path, other)
+    with written_whole(path) as part:
+        part.write_text("x" * length)
+    assert other.read_text() == "x" * length and path.samefile(other) and sorted(os.listdir(tmp_path)) == ["a.txt", "b.txt"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_full_disk_keeps_the_earlier_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("before")
+    for number in (errno.ENOSPC, errno.EFBIG):
+        with pytest.raises(InvalidInputError, match="a.txt: cannot be written: "), written_whole(path) as part:
+            part.write_text("half")
+            raise OSError(number, os.strerror(number))
+    with pytest.raises(FileNotFoundError), written_whole(path) as part:         # an error of the caller
+        raise FileNotFoundError
+    assert path.read_text() == "before" and os.listdir(tmp_path) == ["a.txt"]
 
 
 @pytest.mark.parametrize("name", ["a.ply", "a.ply.gz"])
