@@ -86,7 +86,7 @@ def msh(c, rng, version, binary, order="<", size=8):
 
     Returns the bytes, the permutation of the nodes (position in the file -> node), that of the elements, and the data with NaN.
     """
-    n, m = len(c.points), len(c.cells)
+    n, m, size = len(c.points), len(c.cells), size if version > 4.05 else 8
     place, sequence = rng.permutation(n), rng.permutation(m)
     if version >= 4:                                        # blocks of one kind, groups of one entity
         sequence = np.array(sorted(sequence, key=lambda k: (c.kinds[k], k % 2)))
@@ -94,7 +94,7 @@ def msh(c, rng, version, binary, order="<", size=8):
     physical, entity = [7 + k % 2 for k in range(m)], [1 + k % 2 for k in range(m)]
     w = Words(binary, order, size)
     w.line("$MeshFormat")
-    w.line(f"{version} {int(binary)} {size if version > 4.05 else 8}")
+    w.line(f"{version} {int(binary)} {size}")
     if binary:
         w.put("i4", [1])
         w.line("")
