@@ -156,7 +156,7 @@ def _denoise_arguments(parser):
 
 def _spectrum_arguments(parser):
     _output(parser, "OUT", "eigenvalues (.txt), eigenvalues and eigenfunctions (.npz), or the mesh with the eigenfunctions as properties "
-                           "of its vertices (.ply, .vtu, .vtk, each also with .gz)")
+                           "of its vertices (.ply, .vtu, .vtp, .vtk, each also with .gz)")
     _mesh(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-k", "--count", type=_integer(1), default=10, metavar="N", help="number of eigenvalues (default: 10)")
@@ -172,7 +172,7 @@ def _spectrum_arguments(parser):
 
 def _geodesics_arguments(parser):
     _output(parser, "OUT", "distances, one row for each vertex (.txt, .npy, .npz, .mtx, .mtx.gz), or the mesh with the distances as "
-                           "properties of its vertices (.ply, .vtu, .vtk, each also with .gz)")
+                           "properties of its vertices (.ply, .vtu, .vtp, .vtk, each also with .gz)")
     _mesh(parser)
     start = parser.add_mutually_exclusive_group(required=True)
     start.add_argument("--source", type=_integer(0), nargs="+", metavar="V", help="source vertices; distances are those to the nearest one")

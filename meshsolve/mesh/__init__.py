@@ -110,13 +110,15 @@ class Mesh(Sealed):
     def from_meshio(cls, mesh: Any) -> Mesh:
         """Make a mesh of the surface cells of a ``meshio.Mesh``: triangles, quadrilaterals and polygons.
 
+        Cells of higher order are read by their corners, with a :class:`MeshsolveWarning`.
+
         Polygons are triangulated as in :func:`load_mesh`. Points keep their number and order; 2-D points get z = 0. Cells that
         are lines or single vertices are left out. ``point_data`` becomes :attr:`vertex_data`, ``cell_data`` :attr:`face_data`.
 
         Raises
         ------
         InvalidInputError
-            Not a ``meshio.Mesh``; volume cells or cells of higher order (names the kind).
+            Not a ``meshio.Mesh``; volume cells (names the kind).
         """
         try:
             return cls(interop.from_meshio(mesh))
@@ -133,17 +135,17 @@ class Mesh(Sealed):
 
     def save(self, path: Path, *, fields: Mapping[str, ArrayLike] | None = None,
              uv: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None) -> None:
-        """Write the mesh in the format of the extension: OBJ, PLY, OFF, STL, GLB, VTU, VTK or MSH, each also with .gz.
+        """Write the mesh in the format of the extension: OBJ, PLY, OFF, STL, GLB, VTU, VTP, VTK or MSH, each also with .gz.
 
         The file is written completely or not at all. STL and GLB have single precision, the others keep every bit of the
-        coordinates. PLY holds all data; VTU, VTK and MSH all data of vertices and faces; OBJ and GLB ``"color"`` and ``"uv"``.
-        meshio writes VTU, VTK and MSH.
+        coordinates. PLY holds all data; VTU, VTP, VTK and MSH all data of vertices and faces; OBJ and GLB ``"color"`` and ``"uv"``.
+        Numbers of an MSH are float64. Its groups are face data ``"gmsh:physical"`` and ``"gmsh:geometrical"``.
 
         Parameters
         ----------
         path : str or path
         fields : dict of str to (n, ...) array_like, optional
-            More data of the vertices (PLY, VTU, VTK, MSH), written as if they were in :attr:`vertex_data`. ParaView shows them.
+            More data of the vertices (PLY, VTU, VTP, VTK, MSH), written as if they were in :attr:`vertex_data`. ParaView shows them.
         uv : (n, 2) array_like, or (points (r, 2), faces (m, 3)), optional
             Texture coordinates (OBJ, PLY, GLB) in place of those of the mesh. At seams a vertex has several points: ``faces`` are
             the rows of ``points`` at the corners of each face.
@@ -152,13 +154,14 @@ class Mesh(Sealed):
         ------
         InvalidInputError
             Unknown extension; a folder that cannot be written to; a vertex beyond single precision (STL and GLB); a coordinate
-            that was changed in place to NaN, infinity or a value beyond 1e70; two properties of a PLY with one name; meshio
-            is not installed (VTU, VTK, MSH); ``fields`` or ``uv`` for a format that cannot hold them, or of another shape.
+            that was changed in place to NaN, infinity or a value beyond 1e70; two arrays of a file with one name; ``fields`` or
+            ``uv`` for a format that cannot hold them, or of another shape.
 
         Warns
         -----
         MeshsolveWarning
-            Data that the format cannot hold, by name.
+            Data and names that the format cannot hold, by name. Single precision moves vertices of an STL or GLB by more than a
+            hundredth of a side.
 
         Examples
         --------
@@ -343,12 +346,12 @@ class Mesh(Sealed):
 
 
 def load_mesh(path: Path) -> Mesh:
-    """Read a triangle mesh from an OBJ, PLY, OFF, STL, glTF, VTU, VTK or MSH file, also compressed with gzip.
+    """Read a triangle mesh from an OBJ, PLY, OFF, STL, glTF, VTU, VTP, VTK or MSH file, also compressed with gzip.
 
-    meshio reads VTU, VTK and MSH (Gmsh). Vertices have the number and order of the file, and unreferenced vertices stay. Texture
+    Vertices have the number and order of the file, and unreferenced vertices stay. Texture
     coordinates never split a vertex. Several objects become one mesh. Points and lines are ignored.
 
-    All properties of vertices and faces of a PLY, VTU, VTK or MSH become data of the mesh, see :class:`MeshData`. Colors of vertices
+    All properties of vertices and faces of a PLY, VTU, VTP, VTK or MSH become data of the mesh, see :class:`MeshData`. Colors of vertices
     and texture coordinates of an OBJ or glTF become ``"color"`` and ``"uv"``. ``"uv"`` is vertex data if the corners of each vertex
     agree, else corner data. Materials, images, normals of OBJ and glTF, and colors of OFF and STL are ignored.
 
@@ -358,6 +361,10 @@ def load_mesh(path: Path) -> Mesh:
 
     In an STL identical vertices are merged and numbered by first appearance. A glTF repeats a vertex at each texture seam and
     sharp edge. Such copies are merged within a node if position, morph target displacements, joints and weights agree.
+
+    Data of an MSH (Gmsh) go to the nodes and elements of their tags; nodes and elements without a row get NaN. Groups become face
+    data ``"gmsh:physical"`` and ``"gmsh:geometrical"``. The pieces of a VTU or VTP follow each other. Cells of higher order are read
+    by their corners.
 
     Of a glTF the default scene is read in world coordinates, with default weights of morph targets, skins in the pose of the file,
     and instances of EXT_mesh_gpu_instancing. Other required extensions of the geometry (Draco, meshopt) are refused by name.
@@ -373,14 +380,15 @@ def load_mesh(path: Path) -> Mesh:
     Raises
     ------
     InvalidInputError
-        No such file; unknown extension; a damaged or truncated file; a feature of a format that is not supported; meshio is not
-        installed (VTU, VTK, MSH). The message begins with ``FILE:LINE:`` for OBJ, OFF and text STL, else with ``FILE:``.
+        No such file; unknown extension; a damaged or truncated file; a feature of a format that is not supported; cells of a solid.
+        The message begins with ``FILE:LINE:`` for OBJ, OFF and text STL, else with ``FILE:``.
 
     Warns
     -----
     MeshsolveWarning
         Faces with a repeated corner or fewer than three corners were dropped; polygons intersect themselves; points or lines of a
-        glTF were left out; the file continues beyond its announced end.
+        glTF were left out; the file continues beyond its announced end; cells of higher order were read by their corners; names of
+        groups, further time steps, texts or other data of an MSH, VTK, VTU or VTP were left out.
 
     Notes
     -----

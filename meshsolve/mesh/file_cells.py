@@ -179,5 +179,6 @@ def _fitting(data, rows, what, source):
         if np.ndim(x) and len(x) == rows:
             out[name] = np.asarray(x)
         else:
-            warn(f"{source}{what} data {name!r} must have {counted(rows, 'row')}, got shape {np.shape(x)}; it was left out", MeshsolveWarning)
+            warn(f"{source}{what} data {name!r} must have {counted(rows, 'row')}, got shape {np.shape(x)}; it was left out",
+                 MeshsolveWarning)
     return out

@@ -57,8 +57,9 @@ def write_msh(mesh):
     elements[:, 0], elements[:, 3:] = np.arange(1, m + 1), mesh.faces + 1
     for column, name in ((1, PHYSICAL), (2, GEOMETRICAL)):
         elements[:, column] = groups.get(name, 0)
+    head = np.array([2, m, 2] if m else [], "<i4")          # type of a triangle, number of elements, number of groups
     parts = [b"$MeshFormat\n2.2 1 8\n", np.int32(1).astype("<i4").tobytes(), b"\n$EndMeshFormat\n$Nodes\n%d\n" % n, nodes.tobytes(),
-             b"\n$EndNodes\n$Elements\n%d\n" % m, np.array([2, m, 2] if m else [], "<i4").tobytes(), elements.tobytes(), b"\n$EndElements\n"]
+             b"\n$EndNodes\n$Elements\n%d\n" % m, head.tobytes(), elements.tobytes(), b"\n$EndElements\n"]
     faces = {name: x for name, x in mesh.face_data.items() if name not in groups}
     for section, data in (("NodeData", mesh.vertex_data), ("ElementData", faces)):
         for name, x in columns(_named(colors_as_fractions(data)), "MSH", lambda width: width not in WIDTHS).items():
@@ -86,8 +87,8 @@ class _Reader:
                 raise InvalidInputError(f"an MSH file must begin with $MeshFormat, got {word[:20]!r}")
             if self.section(name):
                 if (end := cursor.word()) != f"$End{name}":
-                    raise InvalidInputError(f"{cursor.where()}: the section ${name} must end with $End{name}, got {end[:20]!r}: the file may "
-                                            "be damaged or truncated")
+                    raise InvalidInputError(f"{cursor.where()}: the section ${name} must end with $End{name}, got {end[:20]!r}: the file "
+                                            "may be damaged or truncated")
             else:
                 cursor.skip_past(f"$End{name}".encode())
         if self.version == 0:
@@ -171,8 +172,8 @@ class _Reader:
     def assembled(self):
         """Return the :class:`~meshsolve.mesh.file_cells.Grid` with the data of each node and element."""
         none = np.zeros(0, np.int64)
-        lists = [(np.full(len(b.tags), b.kind), np.full(len(b.tags), b.nodes.shape[1]), b.nodes.reshape(-1), b.tags, b.physical, b.geometrical)
-                 for b in self.blocks]
+        lists = [(np.full(len(b.tags), b.kind), np.full(len(b.tags), b.nodes.shape[1]), b.nodes.reshape(-1), b.tags, b.physical,
+                  b.geometrical) for b in self.blocks]
         kinds, counts, nodes, tags, physical, geometrical = (np.concatenate([none, *parts]) for parts in zip((none,) * 6, *lists))
         at = _positions(self.tags, nodes)
         if (at < 0).any():

@@ -90,7 +90,8 @@ def read_ply(content, name=""):
             _require_numbers(content, bad)
             raise InvalidInputError(f"a row has more numbers than the header announces: line {content.count(bytes([10]), 0, at) + 1}")
     if surplus := content[at:].strip(PADDING):
-        warn(f"{name}the file has {counted(len(surplus), 'byte')} after the rows that its header announces; they were ignored", MeshsolveWarning)
+        warn(f"{name}the file has {counted(len(surplus), 'byte')} after the rows that its header announces; they were ignored",
+             MeshsolveWarning)
     return without_small(polygons)
 
 

@@ -5,10 +5,10 @@ import tempfile
 import time
 
 import numpy as np
-from campaigns.table import attack, well_posed
 from mesh import by_hand
 
 import meshsolve as ms
+from campaigns.table import attack, well_posed
 
 PLAIN = ["t", "größe", "a b", "p<0.05", "R&D"]            # names that every format can hold
 UNJOINED = [name for name in by_hand.NAMES if name != "T_0"]

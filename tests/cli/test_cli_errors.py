@@ -87,7 +87,7 @@ def test_the_message_of_a_wrong_time_step(run, given):
     (["order", "U.mtx", "--blocks", "--perm", "p.txt"], "not symmetric"),
     (["info", "none.ply"], "none.ply: no such file"),
     (["info", "none"], "none: no such file"),
-    (["info", "table.csv"], "table.csv: unknown format; use a mesh (.obj, .ply, .off, .stl, .glb, .gltf, .vtu, .vtk, .msh) or a matrix (.mtx, .npz, .npy)"),
+    (["info", "table.csv"], "table.csv: unknown format; use a mesh (.obj, .ply, .off, .stl, .glb, .gltf, .vtu, .vtp, .vtk, .msh) or a matrix (.mtx, .npz, .npy)"),
     (["order", "table.csv"], "table.csv: unknown format"),
     (["info", "empty.mtx"], "empty.mtx:1: the file is empty"),
     (["info", "."], ".: this is a folder"),

@@ -102,7 +102,7 @@ def test_what_travels_from_sources_and_curves(run, folder):
         assert np.array_equal(np.load(folder / "f.npy"), expected)
 
 
-@pytest.mark.parametrize("suffix", ["vtu", "vtk"])
+@pytest.mark.parametrize("suffix", ["vtu", "vtp", "vtk"])
 def test_distances_for_paraview(run, folder, suffix):
     ball = ms.load_mesh(folder / "ball.obj")
     assert run("geodesics", folder / "ball.obj", "--source", 0, "-o", folder / f"d.{suffix}", "--quiet") == (0, "", "")

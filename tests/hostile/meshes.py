@@ -22,6 +22,19 @@ def book():
     return ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0, 0]], [[0, 1, 2], [0, 1, 3], [0, 1, 4]])
 
 
+def far_sphere():
+    return ms.Mesh(sphere().vertices + 1e7, sphere().faces)
+
+
+def whole_ply(tmp):
+    sphere().save(tmp / "whole.ply")
+    return (tmp / "whole.ply").read_bytes()
+
+
+MSH = ("$MeshFormat\n2.2 0 8\n$EndMeshFormat\n{1}$Nodes\n3\n4 0 0 0\n6 1 0 0\n8 0 1 0\n$EndNodes\n$Elements\n1\n5 2 2 4 1 4 6 {0}\n$EndElements\n")
+TETRAHEDRON = ("# vtk DataFile Version 3.0\na\nASCII\nDATASET UNSTRUCTURED_GRID\nPOINTS 4 float\n0 0 0 1 0 0 0 1 0 0 0 1\nCELLS 1 5\n4 0 1 2 3\n"
+               "CELL_TYPES 1\n10\n")
+
 ROWS = [
     bad("Mesh", "vertices of two columns", "vertices must be (n, 3)", lambda tmp: (ms.Mesh, (np.zeros((3, 2)), [[0, 1, 2]]), {})),
     bad("Mesh", "no vertices", "at least one vertex", lambda tmp: (ms.Mesh, (np.zeros((0, 3)), np.zeros((0, 3), int)), {})),
@@ -55,6 +68,7 @@ ROWS = [
     bad("operators.gradient", "a PointCloud", "ms.operators.intrinsic_delaunay(cloud).gradient()", lambda tmp: (ms.operators.gradient, (ms.PointCloud(sphere().vertices),), {})),
     bad("TetMesh", "an inverted cell", "cell 0 is inverted", lambda tmp: (ms.TetMesh, (np.eye(4, 3), [[0, 1, 2, 3]]), {})),
     bad("TetMesh", "a corner outside the mesh", "cell 0 has corners [0, 1, 2, 4]", lambda tmp: (ms.TetMesh, (np.eye(4, 3), [[0, 1, 2, 4]]), {})),
+    bad("TetMesh", "two cells with the same corners", "cells 0 and 1 have the same corners [0, 1, 2, 3]: remove one of them", lambda tmp: (ms.TetMesh, (np.eye(4, 3), [[0, 1, 3, 2], [3, 0, 1, 2]]), {})),
     bad("TetMesh", "a cell with a repeated corner", "cell 0 has a repeated corner", lambda tmp: (ms.TetMesh, (np.eye(4, 3), [[0, 1, 2, 2]]), {})),
     bad("Mesh.from_trimesh", "a trimesh.Scene", "pass scene.to_geometry()", lambda tmp: (ms.Mesh.from_trimesh, (types.SimpleNamespace(geometry={}, to_geometry=None),), {})),
     bad("Mesh.from_trimesh", "anything else", "not a trimesh.Trimesh", lambda tmp: (ms.Mesh.from_trimesh, ("bunny",), {})),
@@ -66,7 +80,7 @@ ROWS = [
       for name, function in [("cotan_laplacian", ms.cotan_laplacian), ("mass_matrix", ms.mass_matrix), ("operators.gradient", ms.operators.gradient),
                              ("operators.divergence", ms.operators.divergence), ("apps.mcf", ms.apps.mcf), ("apps.smooth", ms.apps.smooth)]],
     bad("Mesh.save", "an unknown format", "unknown mesh format", lambda tmp: (sphere().save, (tmp / "mesh.xyz",), {})),
-    bad("Mesh.save", "`fields` for another format than PLY, VTU, VTK and MSH", "numbers at vertices are written as .ply", lambda tmp: (sphere().save, (tmp / "mesh.obj",), {"fields": {"height": sphere().vertices[:, 1]}})),
+    bad("Mesh.save", "`fields` for another format than PLY, VTU, VTP, VTK and MSH", "numbers at vertices are written as .ply", lambda tmp: (sphere().save, (tmp / "mesh.obj",), {"fields": {"height": sphere().vertices[:, 1]}})),
     bad("Mesh.save", "`uv` for another format than OBJ, PLY and GLB", "texture coordinates are written as .obj", lambda tmp: (sphere().save, (tmp / "mesh.stl",), {"uv": sphere().vertices[:, :2]})),
     bad("Mesh.save", "faces of `uv` of another shape or out of range", "the faces of uv must be integers of shape (80, 3), below 3", lambda tmp: (sphere().save, (tmp / "mesh.obj",), {"uv": (np.ones((3, 2)), sphere().faces)})),
     bad("Mesh.save", "`fields` or `uv` of another length", "vertex data 'height' must have shape (42, ...), one row for each vertex", lambda tmp: (sphere().save, (tmp / "mesh.ply",), {"fields": {"height": np.ones(41)}})),
@@ -85,9 +99,32 @@ ROWS = [
     bad("load_mesh", "an OBJ with a vertex index out of range", "mesh.obj:4: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n"),), {})),
     bad("load_mesh", "an empty file", "mesh.obj: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", ""),), {})),
     *[bad("load_mesh", f"a {suffix} file cut in half", f"half{suffix}", lambda tmp, s=suffix: (ms.load_mesh, (half(tmp, s),), {}))
-      for suffix in (".obj", ".ply", ".off", ".stl", ".glb", ".obj.gz", ".ply.gz")],
+      for suffix in (".obj", ".ply", ".off", ".stl", ".glb", ".vtu", ".vtp", ".vtk", ".msh", ".obj.gz", ".ply.gz")],
     bad("load_mesh", "a glTF that requires Draco compression", "requires the extension KHR_draco_mesh_compression", lambda tmp: (
         ms.load_mesh, (written(tmp, "mesh.gltf", '{"extensionsRequired": ["KHR_draco_mesh_compression"]}'),), {})),
+    bad("load_mesh", "an MSH that announces more than its bytes hold", "the file announces 9999999999999999 nodes, but it has", lambda tmp: (
+        ms.load_mesh, (written(tmp, "mesh.msh", "$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n9999999999999999\n"),), {})),
+    bad("load_mesh", "an MSH with an element whose node is missing", "element 5 refers to node 9, which the file does not have", lambda tmp: (
+        ms.load_mesh, (written(tmp, "mesh.msh", MSH.format(9, "")),), {})),
+    bad("load_mesh", "an MSH with names of groups", "names of groups are left out: in 'gmsh:physical' 4 is 'lid'", lambda tmp: (
+        ms.load_mesh, (written(tmp, "mesh.msh", MSH.format(8, '$PhysicalNames\n1\n2 4 "lid"\n$EndPhysicalNames\n')),), {}), ms.MeshsolveWarning),
+    bad("load_mesh", "a VTU with an XML document type, which may define entities", "the file has an XML document type, <!DOCTYPE VTKFile>", lambda tmp: (
+        ms.load_mesh, (written(tmp, "mesh.vtu", '<!DOCTYPE VTKFile [<!ENTITY a "1 1 1">]><VTKFile type="UnstructuredGrid"/>'),), {})),
+    bad("load_mesh", "a VTK or VTU of another dataset than a grid or a surface", "a VTK file of type 'ImageData' is not supported", lambda tmp: (
+        ms.load_mesh, (written(tmp, "mesh.vtu", '<VTKFile type="ImageData"/>'),), {})),
+    bad("load_mesh", "tetrahedra or other solid cells", "cells of kind 'tetra' are not supported", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.vtk", TETRAHEDRON),), {})),
+    bad("load_mesh", "triangles and quadrilaterals of higher order", "1 face of higher order: read by their corners", lambda tmp: (
+        ms.load_mesh, (written(tmp, "mesh.vtk", TETRAHEDRON.replace("4 0 1 2 3", "6 0 1 2 3 0 1").replace("1 5\n", "1 7\n").replace("10\n", "22\n")),), {}), ms.MeshsolveWarning),
+    bad("load_mesh", "a PLY that continues after its rows", "has 4 bytes after the rows that its header announces", lambda tmp: (
+        ms.load_mesh, (written(tmp, "mesh.ply", whole_ply(tmp) + b"more"),), {}), ms.MeshsolveWarning),
+    bad("Mesh.save", "an STL or GLB far from the origin, relative to its faces", "single precision: rounding moves corners of 80 faces", lambda tmp: (
+        far_sphere().save, (tmp / "mesh.stl",), {}), ms.MeshsolveWarning),
+    bad("Mesh.save", "names that a format cannot hold", "is written as 'a__b'", lambda tmp: (
+        sphere().save, (tmp / "mesh.msh",), {"fields": {'a"\nb': np.ones(42)}}), ms.MeshsolveWarning),
+    bad("Mesh.vertex_data", "integer colors outside 0 to 255", "vertex data 'color' must be integers from 0 to 255 or floats from 0 to 1, got int64 from 0 to 999", lambda tmp: (
+        sphere().vertex_data.__setitem__, ("color", np.arange(126).reshape(42, 3) * 999 // 125), {})),
+    fine("Mesh.vertex_data", "colors from 0 to 255 in another type of integers", "stored as uint8", lambda tmp: (
+        sphere().vertex_data.__setitem__, ("color", np.arange(126).reshape(42, 3)), {})),
     bad("load_mesh", "a damaged gzip file", "cannot be read", lambda tmp: (ms.load_mesh, (damaged_gzip(tmp),), {})),
     *[bad(name, "not a mesh", "must be a meshsolve.Mesh", lambda tmp, f=function: (f, (np.eye(3),), {}))
       for name, function in {"cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "operators.gradient": ms.operators.gradient,

@@ -308,7 +308,7 @@ def vtk_xml(c, kind, form, compressor="", header="UInt32", order="<", pieces=1, 
     text = [f'<?xml version="1.0"?>\n<VTKFile type="{dataset}" version="1.0" byte_order="{"LittleEndian" if order == "<" else "BigEndian"}" '
             f'header_type="{header}"' + (f' compressor="{compressor}"' if compressor else "") + f">\n<{dataset}>"]
     parts = np.array_split(np.arange(len(c.cells)), pieces)
-    for number, own in enumerate(parts):                # each piece has all points; those of piece p are numbered p n ...
+    for own in parts:                                   # each piece has all points; those of piece p are numbered p n ...
         cells, kinds = [c.cells[k] for k in own], [c.kinds[k] for k in own]
         sections = [("Cells", cells)] if kind == "vtu" else [
             (name, [cell for cell, k in zip(cells, kinds) if section_of(k) == s]) for s, name in enumerate(("Verts", "Lines", "Polys", "Strips"))]
