@@ -348,23 +348,21 @@ class Mesh(Sealed):
 def load_mesh(path: Path) -> Mesh:
     """Read a triangle mesh from an OBJ, PLY, OFF, STL, glTF, VTU, VTP, VTK or MSH file, also compressed with gzip.
 
-    Vertices have the number and order of the file, and unreferenced vertices stay. Texture
-    coordinates never split a vertex. Several objects become one mesh. Points and lines are ignored.
+    Vertices have the number and order of the file, and unreferenced vertices stay. Texture coordinates never split a vertex. Several
+    objects become one mesh. Points and lines are ignored.
 
-    All properties of vertices and faces of a PLY, VTU, VTP, VTK or MSH become data of the mesh, see :class:`MeshData`. Colors of vertices
-    and texture coordinates of an OBJ or glTF become ``"color"`` and ``"uv"``. ``"uv"`` is vertex data if the corners of each vertex
-    agree, else corner data. Materials, images, normals of OBJ and glTF, and colors of OFF and STL are ignored.
+    All properties of vertices and faces of a PLY, VTU, VTP, VTK or MSH become data of the mesh, see :class:`MeshData`. Colors of
+    vertices and texture coordinates of an OBJ, OFF or glTF become ``"color"`` and ``"uv"``. ``"uv"`` is vertex data if the corners of
+    each vertex agree, else corner data. Materials, images, other normals, and colors of faces are ignored.
 
-    A polygon with k corners becomes k - 2 triangles with the same orientation. A polygon that is star-shaped around its first
-    corner becomes a fan. Any other polygon is triangulated by ear clipping in the plane of its Newell normal. Triangle strips of
-    a PLY become triangles.
+    A polygon with k corners becomes k - 2 triangles with the same orientation: a fan if it is star-shaped around its first corner,
+    else by ear clipping in the plane of its Newell normal. Triangle strips become triangles.
 
-    In an STL identical vertices are merged and numbered by first appearance. A glTF repeats a vertex at each texture seam and
-    sharp edge. Such copies are merged within a node if position, morph target displacements, joints and weights agree.
+    Identical vertices of an STL are merged and numbered by first appearance; so are copies of a vertex of a glTF at seams and sharp
+    edges, within a node, if position, morph target displacements, joints and weights agree.
 
-    Data of an MSH (Gmsh) go to the nodes and elements of their tags; nodes and elements without a row get NaN. Groups become face
-    data ``"gmsh:physical"`` and ``"gmsh:geometrical"``. The pieces of a VTU or VTP follow each other. Cells of higher order are read
-    by their corners.
+    Data of an MSH go to the nodes and elements of their tags, NaN if there is no row; groups are face data ``"gmsh:physical"`` and
+    ``"gmsh:geometrical"``. Pieces of a VTU follow each other. Cells of higher order are read by their corners.
 
     Of a glTF the default scene is read in world coordinates, with default weights of morph targets, skins in the pose of the file,
     and instances of EXT_mesh_gpu_instancing. Other required extensions of the geometry (Draco, meshopt) are refused by name.
@@ -380,20 +378,19 @@ def load_mesh(path: Path) -> Mesh:
     Raises
     ------
     InvalidInputError
-        No such file; unknown extension; a damaged or truncated file; a feature of a format that is not supported; cells of a solid.
-        The message begins with ``FILE:LINE:`` for OBJ, OFF and text STL, else with ``FILE:``.
+        No such file; unknown extension; a damaged or truncated file; a feature that is not supported; cells of a solid. The message
+        begins with ``FILE:LINE:`` for OBJ, OFF and text STL, else with ``FILE:``.
 
     Warns
     -----
     MeshsolveWarning
-        Faces with a repeated corner or fewer than three corners were dropped; polygons intersect themselves; points or lines of a
-        glTF were left out; the file continues beyond its announced end; cells of higher order were read by their corners; names of
-        groups, further time steps, texts or other data of an MSH, VTK, VTU or VTP were left out.
+        Faces with fewer than three different corners were dropped; polygons intersect themselves; cells of higher order were read by
+        their corners; the file continues beyond its announced end; points, lines, texts, names, or other data were left out.
 
     Notes
     -----
-    O(bytes), and a sort of the vertices for STL and glTF. Ear clipping takes O(corners * concave corners) at worst. The files in
-    meshsolve/mesh cite the specification of each format.
+    O(bytes), and a sort of the vertices or tags for STL, glTF and MSH. Ear clipping takes O(corners * concave corners) at worst. The
+    files in meshsolve/mesh cite the specification of each format.
 
     Examples
     --------

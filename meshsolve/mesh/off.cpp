@@ -9,6 +9,8 @@ namespace ms::mesh {
 namespace {
 
 enum class RowEnd { exact, lines };
+constexpr double kBrightest = 2;        // largest fraction of a color, which is 1 but for rounding; larger ones count to 255
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 class OffReader {
  public:
@@ -24,6 +26,8 @@ class OffReader {
     out.vertices.reserve(3 * reserved);
     for (; done_ < vertices_; ++done_) vertex(out);
     for (; done_ < vertices_ + faces_; ++done_) face(out);
+    scale_colors(out);
+    if (texture_) out.uv_corners = out.corners;
     if (words_.at_end()) return;
     const std::string_view word = words_.next();
     if (rows_ == RowEnd::exact) throw BadLine{words_.line(), "more rows"};
@@ -39,7 +43,7 @@ class OffReader {
       const std::string_view first = words.next();
       int64_t numbers = 1, corners = 0;
       for (; !words.at_end_of_line(); ++numbers) words.next();
-      if (rows < vertices_) alone += numbers == 3 + extra_;
+      if (rows < vertices_) alone += numbers == 3 + extra();
       else alone += std::from_chars(first.data(), first.data() + first.size(), corners).ec == std::errc() && numbers > corners;
     }
     return rows == vertices_ + faces_ && 2 * alone >= rows;
@@ -49,11 +53,15 @@ class OffReader {
   Words words_;
   Words body_{{}, true};              // at the first vertex
   const RowEnd rows_;
-  int extra_ = 0;                     // numbers after the position of a vertex, in rows of exact width
+  bool normals_ = false, colors_ = false, texture_ = false;          // what follows the position of a vertex, in this order
+  std::vector<double> rest_;          // numbers after the position of a vertex
+  std::vector<double> alphas_;        // of vertices with four numbers of a color
   int64_t vertices_ = 0, faces_ = 0;  // numbers in the header
   int64_t done_ = 0;                  // rows read
 
   [[noreturn]] void fail(std::string what) const { throw BadLine{words_.line(), std::move(what)}; }
+
+  int extra() const { return 3 * normals_ + 4 * colors_ + 2 * texture_; }        // in rows of exact width
 
   // [ST] [C] [N] OFF with the prefixes in any order. The word is optional, and the first count may follow it without a blank.
   void header() {
@@ -66,9 +74,9 @@ class OffReader {
     for (;;) {
       const std::string_view rest = word.substr(at);
       if (rest.starts_with("OFF") || rest.starts_with("off")) break;
-      if (rest.starts_with("ST")) extra_ += 2, at += 2;
-      else if (rest.starts_with("C")) extra_ += 4, ++at;
-      else if (rest.starts_with("N")) extra_ += 3, ++at;
+      if (rest.starts_with("ST")) texture_ = true, at += 2;
+      else if (rest.starts_with("C")) colors_ = true, ++at;
+      else if (rest.starts_with("N")) normals_ = true, ++at;
       else if (rest.starts_with("4") || rest.starts_with("n")) other = true, ++at;
       else fail("an OFF file must begin with OFF, got " + quoted(word));
     }
@@ -124,7 +132,27 @@ class OffReader {
       const std::string_view x = word();
       out.vertices.push_back(coordinate(x, words_.line()));
     }
-    end_row(line, extra_);
+    end_row(line, extra());
+    if (colors_ || texture_) attributes(out);
+  }
+
+  // Colors have three or four numbers. Missing numbers are NaN.
+  void attributes(PolygonFile& out) {
+    const size_t before = normals_ ? 3 : 0, after = texture_ ? 2 : 0, given = rest_.size();
+    const size_t width = given < before + after ? 0 : given - before - after;
+    const bool painted = width == 3 || width == 4, fits = painted || width == 0;
+    for (size_t k = 0; texture_ && k < 2; ++k) out.uvs.push_back(fits && given >= 2 ? rest_[given - 2 + k] : kNone);
+    for (size_t k = 0; colors_ && k < 3; ++k) out.colors.push_back(painted ? rest_[before + k] : kNone);
+    if (colors_ && width == 4) alphas_.push_back(rest_[before + 3]);
+  }
+
+  // Colors from 0 to 255 become fractions. Alpha is left out.
+  void scale_colors(PolygonFile& out) {
+    const bool bytes = std::any_of(out.colors.begin(), out.colors.end(), [](double c) { return c > kBrightest; });
+    for (double& c : out.colors) c = bytes ? c / 255 : c;
+    if (!std::any_of(alphas_.begin(), alphas_.end(), [&](double a) { return a < (bytes ? 255 : 1); })) return;
+    out.line = 1;
+    out.warning = "the alpha of the colors was left out";
   }
 
   void face(PolygonFile& out) {
@@ -145,16 +173,24 @@ class OffReader {
     }
   }
 
+  static double number(std::string_view word) {
+    const char* const from = word.data() + (word.starts_with('+') ? 1 : 0);
+    const auto [x, stop] = read_decimal(from, word.data() + word.size());
+    return stop == word.data() + word.size() ? x : kNone;
+  }
+
   int64_t begin_row() { return words_.at_end(), words_.line(); }
 
   // A row that spans several lines must end at the end of a line, otherwise it has read numbers of the next row.
   void end_row(int64_t begin, int extra) {
+    rest_.clear();
     if (rows_ == RowEnd::exact) {
-      for (int k = 0; k < extra; ++k) word();
+      for (int k = 0; k < extra; ++k) rest_.push_back(number(word()));
       return;
     }
     if (words_.line() != begin && !words_.at_end_of_line())
       throw BadLine{begin, "the row that begins on this line has too few numbers, or the next row has too many"};
+    while (extra && !words_.at_end_of_line()) rest_.push_back(number(words_.next()));
     words_.skip_line();
   }
 };

@@ -113,3 +113,31 @@ def test_an_off_file_of_polygons_cut_off_is_refused(tmp_path):
         path.write_text(cut)
         with pytest.raises(InvalidInputError, match=r"quads.off:\d+: .* 36 vertices and 25 faces, but 36 and 2[124] could be read: the file may be truncated"):
             load_mesh(path)
+
+
+@each("header, rows, data", [
+    ("COFF", ["255 0 51 255", "0 255 0 255", "0 0 255 255"], {"color": [[1, 0, 0.2], [0, 1, 0], [0, 0, 1]]}),
+    ("COFF", ["255 0 51 # red", "0 255 0", "0 0 255"], {"color": [[1, 0, 0.2], [0, 1, 0], [0, 0, 1]]}),
+    ("COFF", ["1.0 0 .5 1", "0 1.0000001 0 1", "0 0 1 1"], {"color": [[1, 0, 0.5], [0, 1.0000001, 0], [0, 0, 1]]}),
+    ("NOFF", ["0 0 1"] * 3, {}), ("STOFF", ["0 1", "1 1", ".5 0"], {"uv": [[0, 1], [1, 1], [0.5, 0]]}),
+    ("STCNOFF", ["0 0 1 1 0 0 1 0.25 0.75", "0 0 1 0 1 0 1 0 1", "0 0 1 0 0 1 1 1 1"], {"color": [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "uv": [[0.25, 0.75], [0, 1], [1, 1]]}),
+])
+@each("end", ["\n", " "])
+def test_colors_and_texture_coordinates_of_vertices(tmp_path, header, rows, data, end):
+    """Also with all rows on one line, which needs all numbers that the header announces."""
+    places = ["0 0 0", "1 0 0", "0 1 0"]
+    if end == " " and ("#" in rows[0] or header == "COFF" and len(rows[1].split()) == 3):
+        return
+    mesh = read(tmp_path, end.join([header, "3 1 0", *(f"{x} {more}" for x, more in zip(places, rows)), "3 0 1 2"]) + "\n")
+    assert {name: x.tolist() for name, x in mesh.vertex_data.items()} == data and mesh.faces.tolist() == [[0, 1, 2]]
+
+
+def test_the_alpha_of_an_off_is_said(tmp_path):
+    with pytest.warns(MeshsolveWarning, match="a.off:1: the alpha of the colors was left out"):
+        read(tmp_path, "COFF\n3 1 0\n0 0 0 9 9 9 128\n1 0 0 9 9 9 255\n0 1 0 9 9 9 255\n3 0 1 2\n")
+
+
+@each("text", ["OFF\n4\n1\n0\n0 0 0 1 0 0\n1 1 0\n0 1\n0\n4 0 1 2 3\n", "OFF\n4 1 0\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n\n4 0 \n1 \n2 \n3 \n",
+               "OFF\n4 1 0\n0\n0\n0\n1\n0\n0 1\n1 0\n0 1 0 4 # corners\n0 1\n2 3"])
+def test_numbers_spread_over_lines(tmp_path, text):
+    assert read(tmp_path, text).faces.tolist() == [[0, 1, 2], [0, 2, 3]]
