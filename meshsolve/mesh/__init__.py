@@ -389,8 +389,7 @@ def load_mesh(path: Path) -> Mesh:
 
     Notes
     -----
-    O(bytes), and a sort of the vertices or tags for STL, glTF and MSH. Ear clipping takes O(corners * concave corners) at worst. The
-    files in meshsolve/mesh cite the specification of each format.
+    O(bytes), and a sort of the vertices or tags for STL, glTF and MSH. Ear clipping takes O(corners * concave corners) at worst.
 
     Examples
     --------

@@ -21,6 +21,8 @@ class Attributes(NamedTuple):
 
 
 KINDS = {"color": ("COLOR_0", ("VEC3", "VEC4")), "uv": ("TEXCOORD_0", ("VEC2",))}      # attribute and types for each name
+READ = [label for label, _ in KINDS.values()]
+GEOMETRY = ("POSITION", "NORMAL", "TANGENT", "JOINTS_", "WEIGHTS_")         # attributes that are no data of a mesh
 
 
 def key_of(primitive, count):
@@ -29,8 +31,10 @@ def key_of(primitive, count):
 
 
 def read(document, primitive, count, what, name):
-    """Read the attributes that a primitive has. A damaged one is left out with a warning that begins with ``name``."""
+    """Read the attributes that a primitive has. Others, and damaged ones, are left out with a warning that begins with ``name``."""
     found, arrays = primitive["attributes"], {}
+    if others := [label for label in found if not label.startswith(GEOMETRY) and label not in READ]:
+        warn(f"{name}left out {', '.join(map(repr, others))}: of the data of vertices only COLOR_0 and TEXCOORD_0 are read", MeshsolveWarning)
     for key, (label, kinds) in KINDS.items():
         if label in found:
             try:

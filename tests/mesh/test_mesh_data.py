@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from mesh import gltf_files
 from mesh.small_meshes import CORNERS, TETRAHEDRON
 
@@ -199,6 +200,30 @@ def test_an_obj_has_no_alpha(tmp_path):
     assert np.array_equal(load_mesh(tmp_path / "a.obj").vertex_data["color"], mesh.vertex_data["color"], equal_nan=True)
 
 
+@each("dtype", ["u1", "u2", "i2", "i4", "u4", "i8", "u8", ">i4"])
+def test_colors_from_0_to_255_in_any_integers(tmp_path, dtype):
+    """Other programs hold colors as int64, numpy's default, or int32 as a PLY with "property int red"; they were saved as black."""
+    color = np.array([[255, 0, 51], [0, 255, 0], [0, 0, 255], [1, 2, 3]])
+    mesh = Mesh(POINTS, FACES, vertex_data={"color": color.astype(dtype)})
+    assert mesh.vertex_data["color"].dtype == np.uint8
+    for extension in ("obj", "glb", "ply", "msh", "vtu"):
+        mesh.save(tmp_path / f"a.{extension}")
+        got = load_mesh(tmp_path / f"a.{extension}").vertex_data["color"][:, :3]
+        assert np.allclose(got if got.dtype == np.uint8 else got * 255, color), extension
+    assert mesh.to_trimesh().visual.vertex_colors[:, :3].tolist() == color.tolist()
+
+
+def test_colors_of_16_bits_and_colors_out_of_range(tmp_path):
+    wide = np.array([[65535, 0, 257], [0, 65535, 0], [0, 0, 65535], [1, 2, 3]], np.uint16)
+    mesh = Mesh(POINTS, FACES, vertex_data={"color": wide})
+    assert mesh.vertex_data["color"].dtype == np.uint16 and mesh.to_trimesh().visual.vertex_colors[0, :3].tolist() == [255, 0, 1]
+    mesh.save(tmp_path / "a.obj")
+    assert np.allclose(load_mesh(tmp_path / "a.obj").vertex_data["color"], wide / 65535)
+    for wrong in (-1, 256):
+        with pytest.raises(InvalidInputError, match=f"integers from 0 to 255 or floats from 0 to 1, got int64 from {min(wrong, 0)} to {max(wrong, 0)}"):
+            mesh.vertex_data["color"] = np.full((4, 3), [0, 0, wrong])
+
+
 # ---- hostile files
 
 
@@ -326,6 +351,13 @@ def test_attributes_of_primitives_become_data(tmp_path):
     assert np.allclose(color[:4, :, 2] * 255, 3 * corners + 2) and np.isnan(uv[4:]).all() and np.isnan(color[4:]).all()
     both = load_mesh(gltf_files.save(textured(4, 4), tmp_path)).corner_data["color"]
     assert both.shape == (8, 3, 4) and both.dtype == np.uint8 and (both[:4, :, 3] == 255).all()                             # no alpha: opaque
+
+
+def test_other_attributes_are_named(tmp_path):
+    g = textured(0)
+    g["meshes"][0]["primitives"][0]["attributes"]["_HEAT"] = gltf_files.add(g, np.arange(4, dtype=np.float32))
+    with pytest.warns(MeshsolveWarning, match="a.gltf: left out '_HEAT': of the data of vertices only COLOR_0 and TEXCOORD_0 are read"):
+        load_mesh(gltf_files.save(g, tmp_path))
 
 
 def test_mirrored_instances_turn_their_corners(tmp_path):

@@ -49,6 +49,21 @@ def test_single_precision_formats_refuse_large_coordinates(tmp_path, ending):
     assert os.listdir(tmp_path) == []
 
 
+@each("extension", ["stl", "glb"])
+@each("scale", [1e-30, 1.0, 1e30])
+def test_rounding_to_single_precision_is_said(tmp_path, extension, scale):
+    """Far from the origin rounding moves vertices by a good part of a side. One short side is enough."""
+    sphere = datasets.icosphere(1)
+    path = tmp_path / f"a.{extension}"
+    for shift in (0, 1, 1000):
+        Mesh((sphere.vertices + shift) * scale, sphere.faces).save(path)
+    short = sphere.vertices.copy()
+    short[sphere.faces[0, 1]] = short[sphere.faces[0, 0]] + 1e-7
+    for x in (sphere.vertices + 1e6, short, sphere.vertices * 1e-80):
+        with pytest.warns(MeshsolveWarning, match=f"{extension.upper()} has single precision: rounding moves corners of [0-9]+ faces? by more"):
+            Mesh(x * scale, sphere.faces).save(path)
+
+
 @pytest.mark.parametrize("extension", ["obj", "ply", "off", "stl", "glb", "ply.gz", "obj.gz"])
 @pytest.mark.parametrize("share", [0.03, 0.3, 0.5, 0.9])
 def test_a_file_cut_off_is_refused(tmp_path, extension, share):

@@ -122,3 +122,13 @@ def test_what_needs_a_surface():
         ms.apps.denoise(BOX)
     with pytest.raises(ValueError, match="read-only"):
         BOX.vertices[0] = 1
+
+
+def test_two_cells_with_the_same_corners_are_refused():
+    """Their volume would count twice, and their common sides would be no surface."""
+    for order in ([0, 1, 2, 3, 4, 0], [5, 4, 3, 2, 1, 0, 2]):
+        cells = BOX.cells[np.array(order) % len(BOX.cells)].copy()
+        cells[-1] = cells[-1][[1, 2, 0, 3]]
+        first = int(np.flatnonzero((np.sort(cells[:-1], axis=1) == np.sort(cells[-1])).all(axis=1))[0])
+        with pytest.raises(ms.InvalidInputError, match=f"cells {first} and {len(cells) - 1} have the same corners"):
+            ms.TetMesh(BOX.vertices, cells)
