@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.data import MeshData, color_fractions, split_columns
+from meshsolve.mesh.data import MeshData, color_fractions, joined_columns, split_columns, warn_of_joined
 from meshsolve.mesh.polygons import Polygons, strip_triangles, surface, without_small
 from meshsolve.options import counted
 from meshsolve.report import warn
@@ -34,6 +34,7 @@ STRIP, POLYGON, PIXEL, LAGRANGE_TRIANGLE, LAGRANGE_QUAD, LAGRANGE_CURVE = 6, 7, 
 NAMES = {kind: name for kind, name, *_ in (*LINES, *FACES, *SOLIDS)}
 NUMBERS = {name: kind for kind, name in NAMES.items()}
 UNSUPPORTED = -2
+GHOSTS, NOT_SHOWN = "vtkGhostType", 1 | 32          # cell data of VTK; its bits for copies of cells of other pieces, and for hidden cells
 CORNERS = np.full(256, UNSUPPORTED)                 # corners of each kind; 0 for cells that are left out
 CORNERS[[kind for kind, _ in LINES]] = 0
 CORNERS[[kind for kind, *_ in FACES]] = [corners for *_, corners, _ in FACES]
@@ -63,10 +64,13 @@ def surface_of(grid, source=""):
     Warns
     -----
     MeshsolveWarning
-        Cells of higher order were read by their corners; data have another number of rows and were left out.
+        Cells of higher order were read by their corners. Left out were data of another number of rows, and faces that VTK marks as
+        copies of those of another piece, or as hidden.
     """
     kinds, counts = (np.asarray(x, np.int64) for x in (grid.kinds, grid.counts))
     corners = _corners_of(kinds, counts)
+    cell_data = _fitting(grid.cell_data, len(kinds), "cell", source)
+    _leave_out_ghosts(corners, cell_data.get(GHOSTS), source)
     higher = int(np.count_nonzero((counts > corners) & (corners > 0)))
     if higher:
         warn(f"{source}{counted(higher, 'face')} of higher order: read by their corners, as flat faces. Their other nodes stay as "
@@ -83,12 +87,12 @@ def surface_of(grid, source=""):
     pixel = np.flatnonzero(kinds[flat] == PIXEL)
     last = (np.cumsum(width) - 2)[pixel]                        # nodes of a pixel are in the order of an image
     at[last], at[last + 1] = at[last + 1], at[last]
-    if (strips := np.flatnonzero(kinds == STRIP)).size:
+    if (strips := np.flatnonzero((kinds == STRIP) & (corners != 0))).size:
         parent, width, at = _with_strips(grid.nodes, strips, begin[strips], counts[strips], (parent, width, at))
     points = grid.points
     if points.ndim == 2 and points.shape[1] == 2:
         points = np.pad(points, ((0, 0), (0, 1)))
-    face_data = {name: x[parent] for name, x in _fitting(grid.cell_data, len(kinds), "cell", source).items()}
+    face_data = {name: x[parent] for name, x in cell_data.items()}
     point_data = _fitting(grid.point_data, len(points), "point", source)
     return surface(without_small(Polygons(points, grid.nodes[at], width, 0, point_data, face_data)), source)
 
@@ -102,7 +106,7 @@ def ragged(begin, counts):
 def columns(data, kind, split=None):
     """Return arrays of data with one or two axes for the writers. Booleans become uint8.
 
-    ``split(width)`` is whether a format stores arrays of this width column by column.
+    ``split(width)`` is whether a format stores arrays of this width column by column. A warning names arrays that look like columns.
 
     Raises
     ------
@@ -119,6 +123,8 @@ def columns(data, kind, split=None):
                 raise InvalidInputError(f"{kind} would have two arrays named {part!r}: rename the data of the mesh, for instance "
                                         "mesh.vertex_data['other'] = mesh.vertex_data.pop('name')")
             out[part] = column
+    if split:
+        warn_of_joined(data, joined_columns({name: x[:0] for name, x in out.items()}), kind)
     return out
 
 
@@ -160,6 +166,16 @@ def _corners_of(kinds, counts):
         k = int(wrong.argmax())
         raise InvalidInputError(f"cell {k} of kind {NAMES[int(kinds[k])]!r} has {counted(int(counts[k]), 'node')}")
     return corners
+
+
+def _leave_out_ghosts(corners, ghosts, source):
+    """Set the number of corners of cells to 0 that VTK marks as copies of cells of another piece, or as hidden."""
+    if ghosts is None or ghosts.ndim > 1 or ghosts.dtype.kind not in "iu":
+        return
+    left_out = (ghosts & NOT_SHOWN != 0) & (corners != 0)
+    corners[left_out] = 0
+    if count := int(np.count_nonzero(left_out)):
+        warn(f"{source}left out {counted(count, 'face')} that {GHOSTS!r} marks as copies or hidden", MeshsolveWarning)
 
 
 def _with_strips(nodes, strips, begin, counts, others):

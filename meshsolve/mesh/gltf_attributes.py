@@ -34,7 +34,8 @@ def read(document, primitive, count, what, name):
     """Read the attributes that a primitive has. Others, and damaged ones, are left out with a warning that begins with ``name``."""
     found, arrays = primitive["attributes"], {}
     if others := [label for label in found if not label.startswith(GEOMETRY) and label not in READ]:
-        warn(f"{name}left out {', '.join(map(repr, others))}: of the data of vertices only COLOR_0 and TEXCOORD_0 are read", MeshsolveWarning)
+        warn(f"{name}left out {', '.join(map(repr, others))}: of the data of vertices only COLOR_0 and TEXCOORD_0 are read",
+             MeshsolveWarning)
     for key, (label, kinds) in KINDS.items():
         if label in found:
             try:

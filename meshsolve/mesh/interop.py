@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh.data import Surface, warn_of_lost
 from meshsolve.mesh.file_cells import (
     CORNERS,
@@ -17,6 +17,7 @@ from meshsolve.mesh.file_cells import (
     surface_of,
     unsupported,
 )
+from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array
 
 MORE = {"polygon": POLYGON, "triangle": LAGRANGE_TRIANGLE, "quad": LAGRANGE_QUAD, "line": LAGRANGE_CURVE}     # polygon5, triangle10
@@ -61,6 +62,8 @@ def from_meshio(mesh):
         counts.append(np.full(len(rows), rows.shape[1]) if rows.ndim == 2 else np.array([len(row) for row in rows], np.int64))
         kinds.append(np.full(len(rows), kind))
         used.append(k)
+    if sets := [name for kind in ("point_sets", "cell_sets") for name in getattr(mesh, kind, {}) if not name.startswith("gmsh:")]:
+        warn(f"left out the sets {', '.join(map(repr, sets))} of the meshio.Mesh: make them data of points or cells", MeshsolveWarning)
     cell_data = getattr(mesh, "cell_data", {}).items() if used else ()
     face_data = {name: np.concatenate([np.asarray(values[k]) for k in used]) for name, values in cell_data}
     return surface_of(Grid(points, *(np.concatenate(x) for x in (kinds, counts, nodes)), getattr(mesh, "point_data", {}), face_data))

@@ -15,6 +15,7 @@ from meshsolve.mesh.cursor import LARGEST_EXACT, Cursor, as_integers
 from meshsolve.mesh.data import joined_columns, warn_of_lost
 from meshsolve.mesh.file_cells import CORNERS, Grid, colors_as_fractions, columns, surface_of
 from meshsolve.mesh.msh_elements import read_elements, read_entities, read_nodes
+from meshsolve.mesh.polygons import distinct_rows
 from meshsolve.options import counted
 from meshsolve.report import warn
 
@@ -159,6 +160,8 @@ class _Reader:
         if len(header) < 3 or not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in header[1:3]):
             raise InvalidInputError(f"{cursor.where()}: ${section} {name!r} must have a step, a width and a number of rows")
         width, rows = int(header[1]), int(header[2])
+        if width == 0:
+            raise InvalidInputError(f"{cursor.where()}: ${section} {name!r} has rows without numbers")
         if cursor.text:
             values = cursor.numbers("f8", rows * (1 + width), f"${section}").reshape(rows, 1 + width)
             tags, values = as_integers(values[:, 0], f"tags of ${section}"), values[:, 1:]
@@ -181,6 +184,9 @@ class _Reader:
             element = int(np.searchsorted(np.cumsum(counts), k, "right"))
             raise InvalidInputError(f"element {tags[element]} refers to node {nodes[k]}, which the file does not have")
         faces = CORNERS[kinds] != 0
+        if self.version < 4 and (repeated := _repeated(at, counts, faces, physical)).any():
+            self.left_out.append(f"further groups of {counted(int(np.count_nonzero(repeated)), 'face')}")
+            faces, kinds = faces & ~repeated, np.where(repeated, 0, kinds)
         self.say_what_is_lost(np.unique(physical[faces]))
         cell_data = self.arrays("ElementData", tags, faces)
         for name, x in ((PHYSICAL, physical), (GEOMETRICAL, geometrical)):
@@ -200,6 +206,9 @@ class _Reader:
             (_, width), parts = list(steps.items())[-1]
             values, given = np.full((len(tags), width), np.nan), np.zeros(len(tags), bool)
             for rows, x in parts:
+                if np.array_equal(rows, tags):
+                    values, given = x, np.ones(len(tags), bool)
+                    continue
                 order = np.argsort(rows, kind="stable")
                 at = np.searchsorted(rows[order], tags, "right") - 1
                 found = (at >= 0) & (rows[order][at] == tags) if len(rows) else given[:0].repeat(len(tags))
@@ -224,6 +233,9 @@ class _Reader:
 
 def _positions(tags, wanted):
     """Return the row of each wanted tag, -1 for a tag that no row has."""
+    if len(tags) and (tags[1:] == tags[:-1] + 1).all():             # as most programs write them
+        at = wanted - tags[0]
+        return np.where((at >= 0) & (at < len(tags)), at, -1)
     order = np.argsort(tags, kind="stable")
     ordered = tags[order]
     if (twice := ordered[1:] == ordered[:-1]).any():
@@ -232,6 +244,19 @@ def _positions(tags, wanted):
         return np.full(len(wanted), -1)
     at = np.minimum(np.searchsorted(ordered, wanted), len(tags) - 1)
     return np.where(ordered[at] == wanted, order[at], -1)
+
+
+def _repeated(nodes, counts, faces, physical):
+    """True for elements that repeat a face: Gmsh writes a face of several groups once for each of them in version 2."""
+    out = np.zeros(len(counts), bool)
+    if len(np.unique(physical[faces])) < 2:
+        return out
+    begin = np.cumsum(counts) - counts
+    for count in np.unique(counts[faces]):
+        rows = np.flatnonzero(faces & (counts == count))
+        first, kind = distinct_rows(nodes[begin[rows, None] + np.arange(count)])
+        out[rows] = (first[kind] != np.arange(len(rows))) & (physical[rows] != physical[rows[first[kind]]])
+    return out
 
 
 def _is_group(x):

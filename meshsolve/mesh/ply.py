@@ -84,6 +84,8 @@ def read_ply(content, name=""):
                                          counts=np.concatenate([polygons.counts, given]))
         if element.name == "vertex" or wanted:
             polygons = _with_data(polygons, _Rows(body, begin, element, text, swap), name)
+    if text and at == len(body) and bad < 0:
+        return without_small(polygons)
     if text:
         _, _, at = _core.read_numbers(content, head.end(), at // 8)
         if not END_OF_ROW.match(content, at):
@@ -109,6 +111,8 @@ def write_ply(mesh):
     vertex = [(list("xyz"), mesh.vertices.astype("<f8", copy=False)), *vertex]
     ply_data.require_distinct([name for names, _ in vertex for name in names], "vertex")
     ply_data.require_distinct([name for name, _ in lists] + [name for names, _ in face for name in names], "face")
+    ply_data.warn_of_names(mesh.vertex_data, vertex[1:])
+    ply_data.warn_of_names(mesh.face_data, face)
     lines += [f"property {ply_data.type_name(x)} {name}" for names, x in vertex for name in names]
     lines.append(f"element face {len(mesh.faces)}")
     lines += [f"property list {'uchar' if x.shape[1] < 256 else 'uint'} {ply_data.type_name(x)} {name}" for name, x in lists]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.data import joined_columns, narrowed, split_columns
+from meshsolve.mesh.data import joined_columns, narrowed, split_columns, warn_of_joined
 from meshsolve.report import warn
 
 # property names of the conventional arrays; the first of each is written, and only alpha may be missing
@@ -77,6 +77,12 @@ def require_distinct(names, element):
     if twice:
         raise InvalidInputError(f"a PLY cannot have two properties of {element} named {twice[0]!r}: rename the data of the mesh, for "
                                 "instance mesh.vertex_data['other'] = mesh.vertex_data.pop('name')")
+
+
+def warn_of_names(data, properties):
+    """Warn if arrays have names that are read as columns of another array, such as ``red green blue`` or ``q_0 q_1``."""
+    found = arrays_of({name: x[:0, 0] for names, x in properties for name in names})
+    warn_of_joined(["_".join(name.split()) or "_" for name in data], found, "PLY")
 
 
 def type_name(x):

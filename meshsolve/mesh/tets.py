@@ -8,16 +8,18 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh
 from meshsolve.mesh.checks import as_vertices
 from meshsolve.mesh.flat_cells import SIDES, shapes
-from meshsolve.options import as_flag
+from meshsolve.options import as_flag, counted
+from meshsolve.report import warn
 from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array
 from meshsolve.types import Array, ArrayLike
 
 ENDS = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])          # corners of the six edges of a cell
+KINDS = ("tetra", "VTK_LAGRANGE_TETRAHEDRON")         # beginnings of meshio's names of tetrahedra, whose corners come first
 MIX = np.uint64(0x9E3779B97F4A7C15)         # odd multiplier of a hash, 2^64 divided by the golden ratio
 
 
@@ -67,10 +69,17 @@ class TetMesh(Sealed):
 
     @classmethod
     def from_meshio(cls, mesh: object, *, orient: bool = False) -> TetMesh:
-        """Take the tetrahedra of a ``meshio.Mesh``; other cells are left out. Raises InvalidInputError without tetrahedra."""
-        cells = [np.asarray(block.data) for block in mesh.cells if block.type == "tetra"]          # type: ignore[attr-defined]
-        if not cells:
+        """Take the tetrahedra of a ``meshio.Mesh``; other cells are left out. Raises InvalidInputError without tetrahedra.
+
+        Those of higher order are read by their corners, with a :class:`MeshsolveWarning`. Their other nodes stay as vertices.
+        """
+        blocks = [block for block in mesh.cells if block.type.startswith(KINDS)]                    # type: ignore[attr-defined]
+        if not blocks:
             raise InvalidInputError("the meshio.Mesh has no cells of type tetra")
+        cells = [np.asarray(block.data)[:, :4] for block in blocks]
+        if higher := sum(len(block.data) for block in blocks if block.type != "tetra"):
+            warn(f"{counted(higher, 'cell')} of higher order: read by their corners. Their other nodes stay as vertices without a "
+                 "cell", MeshsolveWarning)
         return cls(mesh.points, np.concatenate(cells), orient=orient)                               # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
@@ -148,8 +157,8 @@ def _require_distinct(cells):
     """Raise if two cells, with sorted corners, are equal: their volume would count twice, and no side between them is a surface."""
     a, b, c, d = cells.astype(np.uint64).T
     key = ((a * MIX + b) * MIX + c) * MIX + d                    # modulo 2^64; equal cells have equal keys
-    order = np.argsort(key)
-    if (key[order[1:]] == key[order[:-1]]).any():
+    key.sort()
+    if (key[1:] == key[:-1]).any():
         order = np.lexsort(cells.T)
         same = (cells[order[1:]] == cells[order[:-1]]).all(axis=1)
         if same.any():

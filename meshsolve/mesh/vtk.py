@@ -209,7 +209,7 @@ class _Reader:
             raise InvalidInputError(f"{self.cursor.where()}: {keyword} must come after POINT_DATA or CELL_DATA")
         name = urllib.parse.unquote(name)
         values, data = self.array(dtype, rows * width, f"{keyword} {name!r}"), self.data[self.section]
-        if values is None or name in data or (self.section and rows != self.rows):
+        if values is None or name in data or width == 0 or (self.section and rows != self.rows):
             self.left_out.append(name if self.section else "")
             return
         if keyword == "COLOR_SCALARS" and self.cursor.text:       # fractions of 255 in a text, bytes in a binary file

@@ -8,7 +8,6 @@ Source: "VTK File Formats", XML formats; vtkXMLDataParser.cxx of VTK 9. O(bytes)
 from __future__ import annotations
 
 import binascii
-import re
 import zlib
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ TYPES = {"Int8": "i1", "UInt8": "u1", "Int16": "i2", "UInt16": "u2", "Int32": "i
 ZLIB, LZMA, LZ4 = "vtkZLibDataCompressor", "vtkLZMADataCompressor", "vtkLZ4DataCompressor"
 RATIOS = {ZLIB: 1100, LZMA: 1 << 14, LZ4: 260}          # largest possible size of unpacked bytes, relative to the packed ones
 ORDERS = {"LittleEndian": "<", "BigEndian": ">"}
-BLANKS = re.compile(rb"\s+")
+BLANKS = b" \t\r\n"
 
 
 class Encoding(NamedTuple):
@@ -46,7 +45,7 @@ class Encoding(NamedTuple):
         element = root.find("AppendedData")
         raw = element is not None and element.get("encoding", "base64") == "raw"
         if not raw:
-            appended = BLANKS.sub(b"", appended.partition(b"<")[0])
+            appended = appended.partition(b"<")[0].translate(None, BLANKS)
         return cls(ORDERS[order], np.dtype(ORDERS[order] + TYPES[header]), root.get("compressor", ""), appended, raw)
 
 
@@ -65,7 +64,7 @@ def array_of(element, encoding, count, name):
     if form == "ascii":
         return _decimals(text, dtype, count, name)
     if form == "binary":
-        source, raw = BLANKS.sub(b"", text), False
+        source, raw = text.translate(None, BLANKS), False
     elif form == "appended":
         offset = element.get("offset", "").strip()
         if not (offset.isascii() and offset.isdecimal() and len(offset) <= 18 and int(offset) <= len(encoding.appended)):

@@ -23,6 +23,7 @@ from meshsolve.mesh.vtk_blocks import Encoding, array_of
 from meshsolve.report import warn
 
 APPENDED = re.compile(rb"<AppendedData\b[^>]*>\s*_")
+UTF16 = re.compile(rb"\s*<\?xml[^>]*utf-16", re.IGNORECASE)
 SECTIONS = (("Verts", 2), ("Lines", 4), ("Polys", POLYGON), ("Strips", STRIP))       # cells of a PolyData in the order of their data
 ROLES = {"Normals": "normal", "TCoords": "uv"}
 TYPES = {"u1": "UInt8", "i1": "Int8", "u2": "UInt16", "i2": "Int16", "u4": "UInt32", "i4": "Int32", "u8": "UInt64", "i8": "Int64",
@@ -84,7 +85,8 @@ def write_vtk_xml(mesh, kind):
 
 def _parsed(content):
     """Return the root of a document. A document type is refused, because entities may grow without bound."""
-    parser = ET.XMLParser(target=_Builder())
+    converted = UTF16.match(content)                        # the bytes were UTF-16 and are UTF-8
+    parser = ET.XMLParser(target=_Builder(), encoding="utf-8" if converted else None)
     try:
         parser.feed(content.lstrip())
         return parser.close()

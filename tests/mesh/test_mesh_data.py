@@ -398,12 +398,29 @@ def test_trimesh_both_ways():
     assert dict(Mesh(Mesh(CORNERS, TETRAHEDRON).to_trimesh()).vertex_data) == {}
 
 
+def test_arrays_with_names_of_columns_are_named(tmp_path):
+    """PLY and MSH hold columns: q_0 and q_1 are read as q. VTU and VTK hold arrays."""
+    mesh = Mesh(POINTS, FACES, vertex_data={"q_0": np.zeros(4), "q_1": np.ones(4)}, face_data={"w": np.zeros((2, 2))})
+    for extension in ("ply", "msh"):
+        with pytest.warns(MeshsolveWarning, match=f"'q_0', 'q_1' in {extension.upper()} are read as 'q': rename the data") as said:
+            mesh.save(tmp_path / f"a.{extension}")
+        assert len(said) == 1
+    for extension in ("vtu", "vtp", "vtk"):
+        mesh.save(tmp_path / f"a.{extension}")
+        assert list(load_mesh(tmp_path / f"a.{extension}").vertex_data) == ["q_0", "q_1"]
+    mesh = Mesh(POINTS, FACES, face_data={"red": [1, 2], "green": [1, 2], "blue": [1, 2]})
+    with pytest.warns(MeshsolveWarning, match="'red', 'green', 'blue' in PLY are read as 'color'"):
+        mesh.save(tmp_path / "a.ply")
+
+
 def test_meshio_both_ways():
     import meshio
 
     cells = [("line", [[0, 1]]), ("triangle", [[0, 1, 2]]), ("quad", [[0, 1, 3, 2]])]
     mesh = Mesh.from_meshio(meshio.Mesh(np.array(POINTS, float), cells, {"t": np.arange(4.0)}, {"part": [[1], [2], [3]]}))
     assert mesh.vertex_data["t"].tolist() == [0, 1, 2, 3] and mesh.face_data["part"].tolist() == [2, 3, 3]
+    with pytest.warns(MeshsolveWarning, match="left out the sets 'fixed', 'lid' of the meshio.Mesh"):
+        Mesh.from_meshio(meshio.Mesh(np.array(POINTS, float), cells, point_sets={"fixed": [0]}, cell_sets={"lid": [[], [0], []]}))
     back = mesh.to_meshio()
     assert back.point_data["t"].tolist() == [0, 1, 2, 3] and back.cell_data["part"][0].tolist() == [2, 3, 3]
 

@@ -107,6 +107,16 @@ def test_missing_rows_are_nan_and_strange_ones_are_said(tmp_path):
     assert said == ["left out 1 row of 't' with tags that the file does not have"]
 
 
+def test_faces_of_several_groups_are_read_once(tmp_path):
+    """Gmsh writes such a face once for each of its groups in version 2."""
+    text = SQUARE.format(7, 8).replace("$Elements\n4", "$Elements\n6")
+    again = text.replace("$EndElements", "71 2 2 9 2 7 90 1000000\n72 2 2 9 1 7 8 90\n$EndElements")
+    mesh, said = read(tmp_path, again)
+    assert len(mesh.faces) == 2 and mesh.face_data["gmsh:physical"].tolist() == [7, 8] and said == ["left out further groups of 2 faces"]
+    again = text.replace("$EndElements", "71 2 2 8 2 7 90 1000000\n72 2 2 9 1 8 90 7\n$EndElements")         # no copies of another group
+    assert len(read(tmp_path, again)[0].faces) == 4
+
+
 def test_steps_and_parts_of_data(tmp_path):
     """Parts of a partitioned mesh have sections of their own. Of several time steps the last one is read."""
     parts = section("NodeData", "t", ["7 1", "8 2"]) + section("NodeData", "t", ["90 3", "1000000 4"])

@@ -86,6 +86,12 @@ def test_pieces_follow_each_other(tmp_path):
     assert mesh.faces.tolist() == [[0, 1, 2], [0, 2, 3], [4, 5, 6], [4, 6, 7]] and said == ["left out 'h' (not in all pieces)"]
 
 
+def test_texts_in_utf_16(tmp_path):
+    text = VTU.replace('version="1.0"?', 'version="1.0" encoding="UTF-16"?')
+    assert len(read(tmp_path, text.encode("utf-16"), ".vtu")[0].faces) == 2
+    assert len(read(tmp_path, GRID.encode("utf-16"), ".vtk")[0].faces) == 2
+
+
 def lz4(content):
     """LZ4 without copies: literals of at most 14 bytes, and one copy of the last bytes where they repeat."""
     assert len(content) == 40 and content[:8] == content[8:16]
@@ -148,6 +154,13 @@ def test_cells_of_higher_order_by_their_corners(tmp_path):
         with pytest.warns(MeshsolveWarning, match="1 face of higher order"):
             mesh = Mesh(meshio.Mesh(np.stack([np.cos(np.arange(nodes)), np.sin(np.arange(nodes))], axis=1), [("line3", [[0, 1, 2]]), (kind, [list(range(nodes))])]))
         assert mesh.faces.max() == corners - 1
+
+
+def test_copies_of_cells_of_other_pieces_are_left_out(tmp_path):
+    ghost = "CELL_DATA 2\nSCALARS vtkGhostType unsigned_char\nLOOKUP_TABLE default\n"
+    mesh, said = read(tmp_path, GRID + ghost + "0 1\n", ".vtk")
+    assert mesh.faces.tolist() == [[0, 1, 2]] and said == ["left out 1 face that 'vtkGhostType' marks as copies or hidden"]
+    assert len(read(tmp_path, GRID + ghost + "8 0\n", ".vtk")[0].faces) == 2
 
 
 # ---- writing

@@ -124,6 +124,14 @@ def test_what_needs_a_surface():
         BOX.vertices[0] = 1
 
 
+def test_tetrahedra_of_higher_order_by_their_corners():
+    meshio = pytest.importorskip("meshio")
+    middle = np.zeros((len(BOX.cells), 6), int) + np.arange(6) + len(BOX.vertices)
+    mesh = meshio.Mesh(np.concatenate([BOX.vertices, np.zeros((6, 3))]), [("tetra10", np.concatenate([BOX.cells, middle], axis=1))])
+    with pytest.warns(ms.MeshsolveWarning, match="cells of higher order: read by their corners"):
+        assert np.array_equal(ms.TetMesh.from_meshio(mesh).cells, BOX.cells)
+
+
 def test_two_cells_with_the_same_corners_are_refused():
     """Their volume would count twice, and their common sides would be no surface."""
     for order in ([0, 1, 2, 3, 4, 0], [5, 4, 3, 2, 1, 0, 2]):
