@@ -23,7 +23,7 @@ from meshsolve.sparse.numpy_files import Npz, load_npy
 VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".npz", ".txt")
 FIELD_SUFFIXES = (".ply", ".vtu", ".vtp", ".vtk")              # meshes with numbers at the vertices
 NETLIST_SUFFIXES = (".sp", ".spi", ".spice", ".cir", ".ckt", ".net")
-OTHERS = (*MATRIX_SUFFIXES, *WRITABLE, ".png", ".json", ".csv")         # suffixes of other formats, refused for text files
+OTHERS = (*MATRIX_SUFFIXES, *WRITABLE, ".png", ".json", ".csv", ".raw")         # suffixes of other formats, refused for text files
 
 
 # ---- outputs ------------------------------------------------------------------------------------------------------------

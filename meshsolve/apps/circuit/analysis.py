@@ -19,7 +19,7 @@ from meshsolve.apps.circuit.names import lower
 from meshsolve.apps.circuit.newton import Solver, operating_point
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
 from meshsolve.apps.circuit.sources import Sources
-from meshsolve.apps.circuit.transient import Transient, schedule
+from meshsolve.apps.circuit.transient import Transient, schedule, warn_of_missed_waves
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_number, one_of, shown
@@ -317,6 +317,7 @@ class Circuit(Sealed):
         plan = schedule(min(tstep, tstop), tstop, tstart, tmax, method, fixed_step)
         self._netlist.loops.require_equal_waveforms(self._netlist)
         volts, amperes = self._sources(tstep, tstop, plan.same)      # the default length of edges is tstep, even above tstop
+        warn_of_missed_waves(tstep, plan, (volts, amperes), self._netlist.path)
         self._ensure(plan.rows or 0, keep)
         options = report, threads, solver, device, round(tstop / tstep)
         x = self._initial_states() if uic else self._rest(volts, amperes, *options, at=0.0)

@@ -52,8 +52,8 @@ class Loops:
         return len(self.chords)
 
     def require(self, volts):
-        """Raise if the voltages around a loop do not add up to 0: (sources,) float64, or complex amplitudes. Otherwise warn once that the
-        division of currents is not determined."""
+        """Raise if the voltages (sources,) around a loop do not add up to 0; they may be complex amplitudes. Otherwise warn once
+        that the division of currents is not determined."""
         if not len(self):
             return
         left, size = np.abs(self.members @ volts), abs(self.members) @ np.abs(volts)
@@ -65,12 +65,12 @@ class Loops:
             self._warned = True
             names, place = self._named(int(several[0]))
             more = f", as {len(several) - 1:,} others do" if len(several) > 1 else ""
-            warn(f"{place}: {names} form a loop of voltage sources or resistors of 0 ohm{more}: their current is divided as between equal "
-                 "resistances", MeshsolveWarning)
+            warn(f"{place}: {names} form a loop of voltage sources or resistors of 0 ohm{more}: their current is divided as between "
+                 "equal resistances", MeshsolveWarning)
 
     def require_equal_waveforms(self, netlist):
-        """Raise if the voltages around a loop may differ over time: constant ones must add up to 0, and waveforms must cancel. ``netlist`` has
-        the values."""
+        """Raise if the voltages around a loop may differ over time: constant ones must add up to 0, and waveforms must cancel.
+        ``netlist`` has the values."""
         v, waveforms = netlist["v"], netlist.waveforms
         for row in range(len(self)):
             part = slice(self.members.indptr[row], self.members.indptr[row + 1])
@@ -91,8 +91,8 @@ class Loops:
         if a == b:
             at = "ground" if a < 0 else self._netlist.node_names[a]
             return SingularMatrixError(f"{place}: both ends of {names} are the same node, {at}, but its voltage is not 0", a)
-        return SingularMatrixError(f"{place}: {names} form a loop of voltage sources that differ {how}: no voltages of the nodes fit them. Add a "
-                                   "small resistor to the loop", max(a, b))
+        return SingularMatrixError(f"{place}: {names} form a loop of voltage sources that differ {how}: no voltages of the nodes fit them. "
+                                   "Add a small resistor to the loop", max(a, b))
 
     def _named(self, row):
         """Names of the sources of a loop, the chord first, and ``FILE:LINE`` of the chord."""
@@ -120,7 +120,8 @@ def _loops(n, ends, forest, chords):
     label = connected_components(_graph(n, ends, np.ones(len(ends))), directed=False)[1]
     _, root = np.unique(label, return_index=True)
     above = np.stack([np.full(len(root), n), root], axis=1)         # an additional node above all roots
-    _, parent = breadth_first_order(_graph(n + 1, np.concatenate([ends[forest], above]), np.ones(len(forest) + len(root))), n, directed=False)
+    edges = np.concatenate([ends[forest], above])
+    _, parent = breadth_first_order(_graph(n + 1, edges, np.ones(len(edges))), n, directed=False)
     parent[parent == n] = -1
     up = np.full(n, -1)                                     # edge to the parent
     a, b = ends[forest].T

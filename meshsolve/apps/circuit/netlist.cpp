@@ -15,8 +15,8 @@ namespace ms::circuit {
 
 namespace {
 
-// Largest cost of the calls of functions, in characters of their bodies, and of the expansion of subcircuits, in elements: for any
-// deck, and in addition for each of its bytes. Subcircuits of which each contains another one twice have 2^n elements.
+// Largest cost for any deck, and in addition for each of its bytes: of calls of functions, in characters of their bodies, and of
+// expanded subcircuits, in elements. Subcircuits that contain another one twice each have 2^n elements.
 constexpr int64_t kCalls = 10'000'000, kCallsPerByte = 100;
 constexpr int64_t kExpanded = 5'000'000, kExpandedPerByte = 1000;
 constexpr std::array<std::string_view, 3> kFlags = {"noiseless", "off", "thermal"};      // words of models, without a value

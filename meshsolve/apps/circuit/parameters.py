@@ -18,8 +18,8 @@ from meshsolve.files import writable_content_of
 from meshsolve.options import as_number, counted, shown
 
 # A control line with its continuation lines, which comments may interrupt.
-CONTROL = re.compile(rb"^[ \t\r]*\.(params?|step|subckt|ends|control|endc|end)(?=[\s,()'\"]|\Z)(.*(?:\n(?:[ \t\r]*(?:\*.*)?\n)*[ \t\r]*\+.*)*)",
-                     re.IGNORECASE | re.MULTILINE)
+CONTROL = re.compile(rb"^[ \t\r]*\.(params?|step|subckt|ends|control|endc|end)(?=[\s,()'\"]|\Z)"
+                     rb"(.*(?:\n(?:[ \t\r]*(?:\*.*)?\n)*[ \t\r]*\+.*)*)", re.IGNORECASE | re.MULTILINE)
 COMMENT = re.compile(rb"^[ \t\r]*\*.*|;.*|//.*|(?<=\s)\$.*", re.MULTILINE)
 EXPRESSION = re.compile(rb"\{[^{}]*\}|'[^']*'")
 STEPPED = re.compile(rb"\s*(?:(?:oct|dec|lin)\s+)?param\s+([^\s=,()+0-9][^\s=,()+]*)", re.IGNORECASE)
@@ -78,8 +78,8 @@ class Files:
         """Raise if a name in ``params`` is not a parameter of the deck."""
         for name in self.params:
             if name not in self._known:
-                raise InvalidInputError(f"{path}: there is no parameter {name!r} in a .param line, or .step line, of the deck, outside "
-                                        f"of subcircuits{similar(name, sorted(self._known))}")
+                raise InvalidInputError(f"{path}: there is no parameter {name!r} in a .param line, or .step line, of the deck, "
+                                        f"outside of subcircuits{similar(name, sorted(self._known))}")
 
     def _read(self, path):
         """Return the content of a file as a writable buffer, within what a deck may read again and again."""

@@ -72,8 +72,8 @@ def warn_of_others(path, kinds, kind, requested):
         others = [k for k in others if k == f".{kind}"]
     if others:
         counted = ", ".join(f"{others.count(k)} {k} lines" if others.count(k) > 1 else k for k in dict.fromkeys(others))
-        warn(f"{path}: one analysis is run, the first .{kind} line. Not run: {counted}. Choose another kind by run('ac') or --analysis ac, or "
-             "call the methods of Circuit", MeshsolveWarning)
+        warn(f"{path}: one analysis is run, the first .{kind} line. Not run: {counted}. Choose another kind by run('ac') or "
+             "--analysis ac, or call the methods of Circuit", MeshsolveWarning)
 
 
 def resolve(signals, system):

@@ -15,9 +15,9 @@ from meshsolve import _core
 from meshsolve.apps.circuit import controls
 from meshsolve.apps.circuit.newton import SHARE, NoConvergence
 from meshsolve.apps.circuit.sources import SAME
-from meshsolve.errors import InvalidInputError, MeshsolveError, SingularMatrixError
+from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, SingularMatrixError
 from meshsolve.memory import ensure_memory
-from meshsolve.report import announce, progress_to
+from meshsolve.report import announce, progress_to, warn
 
 DEFAULT_STEPS = 50          # smallest number of steps from tstart to tstop
 SHORT = (1e-9, 1e-6)        # lengths, relative to tstep, of the step from initial states to unknowns; second: for large currents
@@ -76,6 +76,14 @@ def schedule(tstep, tstop, tstart, tmax, method, fixed):
     first = math.ceil(math.log2(unit / (share * min(tstep, tstop / part)))) if own_steps else 0
     return Schedule(unit, longest, same, targets, tstart - max(same, 1e-9 * tstep), tstep * (1 - 1e-6), not own_steps,
                     method == "trap", fixed, min(first, DEEPEST), DEEPEST + finer, SMALLEST + finer, max(JUMP, min(JUMP + finer, possible)))
+
+
+def warn_of_missed_waves(tstep, plan, sources, path):
+    """Warn if results are so far apart that they show a sine as a constant or as another one."""
+    fastest = max(s.fastest for s in sources)
+    if plan.only_targets and tstep * fastest >= 0.5 * (1 - 1e-9):
+        warn(f"{path}: the results are {tstep:g} s apart, half a period or more of a source of {fastest:.4g} Hz, and miss its waves: "
+             f"decrease tstep below {0.05 / fastest:.1g} s", MeshsolveWarning)
 
 
 def multiples(tstep, tstop):
@@ -168,8 +176,9 @@ class Transient:
             y = np.concatenate([y, system.devices.at(system.device_voltages(x)).charge])
         tolerances = {name: float(getattr(o, name)) for name in ("reltol", "vntol", "abstol", "chgtol", "trtol")}
         tolerances |= {"newton_steps": int(o.itl4)}
+        most = GROWN * max(1.0, self.volts.largest, self.amperes.largest, np.abs(x).max())
         return _core.March(system.branches(), self.volts.native, self.amperes.native, tolerances, self.schedule._asdict(), keep, x, y,
-                           small_part(self.solver), _equations(self.solver), GROWN * max(1.0, self.volts.largest, self.amperes.largest, np.abs(x).max()))
+                           small_part(self.solver), _equations(self.solver), most)
 
     def _count(self, native):
         taken, rejected, newton_steps, factorizations = native.counts()
@@ -192,8 +201,8 @@ class Transient:
         if by_newton and singular and failure and failure.singular:
             return SingularMatrixError(f"{failure.singular}; at time {t:g} s, with any time step", failure.singular.index)
         if by_newton and outcome == TOO_SMALL:
-            return MeshsolveError(f"{path}: Newton's method did not converge in {self.options.itl4:g} steps at time {t:g} s, also with a time "
-                                  f"step of {length:.1g} s: check the models, or increase itl4, reltol, vntol or abstol in .options")
+            return MeshsolveError(f"{path}: Newton's method did not converge in {self.options.itl4:g} steps at time {t:g} s, also with "
+                                  f"a time step of {length:.1g} s: check the models, or increase itl4, reltol, vntol or abstol in .options")
         if outcome == TOO_FAST:
             return MeshsolveError(f"{path}: the sources or tmax need steps of {length:.3g} s at time {t:g} s, too short compared with "
                                   f"the longest step of {self.schedule.unit:g} s: decrease tstep")
