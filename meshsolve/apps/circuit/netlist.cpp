@@ -15,9 +15,9 @@ namespace ms::circuit {
 
 namespace {
 
-// Largest cost for any deck, and in addition for each of its bytes: of calls of functions, in characters of their bodies, and of
+// Largest cost for any deck, and in addition for each of its bytes or elements: of calls of functions, in characters of their bodies, and of
 // expanded subcircuits, in elements. Subcircuits that contain another one twice each have 2^n elements.
-constexpr int64_t kCalls = 10'000'000, kCallsPerByte = 100;
+constexpr int64_t kCalls = 3'000'000, kCallsPerByte = 100, kCallsPerElement = 1000;
 constexpr int64_t kExpanded = 5'000'000, kExpandedPerByte = 1000;
 constexpr std::array<std::string_view, 3> kFlags = {"noiseless", "off", "thermal"};      // words of models, without a value
 constexpr std::array<std::string_view, 6> kTexts = {"mfg", "type", "vendor", "manufacturer", "part", "desc"};      // may be empty
@@ -128,6 +128,7 @@ void Reader::expand(Instance& at, int depth) {
     for (const Line* line : at.what->elements) {
       if ((++polled_ & 4095) == 0) interrupt::poll();
       expanded(1 + at.prefix.size() / kLongName, line->place);
+      at.parameters.allow(kCallsPerElement);
       element(*line, at, depth);
     }
     for (const Line* line : at.what->settings) setting(*line, at);

@@ -36,8 +36,6 @@ class Sources:
         Values over time.
     largest : float
         Largest absolute value at rest, or of a waveform.
-    fastest : float
-        Hertz: largest frequency of a sine, or 0.
     """
 
     def __init__(self, elements, waveforms, tstep=1.0, tstop=1.0, same=None):
@@ -52,11 +50,13 @@ class Sources:
         parts = [(which.astype(np.int64), wave) for which, wave in self.waves]
         shown = [np.nan_to_num(dc), *(np.asarray(waveforms[r][1][:2] if waveforms[r][0] != "w" else waveforms[r][1][1::2])
                                     for r in elements.refs[timed])]
-        sine = [_table([waveforms[r][1]], 6)[0] for r in elements.refs[timed] if waveforms[r][0] == "s"]
-        self.fastest = max((abs(_or(w[2], 0.0) or 1 / tstop) for w in sine if w[1] != 0), default=0.0)
         self.largest = max((float(np.abs(part).max(initial=0.0)) for part in shown), default=0.0)
         self.native = _core.sources(np.where(np.isnan(dc), 0.0, dc), parts)
         self.dc = np.where(np.isnan(dc), self.at(0.0), dc)
+
+    def shortest_period(self, t):
+        """The shortest period of the sines that swing at time t, or infinity."""
+        return STEPS_A_PERIOD * self.native.longest_step(t)
 
     def at(self, t):
         """(k,) values at time t."""

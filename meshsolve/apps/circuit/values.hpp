@@ -70,9 +70,9 @@ class Parameters {
   // An expression in voltages and currents, with or without braces.
   LinearForm linear_form(std::string_view text, const Line& line);
 
-  // Allows this cost of function calls, in characters of their bodies, in this scope and those inside it. Functions that call each
-  // other twice would need 2^n calls.
-  void allow(int64_t cost) { own_left_ = cost; }
+  // Allows this further cost of function calls, in characters of their bodies, in all scopes. Functions that call another one twice
+  // each would need 2^n calls.
+  void allow(int64_t cost) { *left_ += cost; }
 
   // Evaluates the remaining parameters: unused ones must have values too. Text in double quotes has none.
   void require_values();

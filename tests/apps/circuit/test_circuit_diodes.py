@@ -163,6 +163,16 @@ def test_diode_models(deck):
             deck(text.format(wrong))
 
 
+@each("nbv", [1e-3, 0.05, 0.3, 1, 3])
+def test_a_breakdown_sharper_or_softer_than_the_knee(nbv, deck):
+    """Limits and tolerances beyond -BV are those of NBV k T / q. Found by the zener models of vendors."""
+    c = deck(f"V1 in 0 40 SIN(0 40 1k)\nR1 in out 100\nD1 0 out zen\n.model zen D(is=1e-15 rs=0.1 bv=12 ibv=5m nbv={nbv} cjo=50p)")
+    top = 12 + nbv * 0.025865 * np.log(0.278 / 5e-3) + 0.0278
+    assert c.op()["out"] == pytest.approx(top, abs=0.02) and c.dc("v1", 0, 40, 4)["out"][-1] == pytest.approx(top, abs=0.02)
+    w = c.transient(5e-6, 1e-3)["out"]
+    assert w.max() == pytest.approx(top, abs=0.02) and -0.95 < w.min() < -0.87
+
+
 def test_areas_out_of_range(deck):
     with pytest.raises(ms.InvalidInputError, match="deck.sp:3: the area of d1 must lie between 1e-100 and 1e[+]100, got 1e[+]200"):
         deck("R1 a 0 1\nD1 a 0 dm area=1e200\n.model dm d")

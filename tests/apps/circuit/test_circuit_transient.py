@@ -54,6 +54,7 @@ def test_error_control_refines_where_it_matters(deck):
     assert errors[1e-4][0] < 5e-4 < errors[1e-2][0] < 5e-2 and errors[1e-2][1] < errors[1e-4][1]
 
 
+@pytest.mark.filterwarnings("ignore:.*miss its waves")
 @pytest.mark.parametrize("method", ["trap", "be"])
 @pytest.mark.parametrize("periods", [0.5, 1, 3])
 def test_sines_with_whole_periods_in_a_step(periods, method, deck):
@@ -64,6 +65,7 @@ def test_sines_with_whole_periods_in_a_step(periods, method, deck):
     assert np.abs(w["b"] - (response * np.exp(1j * omega * w.time)).imag + response.imag * np.exp(-w.time / 1e-5)).max() < 0.01
 
 
+@pytest.mark.filterwarnings("ignore:.*miss its waves")
 def test_only_sines_that_swing_shorten_the_steps(deck):
     steps = {}
     for name, shape in {"late": "1meg 0.9m", "faded": "1meg 0 1e6", "none": "1"}.items():
@@ -73,6 +75,7 @@ def test_only_sines_that_swing_shorten_the_steps(deck):
     assert deck("V1 a 0 SIN(0 1 1meg)\nR1 a 0 1k").transient(1e-5, 1e-4).report.facts["time_steps"] == 10      # nothing is stored
 
 
+@pytest.mark.filterwarnings("ignore:.*miss its waves")
 def test_a_sine_far_too_fast_for_the_steps_is_an_error(deck):
     with pytest.raises(ms.MeshsolveError, match="steps of 6.25e-14 s at time 0.001 s, too short compared with the longest step of 0.001 s"):
         deck("V1 a 0 SIN(0 1 1t 1m)\nR1 a b 1k\nC1 b 0 10n").transient(1e-3, 1e-2)
