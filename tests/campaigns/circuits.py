@@ -5,10 +5,10 @@ import contextlib
 import math
 
 import numpy as np
-from campaigns import axes
-from campaigns.table import attack, well_posed
 
 import meshsolve as ms
+from campaigns import axes
+from campaigns.table import attack, well_posed
 
 THERMAL = 1.380649e-23 / 1.602176634e-19 * 300.15        # V at 27 degrees Celsius
 TIGHT = ".options reltol=1e-9 vntol=1e-12 abstol=1e-18 gmin=1e-30\n"
@@ -145,7 +145,8 @@ def doubling(rng):
             lines += [f".subckt s{k} a", f"X1 a s{k - 1}", f"X2 a s{k - 1}", ".ends"]
         lines += [f"X1 a s{depth - 1}", "I1 0 a 1"]
     if not few:
-        return circuit(lines).op()
+        circuit(lines).op()
+        return
     with well_posed("a deck that doubles few times"):
         v = circuit(lines).op()["a"]
     factor = 2.0 ** (depth - 1)
@@ -181,9 +182,8 @@ def clamps(rng):
     bv, nbv, ibv, ohm = rng.uniform(2, 200), 10.0 ** rng.uniform(-3, 0.7), 10.0 ** rng.uniform(-6, -2), 10.0 ** rng.uniform(0, 4)
     top = bv * rng.uniform(1.5, 20)
     storage = str(rng.choice(["", " cjo=50p", " cjo=5p tt=10n"]))
-    deck = [".options reltol=1e-6 vntol=1e-9 abstol=1e-15", f"V1 in 0 {{u}} {rng.choice(['SIN', 'PULSE'])}({{-u}} {{u}} 1k)", f"R1 in out {ohm!r}", "D1 0 out z",
+    deck = [".options reltol=1e-6 vntol=1e-9 abstol=1e-15", str(rng.choice(["V1 in 0 {u} SIN(0 {u} 1k)", "V1 in 0 {u} PULSE({-u} {u} 0 1u 1u .4m 1m)"])), f"R1 in out {ohm!r}", "D1 0 out z",
             f".model z D(is=1e-15 bv={bv!r} ibv={ibv!r} nbv={nbv!r}{storage})", f".param u={top!r}"]
-    deck[1] = f"V1 in 0 {{u}} SIN(0 {{u}} 1k)" if rng.random() < 0.5 else "V1 in 0 {u} PULSE({-u} {u} 0 1u 1u .4m 1m)"
     with well_posed("a clamp"):
         c = circuit(deck)
         v, w = c.op()["out"], c.transient(5e-6, 1.5e-3)["out"].max()

@@ -17,6 +17,7 @@ constexpr double kRelaxed = 0.1;          // tolerances: the next step may be tw
 constexpr double kEven = 1e-6;            // remainder, in steps, that counts as rounding
 constexpr double kSlack = 0.011;          // remainder, in steps, that is merged with the last step
 constexpr double kNewtonFailed = 16;      // excess of a step in which Newton's method fails: a quarter or less of the length
+constexpr int32_t kMostFailures = 20;     // steps without a solution of a circuit that grows without bound: it creeps towards its end
 constexpr int64_t kProgressUnits = 1'000'000;      // progress of the whole run
 
 bool whole(double count) { return std::abs(count - std::round(count)) < kEven * std::max(1.0, count); }
@@ -345,7 +346,8 @@ Outcome Stepper::refine(double excess) {
   ++rejected_;
   const double halvings = std::ceil(std::log2(excess) / (schedule_.trapezoidal ? 3 : 2));
   level_ += std::isfinite(halvings) ? static_cast<int32_t>(std::clamp(halvings, 1.0, 4.0)) : 4;
-  if (level_ <= schedule_.smallest && !(usual() < kDistinct * spacing(state_->t))) return Outcome::more;
+  const bool hopeless = growth_.unknown >= 0 && by_newton_ && ++failures_ > kMostFailures;
+  if (!hopeless && level_ <= schedule_.smallest && !(usual() < kDistinct * spacing(state_->t))) return Outcome::more;
   failed_at_ = state_->t, failed_length_ = usual();
   return Outcome::too_small;
 }

@@ -121,6 +121,7 @@ class Stepper {
   int64_t taken_ = 0, rejected_ = 0;
   double failed_at_ = 0, failed_length_ = 0;
   bool by_newton_ = false;                                // the latest rejected step had no solution
+  int32_t failures_ = 0;                                  // steps without a solution since an unknown exceeds most_
   const double most_;
   Growth growth_;
   Values times_, rows_;
