@@ -27,13 +27,15 @@ from meshsolve.types import ArrayLike, Auto, Device, Matrix
 
 SMALL = 300             # rows up to which a dense method takes no longer
 SHARE = 3               # from n / SHARE pairs on, too
+SINGULAR = 1500         # rows up to which a dense method is taken if M is singular, but not diagonal: blocks drift into its null space
+FEWEST = 40             # finite eigenvalues that block iterations need
 BLOCKS = 300            # blocks that the iteration may take, and for each eight pairs another BLOCKS_A_BLOCK
 BLOCKS_A_BLOCK = 20
 MOTIONS = 12            # eigenvalues 0 of a component that may be true ones: rigid motions in space are 6
 NOISE = 100             # units of rounding of the largest eigenvalue by which LAPACK's other values may be wrong
 METHODS = ("auto", "lanczos", "lobpcg", "dense")
 
-@dataclass
+@dataclass(repr=False)
 class EigenInfo:
     """How eigenpairs were found.
 
@@ -43,16 +45,22 @@ class EigenInfo:
         ``"lanczos"``; ``"dense"`` for small matrices and for more than a third of all pairs; ``"lobpcg"`` where there is no memory for
         a complete factor.
     converged : bool
-        Every residual is at most ``tol``, and where the number of eigenvalues was counted none is missing.
+        Every residual is at most ``tol``, no eigenvalue is missing where they were counted, and ``floors`` hide no digit that matters: each
+        is at most 1e-6 of its eigenvalue, or, for an eigenvalue 0, of the first one that is not 0.
     count : int or None
-        Number of eigenvalues in the interval, or below the gap nearest to the last value; from the inertia. None without ``count``.
+        Number of returned values that the inertia proves to be all there are: in the interval, or the smallest. None without ``count``, and
+        if nothing is proved: copies of the first eigenvalue, such as 12 of 50 zeros, have no gap below them.
     residuals : (k,) float64
-        ||A x - w M x|| / ((||A||_1 + |w| ||M||_1) ||x||) of each pair, recomputed.
+        ||A x - w M x|| / (|w| ||M x||) of each pair, recomputed; row i of A and M is divided by the root of sum |A[i]|. Where rounding errors
+        allow no residual of ``tol``, those that they allow count as ``tol``.
     iterations : int
         Blocks that the operator was applied to, 8 columns each.
     shifts : list of float
         Where A - sigma M was factored, those for counts included.
     reason : str
+    floors : (k,) float64
+        Accuracy that each value can have: 2 eps |x|^T |A| |x| / (x^T M x), the change by rounding errors in the entries of A. A value below a
+        few times its floor is 0 to rounding.
     report : Report
         Seconds of ``factor``, ``lanczos``, ``count``, ``vectors``.
     """
@@ -65,6 +73,12 @@ class EigenInfo:
     shifts: list[float]
     reason: str = "converged"
     report: Report = field(default_factory=Report)
+    floors: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def __repr__(self):
+        largest, floor = self.residuals.max(initial=0.0), self.floors.max(initial=0.0)
+        return (f"EigenInfo({self.method}, converged={self.converged}, count={self.count}, largest residual {largest:.1e}, largest floor "
+                f"{floor:.1e}, {self.iterations} blocks, {len(self.shifts)} shifts, reason={self.reason!r})")
 
 
 class Eigenpairs(NamedTuple):
@@ -101,13 +115,14 @@ def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float,
     k : int
         Number of pairs, less than n. Without effect if ``interval`` is given.
     M : (n, n) symmetric positive definite matrix, optional
-        Default: the identity. A diagonal M may have zeros. Rows that are zero in A and M are left out: their rows of X are 0.
+        Default: the identity. M may be singular where A is definite, as rows without mass are; masses like 1e-300 count as 0. Rows that are
+        zero in A and M are left out: their rows of X are 0.
     interval : (lo, hi), optional
-        All eigenvalues in [lo, hi), proved by the inertia at both ends. An end on an eigenvalue is moved up: ``info.shifts``.
+        All eigenvalues in [lo, hi), proved by the inertia at both ends. An eigenvalue that differs from an end by rounding equals it.
     sigma : "auto" or float
         Shift below all eigenvalues, at which the search begins.
     tol : float
-        Largest residual ||A x - w M x|| / ((||A||_1 + |w| ||M||_1) ||x||) of a pair.
+        Largest residual of a pair relative to its eigenvalue: ||A x - w M x|| / (|w| ||M x||), see ``EigenInfo.residuals``.
     maxiter : int, optional
         Largest number of blocks of 8 solves.
     count : bool
@@ -129,7 +144,7 @@ def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float,
     Raises
     ------
     InvalidInputError
-        k is not in 1 .. n - 1; lo >= hi; A or M is not symmetric or holds NaN; the inertia at an end is not decided.
+        k is not in 1 .. n - 1; lo >= hi; A or M is not symmetric or holds NaN; the inertia at an end is not decided; results overflow.
     NotPositiveDefiniteError, NotLaplacianError, OutOfMemoryError, DeviceUnavailableError
         A has a negative eigenvalue and no interval is given, or M is not positive definite; ``pin`` and a row that does not sum to 0.
 
@@ -226,8 +241,8 @@ def _solved(pencil, k, bounds, options):
     constants = pencil.constants if bounds is None or bounds[0] <= 0 < bounds[1] else 0
     if constants:
         order = np.argsort(abs(found.values), kind="stable")
-        count = None if found.count is None else max(found.count - constants, 0)
-        found = chosen(pencil, found, np.sort(order[constants:]))._replace(count=count)
+        count = None if found.proved is None else max(found.proved - constants, 0)
+        found = chosen(pencil, found, np.sort(order[constants:]))._replace(proved=count)
     if pencil.unit != 1 or pencil.length != 1:
         found = _in_caller_units(pencil, found)
     return _Part(method, found, search, lost * pencil.unit)
@@ -248,7 +263,8 @@ def _run(search, options, k, bounds, sigma):
     pencil, method = search.pencil, options.method
     if not pencil.A.data.any():
         return "dense", _of_zero(search, k, bounds)
-    if method == "dense" or method == "auto" and pencil.n <= SMALL or method != "lobpcg" and (k > pencil.n // SHARE or pencil.n < 5 * 8):
+    few = k > pencil.rank // SHARE or pencil.rank < FEWEST or pencil.masses is None and pencil.rank < pencil.n <= SINGULAR
+    if method == "dense" or method == "auto" and pencil.n <= SMALL or method != "lobpcg" and few:
         return "dense", _dense(search, options, k, bounds, sigma)
     if method == "lobpcg":
         return "lobpcg", lobpcg(search, k)
@@ -275,12 +291,12 @@ def _of_zero(search, k, bounds):
 
 def _dense(search, options, k, bounds, sigma):
     """Some of all pairs by LAPACK; by shifts where rounding errors of the largest eigenvalues hide the others."""
-    pencil = search.pencil
-    ensure_memory(24 * pencil.n**2, f"a dense matrix with {counted(pencil.n, 'row')} for more than a third of all pairs")
-    with search.report.phase("dense"):
-        found = _plain(search, k, bounds)
-    if found is not None:
-        return found
+    if search.pencil.rank == search.pencil.n:
+        ensure_memory(24 * search.pencil.n**2, f"a dense matrix with {counted(search.pencil.n, 'row')} for more than a third of all pairs")
+        with search.report.phase("dense"):
+            found = _plain(search, k, bounds)
+        if found is not None:
+            return found
     search.is_dense = True
     return in_interval(search, *bounds, SHARE) if bounds else smallest(search, k, sigma, options.counted)
 
@@ -288,8 +304,6 @@ def _dense(search, options, k, bounds, sigma):
 def _plain(search, k, bounds):
     """The pairs from the eigenvectors of the dense pencil, or None if rounding errors, or rows without mass, make them useless."""
     pencil = search.pencil
-    if pencil.masses is not None and pencil.masses.min() <= 0:
-        return None
     try:
         w, X = scipy.linalg.eigh(pencil.A.toarray(), pencil.M.toarray())
     except np.linalg.LinAlgError:                           # M is singular
@@ -341,7 +355,7 @@ def _merged(parts, pencils, n, wanted):
     info = EigenInfo(parts[0].method, True, None, np.zeros(0), sum(part.search.iterations for part in parts),
                      [sigma for part in parts for sigma in part.search.shifts], report=report)
     if len(parts) == 1:
-        info.count = parts[0].found.count
+        info.count = parts[0].found.proved
         return parts[0].found, info
     place, several = first.pencil.place, []
     for part, (_, rows) in zip(parts, pencils, strict=True):
@@ -354,7 +368,7 @@ def _merged(parts, pencils, n, wanted):
     found = joined(first.pencil, several)._replace(is_complete=complete, size=min((f.size for f in several if f.size), default=0.0))
     if wanted:
         found = chosen(first.pencil, found, np.arange(min(wanted, len(found.values))))
-    proved = all(part.found.count is not None for part in parts)
+    proved = all(part.found.proved is not None for part in parts)
     info.count = len(found.values) if proved else None
     return found, info
 

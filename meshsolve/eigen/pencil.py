@@ -13,7 +13,7 @@ from meshsolve import _core, device
 from meshsolve.api.definite import cholesky
 from meshsolve.api.factors import ildl
 from meshsolve.eigen.basis import WIDTH
-from meshsolve.eigen.prepare import is_diagonal, rank_of_masses
+from meshsolve.eigen.prepare import is_diagonal, is_dominant, rank_of_masses
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.report import without_warnings
 from meshsolve.sparse.columns import reduce_columns
@@ -51,7 +51,7 @@ class Pencil:
     ----------
     n : int
     rank : int
-        Number of finite eigenvalues, or a bound.
+        Number of finite eigenvalues.
     unit, length : float
         The caller's eigenvalues are those of the pencil times ``unit``, and the caller's eigenvectors times ``length``.
     A, M : csr_array
@@ -61,7 +61,7 @@ class Pencil:
     typical, smooth : float
         The median of ``sizes`` over the masses; the same for a constant vector, if it is less.
     is_uneven : bool
-        Some rows are far stiffer than the others, or have no mass.
+        Some rows are far stiffer than the others, or have no mass, or M may be singular.
     constants : int
         With ``pin``, the number of components: A takes their constants to 0.
     masses : (n,) float64, or None
@@ -73,16 +73,16 @@ class Pencil:
         self.n, self._definite, self._indefinite, self._congruent = A.shape[0], None, None, None
         self.constants = components(as_csr(A))[0] if pin else 0
         self.rank = rank_of_masses(M, self.row, threads)
+        if is_diagonal(M):
+            M = _without_steep(A, M)
+            self.rank = int(np.count_nonzero(M.diagonal()))
         A, a = _in_units(A, 1)
         M, m = _in_units(M, 2)
         self.unit, self.length = float(np.ldexp(1.0, a - m)), float(np.ldexp(1.0, -m // 2))
         self.sizes = abs(A).sum(axis=1)
         self.masses = M.diagonal() if is_diagonal(M) else None
-        self.typical, self.smooth, steep = self._ratios(M.diagonal())
-        self.is_uneven = M.diagonal().min() <= 0 or self.bound_of(M) > UNEVEN * self.typical
-        if self.masses is not None and steep.any():
-            self.masses[steep] = 0
-            M = sp.diags_array(self.masses, format="csr")
+        self.typical, self.smooth = self._ratios(M.diagonal())
+        self.is_uneven = self.rank < self.n or self.bound_of(M) > UNEVEN * self.typical or not is_dominant(M)
         self.A, self.M = _on_one_pattern(A, M, self.masses)
 
     @property
@@ -168,8 +168,8 @@ class Pencil:
             moved = max(GROWTH * moved, self.step(sigma))
             if moved > most:
                 break
-        raise InvalidInputError(f"the number of eigenvalues below {sigma * self.unit:.6g} is not decided in double precision; move this end "
-                                "of the interval")
+        raise InvalidInputError(f"the number of eigenvalues below {sigma * self.unit:.6g} is not decided in double precision; move this "
+                                "end of the interval")
 
     def operator(self, F):
         """Callable (n, 8), out -> (n, 8): (A - sigma M)^-1 M, made symmetric by the roots of the masses where M is diagonal."""
@@ -267,15 +267,13 @@ class Pencil:
         return sp.csr_array((A - sigma * identity, self.A.indices, self.A.indptr), shape=self.A.shape)
 
     def _ratios(self, masses):
-        """(the median of the sum of a row of |A| over its mass; the ratio of their sums over all rows, if it is less; a mask (n,) of the
-        rows whose mass is 0 compared with the others)."""
+        """(the median of the sum of a row of |A| over its mass; the ratio of their sums over all rows, if it is less)."""
         used = (masses > 0) & (self.sizes > 0)
         if not used.any():
-            return 0.0, 0.0, np.zeros(self.n, bool)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            ratio = self.sizes / masses
-            typical = float(np.median(ratio[used]))
-            return typical, min(typical, self.sizes.sum() / masses.sum()), (masses > 0) & (ratio > STEEP * typical)
+            return 0.0, 0.0
+        with np.errstate(over="ignore"):
+            typical = float(np.median(self.sizes[used] / masses[used]))
+            return typical, min(typical, self.sizes.sum() / masses.sum())
 
     def _sized(self, matrix, X):
         """|matrix| |X|, (n, k)."""
@@ -286,6 +284,21 @@ class Pencil:
         return residual(*parts, X, B, magnitudes=magnitudes, threads=self.threads)
 
 
+def _without_steep(A, M):
+    """A diagonal M with 0 instead of masses that are 0 compared with the others: the smallest normal number is an idiom for that."""
+    sizes, masses = abs(A).sum(axis=1), M.diagonal()
+    used = (masses > 0) & (sizes > 0)
+    if not used.any():
+        return M
+    ratio = np.log(sizes[used]) - np.log(masses[used])
+    total = np.log((sizes[used] / sizes.max()).sum()) + np.log(sizes.max()) - np.log((masses / masses.max()).sum()) - np.log(masses.max())
+    steep = ratio > np.log(STEEP) + min(float(np.median(ratio)), total)
+    if not steep.any():
+        return M
+    masses[np.flatnonzero(used)[steep]] = 0
+    return sp.diags_array(masses, format="csr")
+
+
 def _in_units(matrix, step):
     """(matrix divided by a power of two, its exponent, a multiple of ``step``): 0 unless entries are far from 1."""
     used = matrix.data[matrix.data != 0]
@@ -294,7 +307,8 @@ def _in_units(matrix, step):
         return matrix, 0
     exponent = int(np.frexp(median)[1]) // step * step
     half = exponent // 2
-    return sp.csr_array((np.ldexp(np.ldexp(matrix.data, -half), half - exponent), matrix.indices, matrix.indptr), shape=matrix.shape), exponent
+    data = np.ldexp(np.ldexp(matrix.data, -half), half - exponent)
+    return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape), exponent
 
 
 def _on_one_pattern(A, M, masses):

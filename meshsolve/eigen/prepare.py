@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api.definite import cholesky
+from meshsolve.api.factors import ildl
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.memory import PER_ROW
 from meshsolve.report import without_warnings
@@ -23,6 +24,7 @@ from meshsolve.sparse.rows import components
 UNEVEN = 1e6            # largest entry of a row over its mass, relative to the median row, above which components are compared
 APART = 1e6             # scale of a component relative to the smallest one of its group, from which on it is searched apart
 SEMIDEFINITE = 1e-11    # most negative eigenvalue of M that counts as 0, after scaling to a diagonal of ones
+SINGULAR = 1e6          # largest entry of a solution for random b of variance 1 above which M may be singular
 DOMINANT = 1e-12        # rounding of the sum of a row of M, relative to its diagonal entry
 
 
@@ -59,8 +61,14 @@ def is_diagonal(M):
     return not M.data[M.indices != row].any()
 
 
+def is_dominant(M):
+    """True if each diagonal entry of M is at least the sum of the others' absolute values in its row: M has no negative eigenvalue."""
+    diagonal = M.diagonal()
+    return bool((abs(M).sum(axis=1) - diagonal <= (1 + DOMINANT) * diagonal).all())
+
+
 def rank_of_masses(M, row_number, threads):
-    """Number of rows with mass if M is diagonal, else the number of rows.
+    """The rank of M: the number of finite eigenvalues.
 
     Raises
     ------
@@ -78,8 +86,7 @@ def rank_of_masses(M, row_number, threads):
     if len(empty):
         k = int(row[empty[0]])
         raise _indefinite(f"its diagonal entry in row {row_number(k)} is 0, and other entries of this row are not", row_number(k))
-    _require_semidefinite(M, diagonal, row, row_number, threads)
-    return len(diagonal)
+    return len(diagonal) if is_dominant(M) else _rank(M, diagonal, row_number, threads)
 
 
 def groups(matrices):
@@ -116,23 +123,25 @@ def _weights(M, n, threads):
     return weights.to_scipy()
 
 
-def _require_semidefinite(M, diagonal, row, row_number, threads):
-    """Raise if M has an eigenvalue below 0 to rounding: rows with dominant diagonals have none, and a Cholesky factor shows the others."""
-    rest = np.bincount(row, abs(M.data), len(diagonal)) - diagonal
-    if (rest <= (1 + DOMINANT) * diagonal).all():
-        return
+def _rank(M, diagonal, row_number, threads):
+    """The rank of M, scaled to a diagonal of ones: a Cholesky factor shows whether it has an eigenvalue below 0 to rounding."""
     heavy = np.flatnonzero(diagonal > 0)
     roots = np.sqrt(diagonal[heavy])
     S = M[heavy][:, heavy].tocoo()
     S = sp.csr_array((S.data / roots[S.row] / roots[S.col], (S.row, S.col)), shape=S.shape)
     try:
         with without_warnings(MeshsolveWarning):
-            cholesky(S + SEMIDEFINITE * sp.eye_array(len(heavy)), threads=threads, device="cpu")
+            F = cholesky(S + SEMIDEFINITE * sp.eye_array(len(heavy)), threads=threads, device="cpu")
+            largest = abs(F.solve(np.random.default_rng(0).standard_normal(len(heavy)))).max()
+            if largest < SINGULAR:
+                return len(heavy)
+            return len(heavy) - ildl(S, fill_level=None, ordering=F.perm, threads=threads, device="cpu").inertia[2]
     except NotPositiveDefiniteError as e:
         k = row_number(int(heavy[e.column]))
         raise _indefinite(f"its Cholesky factorization fails in column {k}", k) from e
 
 
 def _indefinite(what, k):
-    return NotPositiveDefiniteError(f"M is not positive definite: {what}\n- M must be positive definite; it may be singular, but must have no "
-                                    "negative eigenvalue\n- inverted elements give negative masses: orient all of them the same way", column=k)
+    return NotPositiveDefiniteError(
+        f"M is not positive definite: {what}\n- M must be positive definite; it may be singular, but must have no negative eigenvalue\n"
+        "- inverted elements give negative masses: orient all of them the same way", column=k)

@@ -44,6 +44,7 @@ CLOSE = 1e-5            # distance of a shift from an eigenvalue, relative to th
 HULL = 1e-3             # part of an interval that computed values may be wrong by, where some residuals are too large
 MOST_STEPS = 1e3        # first moves of a shift that it may be moved by, if the interval is narrow
 NARROW = 8              # first moves of a shift up to which an interval is narrow
+SLICES = 3              # intervals that are tried for the smallest pairs of a spectrum of many orders of magnitude
 DEPTH = 12              # times that an interval is divided because of residuals
 ENDS = 16               # floors of an eigenvalue up to which it equals an end of an interval
 
@@ -56,7 +57,7 @@ class Found(NamedTuple):
     values : (k,) float64
     vectors : (n, k) float64, where the pencil lies
     quality : Quality
-    count : int or None
+    proved : int or None
         Number of them that are proved to be all there are.
     is_complete : bool
         False: the iteration did not converge, or some are missing.
@@ -69,7 +70,7 @@ class Found(NamedTuple):
     values: np.ndarray
     vectors: Any
     quality: quality.Quality
-    count: int | None
+    proved: int | None
     is_complete: bool
     size: float = 0.0
     zeros: int = 0
@@ -90,7 +91,7 @@ class Search:
         """An iteration with the factor F of A - sigma M and a basis for so many pairs, from a block (n, 8) or a random one."""
         pencil = self.pencil
         if self.is_dense:
-            ensure_memory(40 * pencil.n**2, f"dense matrices with {pencil.n} rows for more than a third of all pairs")
+            ensure_memory(16 * pencil.n * (2 * pencil.n if pencil.masses is None else pencil.rank), f"a dense matrix, {pencil.n} rows")
             iteration = Exhaustive(pencil, F)
             self.iterations += iteration.solves
         else:
@@ -170,7 +171,7 @@ class Search:
                 self.step(iteration)
 
     def residuals(self, iteration, ritz, goal):
-        """Residuals of the Ritz pairs to compare with the goal: relative to theta, and relative to the eigenvalue where it is not near 0."""
+        """Residuals of the Ritz pairs to compare with the goal: relative to theta, and to the eigenvalue where it is not near 0."""
         values = ritz.values(iteration.sigma)
         with np.errstate(invalid="ignore"):
             distance = abs(values - iteration.sigma)
@@ -219,17 +220,38 @@ def smallest(search, k, sigma, counted):
         ritz, numbers, done = search.run(iteration, k, lowest)
         found = search.pairs(iteration, ritz, numbers, F)
         values = found.values
+        if done and (found.quality.norms <= 0).any():
+            raise InvalidInputError("k must be at most the number of finite eigenvalues, which is the rank of M, about "
+                                    f"{np.count_nonzero(found.quality.norms > 0)}")
         in_vain = in_vain + 1 if len(before) == len(values) and np.allclose(before, values, CLUSTER, search.floor) else 0
         before = values
         try:
             number, complete = _counted(search, found, sigma) if counted and done and len(values) else (None, done)
         except InvalidInputError:                           # rounding errors hide it, and so whether any value is missing
             number, complete, search.is_undecided = None, False, True
+        if search.is_dense and (found.quality.residuals > search.tol).any():
+            return _by_slices(search, found, k, lowest_shift)
         if complete or not done or search.is_dense or search.iterations >= search.maxiter or search.is_undecided or in_vain == DEFLATIONS:
-            return found._replace(count=number, is_complete=complete)
+            return found._replace(proved=number, is_complete=complete)
         if sigma > lowest_shift:
             F = search.pencil.indefinite_factor(sigma)      # the count has replaced its values
         search.deflate(iteration, ritz, numbers)
+
+
+def _by_slices(search, found, k, lo):
+    """The k smallest pairs of a spectrum that no single shift resolves, from an interval that holds them; ``found`` if it is none."""
+    hi = max(2 * found.values[-1], abs(lo))
+    for _ in range(SLICES):
+        try:
+            several = in_interval(search, lo, hi, 1)
+        except InvalidInputError:
+            return found
+        if len(several.values) >= k:
+            better = chosen(search.pencil, several, np.arange(k))
+            is_better = better.quality.residuals.max() < found.quality.residuals.max()
+            return better._replace(proved=k if several.is_complete else None) if is_better else found
+        hi *= WIDE
+    return found
 
 
 def in_interval(search, lo, hi, share):
@@ -239,7 +261,7 @@ def in_interval(search, lo, hi, share):
     """
     first, below_first, last, below_last = _ends(search, lo, hi)
     number = below_last - below_first
-    if number > search.pencil.n // share and not search.is_dense:
+    if number > search.pencil.rank // share and not search.is_dense:
         return None
     search.maxiter += search.blocks_a_pair * number
     stack, parts = [(first, below_first, last, below_last, 0)], []
@@ -322,7 +344,8 @@ def in_order(pencil, found):
 def chosen(pencil, found, numbers):
     """Some of the pairs."""
     columns = pencil.place.bring(numbers)
-    return found._replace(values=found.values[numbers], vectors=found.vectors[:, columns].copy(order="C"), quality=found.quality.of(numbers))
+    return found._replace(values=found.values[numbers], vectors=found.vectors[:, columns].copy(order="C"),
+                          quality=found.quality.of(numbers))
 
 
 def joined(pencil, parts):
@@ -377,7 +400,7 @@ def _slice(search, lo, hi, number):
 
 
 def _between(search, lo, hi, number):
-    """(shift, its factor, an iteration) in the middle of an interval, but not at an eigenvalue: its rounding errors would hide the others."""
+    """(shift, its factor, an iteration) in the middle of an interval, but not at an eigenvalue: its errors would hide the others."""
     middle, width, best = _middle(lo, hi), hi - lo, None
     for part in (0.0, 0.37, -0.37, 0.71):
         aim = middle + part * min(middle - lo, hi - middle) / number
@@ -439,4 +462,4 @@ def _within(search, parts, lo, hi):
     inside = np.flatnonzero(~below[0] & below[1])
     if len(inside) < len(found.values):
         found = chosen(search.pencil, found, inside)
-    return found._replace(count=len(inside) if found.is_complete else None)
+    return found._replace(proved=len(inside) if found.is_complete else None)

@@ -64,7 +64,7 @@ def started(search, k, sigma):
 
 
 def amid(search, k, F, sigma, iteration):
-    """(factor, shift, iteration) with a shift amid the k smallest eigenvalues; those of the arguments if there is none, or it does not pay."""
+    """(factor, shift, iteration) with a shift amid the k smallest eigenvalues; the arguments if there is none, or it does not pay."""
     if k < AMID or search.is_dense or F.flops > EFFORT * k * F.nnz:
         return F, sigma, iteration
     search.extend(iteration, WARM_UP)
@@ -120,6 +120,8 @@ def _better(search, iteration, F, k, is_raised):
         return better if np.isfinite(better) and better < FAR * sigma else None
     quotients, floors = _quotients(search, iteration, ritz, F, k)
     number = min(number, len(quotients) - 1)
+    if number < 0:
+        return None
     if quotients[0] < -quality.ZERO * floors[0]:
         _refuse(search, quotients[0])
     last, largest = quotients[number], quality.ZERO * floors[:number + 1].max()
