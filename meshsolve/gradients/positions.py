@@ -1,7 +1,8 @@
 """Laplacian and masses of triangles as functions of the positions, in arithmetic that PyTorch and JAX differentiate.
 
 Entries are returned face by face, with duplicates: the solves sum them by a plan that stays the same for all positions. ``xp`` is torch
-or jax.numpy. Source: Pinkall, Polthier 1993.
+or jax.numpy. Degenerate faces have the values of :mod:`meshsolve.mesh.elements`, with the derivatives of these values: longest sides bound
+their areas. Source: Pinkall, Polthier 1993.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ def laplacian_values(xp, vertices, faces):
     area = _doubled_areas(xp, x)
     sides = [_dot(d, d) for d in (x[2] - x[1], x[0] - x[2], x[1] - x[0])]
     area = xp.maximum(area, FLATTEST * xp.maximum(xp.maximum(sides[0], sides[1]), sides[2]))
-    half = [_dot(x[(k + 1) % 3] - x[k], x[(k + 2) % 3] - x[k]) / (2 * area) for k in range(3)]         # half cotangents, opposite side k
+    point, safe = area == 0, xp.where(area == 0, xp.ones_like(area), area)          # at one point: equilateral, whatever the positions
+    half = [xp.where(point, xp.full_like(area, 0.75**0.5 / 3), _dot(x[(k + 1) % 3] - x[k], x[(k + 2) % 3] - x[k]) / (2 * safe))
+            for k in range(3)]                              # half cotangents, opposite side k
     w = xp.concatenate(half)
     return xp.concatenate([-w, -w, w, w])
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import boundary, files, interop, measures
+from meshsolve.mesh import boundary, elements, files, interop, measures
 from meshsolve.mesh.checks import as_faces, as_vertices, check_positions, distinct_corners
 from meshsolve.mesh.data import MeshData, Surface, at_corners, attach
 from meshsolve.options import counted, thread_count
@@ -270,6 +270,11 @@ class Mesh(Sealed):
     def face_areas(self) -> np.ndarray:
         """(m,) float64: area of each face."""
         return measures.face_areas(self.vertices, self.faces)
+
+    @property
+    def degenerate_faces(self) -> np.ndarray:
+        """(k,) int64, ascending: faces with twice the area at most 1e-8 times their longest side squared. Operators count this area."""
+        return elements.degenerate_faces(self.vertices, self.faces)
 
     @property
     def face_normals(self) -> np.ndarray:

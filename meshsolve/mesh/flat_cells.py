@@ -9,12 +9,13 @@ coefficients of the dependency sum c x = 0, sum c = 0, which are the areas up to
   longest edge cubed.
 - A sliver is a quadrilateral with both diagonals: two coefficients are positive and two negative. The cells around it determine all four
   values, and the tie would lock a solution. Such cells are frequent in Delaunay triangulations of grids. The volume of a sliver without
-  volume counts as a sixth of the longest edge cubed. Its energy is then as small as the error of linear functions.
+  volume counts as the longest edge cubed. Its energy is then as small as the error of linear functions.
+- A flat cell on the boundary has nothing to join there: a corner on its side or edge is not tied, as in a sliver. Such cells lie on
+  the hull of regular points, also in layers.
 - Corners on one line, or three or four at one point: they move apart by ``FLATTEST`` times the longest edge, to the corners of a
   regular tetrahedron. Then the same rule serves.
 
-All of this is continuous in the positions. It depends on the cell alone, so that other cells do not change. Masses are those of the true
-volumes.
+Other cells do not change. Masses are those of the true volumes.
 
 Source: Crane 2019, "The n-dimensional cotangent formula"; Krizek 1992 (slivers violate the maximum angle condition).
 """
@@ -54,7 +55,9 @@ def shapes(x, cells, longest, flattest=FLATTEST):
     suspect = np.flatnonzero(~(volumes > max(SLIVER, flattest) * cube))
     if len(suspect) == 0:
         return areas, volumes, suspect, unit
-    areas[suspect], volumes[suspect], is_degenerate = _mollified(x, cells[suspect], corners[suspect], longest[suspect], unit, flattest)
+    outer = _on_boundary(cells, suspect)
+    measured = _mollified(x, cells[suspect], corners[suspect], longest[suspect] / unit, unit, flattest, outer)
+    areas[suspect], volumes[suspect], is_degenerate = measured
     return areas, volumes, suspect[is_degenerate], unit
 
 
@@ -69,9 +72,27 @@ def _volumes(corners):
     return np.abs(np.einsum("mk,mk->m", b - a, np.cross(c - a, d - a)) / 6)
 
 
-def _mollified(x, cells, corners, longest, unit, flattest):
+def _on_boundary(cells, suspect):
+    """(k,) mask of the cells ``suspect`` that have a side on the boundary, or one that is there without other such cells."""
+    is_near = np.zeros(cells.max() + 1, bool)
+    is_near[cells[suspect]] = True
+    near = np.union1d(np.flatnonzero(is_near[cells].sum(axis=1) >= 3), suspect)
+    sides = np.sort(cells[near][:, SIDES], axis=2).reshape(-1, 3)
+    order = np.lexsort(sides.T)
+    starts = (np.diff(sides[order], axis=0, prepend=-1) != 0).any(axis=1)
+    number = np.empty(len(sides), np.int64)
+    number[order] = np.cumsum(starts) - 1
+    number, count = number.reshape(-1, 4), np.bincount(number)
+    mine, outer = number[np.searchsorted(near, suspect)], np.zeros(len(suspect), bool)
+    while (more := ~outer & (count[mine] == 1).any(axis=1)).any():
+        outer |= more
+        count -= np.bincount(mine[more].ravel(), minlength=len(count))
+    return outer
+
+
+def _mollified(x, cells, corners, longest, unit, flattest, outer):
     """(areas, volumes, mask of the degenerate ones) of cells with little volume."""
-    longest, areas, volumes, least = longest / unit, side_areas(corners), _volumes(corners), np.full(len(cells), flattest)
+    areas, volumes, least = side_areas(corners), _volumes(corners), np.full(len(cells), flattest)
     point = np.flatnonzero(longest == 0)
     longest[point] = flattest * extents_around(x, cells.T, point) / unit if len(point) else 0
     bent = np.sqrt(np.einsum("mck,mck->mc", areas, areas).max(axis=1)) <= flattest * longest**2          # on a line, or nearly
@@ -82,7 +103,8 @@ def _mollified(x, cells, corners, longest, unit, flattest):
     cube = longest**3 / 6
     normal = np.take_along_axis(areas, np.einsum("mck,mck->mc", areas, areas).argmax(axis=1)[:, None, None], axis=1)
     along = np.abs(np.einsum("mck,mjk->mc", areas, normal))
-    coefficient = 2 * along.max(axis=1) / along.sum(axis=1)
-    sliver = np.where(bent, 0, np.clip((1 - coefficient) / TIED, 0, 1) * np.clip(1 - volumes / (SLIVER * cube), 0, 1))
+    coefficients = np.sort(2 * along / along.sum(axis=1)[:, None], axis=1)
+    largest = np.where(outer, coefficients[:, 2], coefficients[:, 3])               # two of 1: corners coincide
+    sliver = np.where(bent, 0, np.clip((1 - largest) / TIED, 0, 1) * np.clip(1 - volumes / (SLIVER * cube), 0, 1))
     bounded = np.maximum(volumes, least * cube)
-    return areas, bounded * (cube / bounded) ** sliver, bent | (sliver > 0) | (bounded > volumes)
+    return areas, bounded * (6 * cube / bounded) ** sliver, bent | (sliver > 0) | (bounded > volumes)

@@ -103,7 +103,9 @@ class TetMesh(Sealed):
     @functools.cached_property
     def edge_lengths(self) -> Array:
         """(e,) float64: the length of each edge."""
-        return np.linalg.norm(self.vertices[self.edges[:, 1]] - self.vertices[self.edges[:, 0]], axis=1)
+        steps = self.vertices[self.edges[:, 1]] - self.vertices[self.edges[:, 0]]
+        unit = 2.0 ** np.frexp(np.abs(steps).max(initial=0))[1]             # squares of tiny lengths underflow
+        return unit * np.linalg.norm(steps / unit, axis=1)
 
     @functools.cached_property
     def degenerate_cells(self) -> Array:

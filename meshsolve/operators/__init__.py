@@ -132,7 +132,7 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     -------
     (n, n) csr_array
         Symmetric, positive semidefinite up to rounding. Stored entries for every edge, zeros included, and a full diagonal.
-        Twice the area of a triangle counts as at least 1e-8 times its longest side squared, so all weights are finite.
+        Degenerate triangles and cells count as slightly thicker ones, so all weights are finite, see Notes.
 
     Raises
     ------
@@ -149,6 +149,12 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     Notes
     -----
     O(vertices + faces), and the flips, whose number grows with the number of bad angles.
+
+    Twice the area of a triangle counts as at least 1e-8 times its longest side squared; a triangle at one point counts as equilateral.
+    So copies of a vertex that an edge joins have the same values in a solution. The volume of a flat tetrahedron is bounded likewise if a
+    corner is at an edge, side or corner of the others. A sliver, a flat quadrilateral with both diagonals, has no such corner: it counts
+    as a cell of its size and does not lock a solution. ``mesh.degenerate_faces`` and ``mesh.degenerate_cells`` list these elements.
+    All other elements are exact. Nothing is warned about, as most scans have some.
 
     References
     ----------
@@ -244,10 +250,8 @@ def gradient(mesh: MeshLike) -> Sparse:
 
     Notes
     -----
-    O(faces). ``divergence(mesh) @ gradient(mesh)`` is ``-cotan_laplacian(mesh)``, up to rounding. As in the Laplacian, twice the
-    area of a triangle counts as at least 1e-8 times its longest side squared. Gradients on flatter triangles are finite but too
-    short.
-    Gradients on triangles without extent (sides below 1e-146) are 0.
+    O(faces). ``divergence(mesh) @ gradient(mesh)`` is ``-cotan_laplacian(mesh)``, up to rounding. Degenerate triangles and cells are
+    those of the Laplacian: gradients on them are finite but too short.
 
     References
     ----------

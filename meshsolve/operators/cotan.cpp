@@ -94,7 +94,8 @@ void edge_lengths(const double* x, const int32_t* ends, int64_t count, double* l
       const double* a = x + 3 * int64_t{ends[2 * e]};
       const double* b = x + 3 * int64_t{ends[2 * e + 1]};
       const double d[3] = {b[0] - a[0], b[1] - a[1], b[2] - a[2]};
-      length[e] = std::sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+      const double square = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+      length[e] = square > kSmall * kSmall ? std::sqrt(square) : std::hypot(d[0], d[1], d[2]);
     }
   });
 }

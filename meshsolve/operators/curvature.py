@@ -70,7 +70,8 @@ def curvatures(mesh: MeshLike) -> Curvatures:
 
     Notes
     -----
-    O(n + m). On irregular meshes pointwise values do not converge; medians and integrals do.
+    O(n + m). On irregular meshes pointwise values do not converge; medians and integrals do. Vertices at one position that edges join
+    count as a little apart, each inside the fan of its other faces, so that their angles are defined.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
-from meshsolve.mesh.elements import FLATTEST, moves_apart
+from meshsolve.mesh.elements import APART, FLATTEST, moves_apart
 from meshsolve.mesh.elements import mollified as mollified_triangles
 from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.operators import gradients
@@ -192,8 +192,9 @@ def mollified(mesh):
     lengths = mesh.edge_lengths
     longest = float(lengths.max(initial=0)) or 1.0
     lengths /= longest
-    thin = _thin(lengths[mesh.side_edges.T])
-    moves = moves_apart(mesh.vertices, mesh.faces, np.flatnonzero(thin))[0] if thin.any() else None
+    sides = lengths[mesh.side_edges.T]
+    thin, short = _thin(sides), np.minimum.reduce(sides) < APART * np.maximum.reduce(sides)
+    moves = moves_apart(mesh.vertices, mesh.faces, np.flatnonzero(thin | short))[0] if (thin | short).any() else None
     if moves is not None:
         moved = moves.any(axis=1)[mesh.edges].any(axis=1)
         a, b = mesh.edges[moved].T
@@ -208,7 +209,7 @@ def _thin(sides):
     longest = np.maximum(np.maximum(a, b), c)
     half = 0.5 * (a + b + c)
     low = half - longest
-    with np.errstate(invalid="ignore", divide="ignore"):                # 0 / 0 at one point
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):             # 0 / 0 at one point
         unit = 1 / longest
         product = (low * unit) * (half * unit) * ((half - a) * unit) * ((half - b) * unit) * ((half - c) * unit)
         return ~((low > SLACK * longest) & (4 * product > FLATTEST**2 * (low * unit)))
