@@ -126,7 +126,7 @@ def _definite(M, rows, ordering, seed, threads, lower, place):
     engine = SchurFactor if place is CUDA else HostFactor
     sym, data = _analyzed(M, _kept(M, rows), ordering, seed, threads, engine), M.data
     sym.lower = lower
-    values = Values(sym.n, sym, threads=threads, place=place, gather=M.gather)
+    values = Values(sym.n, sym, threads=threads, place=place, gather=M.gather, doubt=M.doubt)
     del M                                                   # its indices are not needed any more
     S = SchurComplement(sym, values, data, threads=threads, engine=engine)
     if not S.trial < LOST:

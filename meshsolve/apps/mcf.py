@@ -13,7 +13,7 @@ import numpy as np
 from meshsolve import api
 from meshsolve import device as _device
 from meshsolve.apps.smoothing import as_fixed, compare, keeping, require_kept, strengths
-from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS, has_parts
+from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh
 from meshsolve.options import as_integer, as_number, is_auto, one_of
@@ -189,7 +189,7 @@ class Flow:
             self.system = SYSTEMS[self.place](mesh, threads=self.options["threads"], border=border, **limits)
         self.first_area = self.report.facts["area_before"] = self.system.area
         self.first_extent = self.system.extent()
-        self.first_areas = self.system.centroids()[0] if has_parts(mesh) else None         # of each component, on the host
+        self.first_areas = self.system.centroids()[0] if self.system.has_parts else None         # of each component, on the host
         self.stiffness = self.system.stiffness if self.method == "conformalized" else None      # None: that of the current surface
 
     def _step(self, dt):

@@ -55,13 +55,14 @@ class System:
     def __init__(self, mesh, flattest=FLATTEST, least=LEAST_MASS, threads=None, weight=1.0, border=None):
         self.weight = weight if np.ndim(weight) == 0 else self.place.bring(weight)
         self.mesh, self.least, self.xp, bring = mesh, least, self.place.xp, self.place.bring
+        self.has_parts = has_parts(mesh)
         self.assembler = assembler(mesh, flattest, self.place.name, threads)
         self._used = np.zeros(len(mesh.vertices), bool)
         self._used[mesh.faces] = True
         if not self._used.any():
             raise _without_area()
         self.center = reduce_columns("mean", mesh.vertices[self._used])
-        if has_parts(mesh):
+        if self.has_parts:
             count = np.bincount(mesh.components)
             self.center = (component_sums(mesh.vertices, mesh.components, len(count)) / count[:, None])[mesh.components]
         is_border = np.zeros(len(mesh.vertices), bool)
@@ -76,7 +77,7 @@ class System:
     @property
     def squared_edge(self):
         """The squared mean edge length, positive; (n,) that of each vertex' component if there are several."""
-        return squared_edge(self.mesh) if has_parts(self.mesh) else self.assembler.mean_edge(self.x) ** 2
+        return squared_edge(self.mesh) if self.has_parts else self.assembler.mean_edge(self.x) ** 2
 
     def move(self, x):
         """Set the positions to x; compute stiffness values and masses at them."""
@@ -142,7 +143,7 @@ class System:
 
     def centroids(self):
         """(area, centroid) of the surface; (count,) and (count, 3) on the host for each component if several have faces."""
-        if not has_parts(self.mesh):
+        if not self.has_parts:
             return self.area, self.area_of @ self.x / self.area
         area_of, x = (_device.to_host(array) for array in (self.area_of, self.x))
         component, count = self.mesh.components, int(self.mesh.components.max()) + 1
@@ -169,7 +170,7 @@ class System:
     def _mean_mass(self):
         """The mean mass of the vertices with faces, or (n,) that of each vertex' component if there are several."""
         whole = self.area / np.count_nonzero(self._used)
-        if not has_parts(self.mesh):
+        if not self.has_parts:
             return whole
         component, count = self.mesh.components, int(self.mesh.components.max()) + 1
         mean = component_sums(_device.to_host(self.area_of), component, count) / np.bincount(component, minlength=count)
@@ -195,7 +196,7 @@ class CudaSystem(System):
         return order.dissect_cuda(without_diagonal(pattern), 0, thread_count(threads), mesh_patches=self.assembler.patches)
 
     def automatic_step(self, method, area):
-        return automatic_step(self.mesh, method) if has_parts(self.mesh) else _step_of(method, self.squared_edge, area)
+        return automatic_step(self.mesh, method) if self.has_parts else _step_of(method, self.squared_edge, area)
 
     def backward_error(self, A, x, b, held=None):
         pattern = A.indptr.astype(np.int64), A.indices.astype(np.int32)
