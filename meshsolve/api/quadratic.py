@@ -134,7 +134,7 @@ class Quadratic(Sealed):
         if len(self._free) == 0:
             raise InvalidInputError("fixed must leave a row free, got all of them")
         E, rows = _rows(Aeq, M.n, "Aeq"), _rows(C, M.n, "C")
-        self._m, self._G = E.shape[0], sp.csr_array(sp.vstack([E, rows]))
+        self._has_rows, self._m, self._G = C is not None, E.shape[0], sp.csr_array(sp.vstack([E, rows]))
         self._block = sp.csr_array(self._A[self._free][:, self._free])
         self._lock, self._is_singular, self.is_known_convex = threading.Lock(), False, False
 
@@ -190,6 +190,8 @@ class Quadratic(Sealed):
         equal = _columns(beq, self._m, k, "beq")
         bounds = _bounds(lower, upper, self.n, "lower", "upper")
         of_rows = _bounds(row_lower, row_upper, self._G.shape[0] - self._m, "row_lower", "row_upper")
+        if not self._has_rows and not (row_lower is None and row_upper is None):
+            raise InvalidInputError("row_lower and row_upper are bounds of C x, and this quadratic has no rows: give C to ms.Quadratic")
         tol = as_number(tol, "tol", above=True)
         with self._lock:
             solved = [self._minimized(*column, bounds, of_rows, tol) for column in zip(right, values, equal, strict=True)]
@@ -235,8 +237,7 @@ class Quadratic(Sealed):
         active = np.zeros(self.n, np.int8)
         active[free] = point.active[:len(free)]
         z = self._A @ x - b - self._G.T @ y
-        none = (active == 0) | (z > 0) & ~np.isfinite(lower[:self.n]) | (z < 0) & ~np.isfinite(upper[:self.n])
-        z[free[none[free]]] = 0
+        z[free[~np.isfinite(np.where(z > 0, lower[:self.n], upper[:self.n]))[free]]] = 0
         worst = point.residual.worst
         info = QuadraticInfo(certificate is None and worst <= tol, worst, self._factorizations() - before, active, y[:self._m],
                              y[self._m:], z, point.residual.gap, program.ignored, report=report)
@@ -264,14 +265,13 @@ class Quadratic(Sealed):
     def _require_convex(self, program):
         if self.is_known_convex or self._indefinite_row < 0:
             return
-        n = self._model.n
-        if program.equal[n:].any():
+        if program.equal.any():
             if is_convex_on_equalities(program):
                 return
             raise NotPositiveDefiniteError("A must be positive semidefinite on the null space of Aeq in the free rows, where "
                                            "the function is not convex: it has a negative eigenvalue", self._indefinite_row)
         raise NotPositiveDefiniteError(f"A must be positive semidefinite on the free rows, the pivot of row {self._indefinite_row} is not "
-                                       "positive: the function is not convex. Fix rows", self._indefinite_row)
+                                       "positive: the function is not convex", self._indefinite_row)
 
     def _between_bounds(self, program, tol, report):
         """The :class:`Point` of the method for bounds alone, or None."""

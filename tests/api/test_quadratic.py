@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cases import each
 
 import meshsolve as ms
 
@@ -87,20 +88,27 @@ def test_many_problems_share_one_analysis():
     ({}, {"lower": 1, "upper": 0}, "row 0"), ({}, {"lower": np.nan}, "lower"), ({}, {"lower": np.zeros(3)}, "lower"), ({}, {"b": np.full(300, np.nan)}, "b "),
     ({}, {"b": np.zeros(4)}, "b "), ({}, {"b": np.zeros((4, 2))}, "b "), ({"fixed": [1, 2]}, {"fixed_values": np.zeros((2, 2))}, "fixed_values "), ({"fixed": np.ones(300, bool)}, {}, "row free"), ({"fixed": [300]}, {}, "fixed"), ({"Aeq": np.ones((1, 4))}, {}, "Aeq"),
     ({"Aeq": np.ones((1, 300))}, {"beq": [1, 2]}, "beq"), ({}, {"tol": 0}, "tol"), ({"device": "gpu"}, {}, "device"),
+    ({"C": np.ones((1, 4))}, {}, "C must"), ({"C": np.ones((1, 300))}, {"row_upper": [1, 2]}, "row_upper"), ({}, {"row_lower": 1.0}, "row_lower"),
+    ({"C": np.ones((1, 300))}, {"row_lower": 1, "row_upper": 0}, "row_lower must not be above row_upper"), ({"C": [[np.inf] * 300]}, {}, "C must be a finite"),
     ({}, {"lower": np.where(np.arange(300) == 4, np.inf, 0)}, "row 4"), ({}, {"upper": -np.inf}, "row 0")])
 def test_bad_input(make, ask, error):
     with pytest.raises(ms.MeshsolveError, match=error):
         ms.Quadratic(A, **make).minimize(**{"b": B} | ask)
 
 
-@pytest.mark.parametrize(("Aeq", "row"), [(np.ones((2, 300)), 1), (np.eye(3, 300)[[0, 2, 0]], 2), (np.zeros((1, 300)), 0), (np.eye(2, 300), 1),
-                                          (np.vstack([np.eye(3, 300)[[0, 2]], [[3, 0, -2] + 297 * [0]]]), 2)])
 @pytest.mark.parametrize("bounds", [{}, {"lower": -1.0}], ids=str)
+@each("Aeq, row", [(np.ones((2, 300)), 1), (np.eye(3, 300)[[0, 2, 0]], 2), (np.zeros((1, 300)), 0), (np.eye(2, 300), 1),
+                   (np.vstack([np.eye(3, 300)[[0, 2]], [[3, 0, -2] + 297 * [0]]]), 2)])
 def test_dependent_equalities(Aeq, row, bounds):
-    """Row 1 of x is fixed, so the second equality of the identity has no free row."""
-    with pytest.raises(ms.SingularMatrixError, match=f"row {row} depends") as caught:
-        ms.Quadratic(A, fixed=[1], Aeq=Aeq).minimize(B, **bounds)
-    assert caught.value.index == row
+    """Row 1 of x is fixed, so the second equality of the identity has no free row. Consistent values are satisfied, others refuted."""
+    Q, e = ms.Quadratic(A, fixed=[1], Aeq=Aeq), Aeq @ np.full(300, 0.01)
+    x, info = Q.minimize(B, fixed_values=0.01, beq=e, **bounds)
+    check(A, B, x, info, bounds.get("lower", -np.inf), E=Aeq, e=e, fixed=[1])
+    e[row] += 0.5
+    with pytest.warns(ms.ConvergenceWarning, match="no point"):
+        _, info = Q.minimize(B, fixed_values=0.01, beq=e, **bounds)
+    proof = info.certificate
+    assert np.allclose(proof.equalities @ Aeq + proof.bounds, 0, atol=1e-12) and proof.equalities[row] != 0 and proof.support < 0
 
 
 def test_errors_have_the_numbering_of_the_caller():

@@ -23,7 +23,7 @@ TINY = np.finfo(float).tiny
 
 class Residual(NamedTuple):
     """Largest violations, relative to each row: of bounds and rows; of the gradient; products of gradient and slack; their sum
-    relative to the objective."""
+    relative to the summands of the primal and the dual objective."""
 
     primal: float
     dual: float
@@ -78,9 +78,10 @@ class Program:
         tight = model.presolve.tightened(lower, upper) if presolve else None
         self.is_presolved = tight is not None
         lower, upper, self.sources = tight or (lower, upper, np.full((2, n), -1))
-        natural, forced = self._natural(b), np.maximum(np.maximum(lower, -upper), 0)
+        natural, forced = self._natural(np.where(lower[:n] == upper[:n], 0, b)), np.maximum(np.maximum(lower, -upper), 0)
         size = max(natural, forced[np.isfinite(forced)].max(initial=0)) or _smallest(np.r_[lower, upper])
-        far_below, far_above = np.isfinite(lower) & (lower < -NONE * size), np.isfinite(upper) & (upper > NONE * size)
+        with np.errstate(over="ignore"):
+            far_below, far_above = np.isfinite(lower) & (lower / size < -NONE), np.isfinite(upper) & (upper / size > NONE)
         self.ignored = int(far_below.sum() + far_above.sum())
         self.unit = power_of_two(size)
         with np.errstate(over="ignore"):
@@ -88,7 +89,7 @@ class Program:
             self.lower, self.upper = np.where(far_below, -np.inf, lower) / self.unit, np.where(far_above, np.inf, upper) / self.unit
         moved = np.zeros(n + model.p) if sizes is None else sizes
         self.moved = np.r_[moved[:n] * model.columns * model.cost, moved[n:] * model.rows] / self.unit
-        largest = max(abs(self.b).max(initial=0), model.P_sizes.data.max(initial=0))
+        largest = max(abs(self.b[self.lower[:n] != self.upper[:n]]).max(initial=0), model.P_sizes.data.max(initial=0))
         self.slope = power_of_two(largest) if largest > 0 else 1.0
         self.sides, self.endless = np.full(n, -1, np.int8), -1
         if self.is_presolved:
@@ -105,19 +106,19 @@ class Program:
         """The same program with all its rows."""
         return Program(*self._given, presolve=False) if self.is_presolved else self
 
-    def restored(self, point):
-        """The point with multipliers of the rows that presolve made bounds. ``active`` of x is that of its own bounds."""
-        if not (self.sources >= 0).any():
-            return point
+    def finished(self, point):
+        """The point with multipliers of the rows that presolve made bounds, and with all bounds that are active."""
         m, n = self.model, self.model.n
-        gradient, y, active = m.gradient(point.x, point.y, self.b), point.y.copy(), point.active.copy()
-        for source, at in ((self.sources[0], gradient > 0), (self.sources[1], gradient < 0)):
-            k = np.flatnonzero((source >= 0) & at & (point.active[:n] != 0))
-            entry = np.zeros(m.p)
-            entry[m.presolve.rows] = m.presolve.entries
+        gradient, y = m.gradient(point.x, point.y, self.b), point.y.copy()
+        lower, upper = (point.x == self.lower[:n]) & (gradient > 0), (point.x == self.upper[:n]) & (gradient < 0)
+        active = np.where(lower, -1, np.where(upper, 1, point.active[:n])).astype(np.int8)
+        entry = np.zeros(m.p)
+        entry[m.presolve.rows] = m.presolve.entries
+        for source, at in zip(self.sources, (lower, upper), strict=True):
+            k = np.flatnonzero((source >= 0) & at)
             y[source[k]] = gradient[k] / entry[source[k]]
-            active[k] = 0
-        return point._replace(y=y, active=active)
+            active[k] = 0                                   # of the bounds of x itself
+        return point._replace(y=y, active=np.r_[active, point.active[n:]])
 
     def allowed(self, y):
         """Multipliers of rows without those whose bound is infinite."""
@@ -153,7 +154,8 @@ class Program:
         dual = np.where(held, 0, abs(z) / unit_z)
         slack = np.where(held & ~self.equal, np.maximum(np.where(z > 0, v - self.lower, self.upper - v), 0), 0)
         shares = abs(z) / unit_z * np.minimum(slack / np.maximum(unit_v, np.where(held, abs(bound), 0)), 1)
-        value = max(0.5 * abs(x) @ (m.P_sizes @ abs(x)) + abs(self.b) @ abs(x), LEAST * unit_x @ unit_v[:n], TINY)
+        value = 0.5 * abs(x) @ (m.P_sizes @ abs(x)) + abs(self.b) @ abs(x) + abs(z) @ np.where(held, abs(bound), 0)
+        value = max(value, LEAST * unit_x @ unit_v[:n], TINY)
         return Residual(*(float(part) for part in (primal.max(initial=0), dual.max(initial=0), shares.max(initial=0),
                                                    abs(z) @ slack / value)))
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 ROUNDS = 12             # of the iteration; each halves the decades between the rows
+MEANS = 10              # rounds with the mean size of each row, which find the units of rows and columns
 EVEN = 0.5              # largest change of a scale, as a power of two, that needs no further round
 
 
@@ -39,7 +40,11 @@ def equilibrate(P, G):
     rows, columns = np.r_[P.row, G.row + n, G.col], np.r_[P.col, G.col, G.row + n]
     with np.errstate(divide="ignore"):
         entries = np.log2(abs(np.r_[P.data, G.data, G.data])) + np.r_[np.full(P.nnz, cost), own[G.row], own[G.row]]
-    scale = np.zeros(shape[0] + len(own))
+    scale, stored = np.zeros(shape[0] + len(own)), np.isfinite(entries)
+    counts = np.maximum(np.bincount(rows[stored], minlength=len(scale)), 1)
+    for _ in range(MEANS):
+        sums = np.bincount(rows[stored], (entries + scale[rows] + scale[columns])[stored], len(scale))
+        scale -= 0.5 * sums / counts
     for _ in range(ROUNDS):
         largest = np.full(len(scale), -np.inf)
         np.maximum.at(largest, rows, entries + scale[rows] + scale[columns])

@@ -86,7 +86,7 @@ class _Search:
         return no_minimum(plain) if k < 0 else np.where(np.arange(len(b)) == k, np.sign(b), 0)
 
     def answer(self, point):
-        return Answer(None if point is None else self._program.restored(point), self._certificate, self._direction)
+        return Answer(None if point is None else self._program.finished(point), self._certificate, self._direction)
 
 
 def _first(program):

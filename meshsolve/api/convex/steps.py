@@ -81,15 +81,15 @@ class InteriorPoint:
             self._step()
 
     def _start(self):
-        """The minimum with a unit curvature toward the bounds, moved inside the bounds; multipliers of the size of the gradient."""
+        """The minimum with a unit curvature toward the bounds, moved inside the bounds; multipliers of the size of the gradient.
+
+        The matrix does not depend on the problem, so neither do the scaling and the pivots of later factors.
+        """
         p, n, m = self.program, self.n, self.model
-        bounded = p.has_lower | p.has_upper
-        anchor, fixed = np.clip(0, p.lower, p.upper), np.where(p.equal[:n], p.lower[:n], 0)
-        d, w = np.where(bounded[:n], p.slope, 0) + self._regular(1.0)[0], np.where(bounded[n:], 1 / p.slope, 0) + self._regular(1.0)[1]
-        m.factor(d, w, p.off)
-        right = anchor[n:] - m.G @ fixed
-        x, self.y = m.solve(p.b - m.P @ fixed + d * anchor[:n], np.where(p.off[n:], 0, right))
-        x = fixed + x
+        anchor, unit = np.clip(0, p.lower, p.upper), 1.0 if self._couples else p.slope
+        m.factor(np.ones(n), np.ones(m.p), np.zeros(n + m.p, bool))
+        x, y = m.solve(p.b / unit + anchor[:n], anchor[n:])
+        x, self.y = np.where(p.equal[:n], p.lower[:n], x), np.where(p.off[n:], 0, unit * y)
         v, slopes = np.r_[x, m.G @ x], np.r_[m.gradient(x, self.y, p.b), self.y]
         lower, upper = np.where(self.has_lower, p.lower, -np.inf), np.where(self.has_upper, p.upper, np.inf)
         outside = np.maximum(np.maximum(lower - v, v - upper), 0)
