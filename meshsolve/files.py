@@ -154,6 +154,16 @@ def is_special(path):
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
+def sync(path):
+    """Write a file, or the names in a folder, from the memory of the system to the disk. Some network drives cannot."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)      # Windows opens no folder
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def _content_of(path):
     """Return the content of a file as a BytesIO, whose methods getvalue and getbuffer make no copy."""
     path = existing(path)
@@ -251,13 +261,3 @@ def _overwrite(part, path):
                 raise
         shutil.copyfileobj(source, target)
         target.truncate(size)
-
-
-def sync(path):
-    """Write a file, or the names in a folder, from the memory of the system to the disk. Some network drives cannot."""
-    with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)      # Windows opens no folder
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

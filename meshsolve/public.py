@@ -22,17 +22,21 @@ def translate_memory_errors(*modules: types.ModuleType) -> None:
     """Wrap the functions that these modules export in ``__all__``, and the methods of their classes, once."""
     for module in modules:
         for name in module.__all__:
-            value = vars(module).get(name)
+            value: Any = vars(module).get(name)
             if isinstance(value, types.FunctionType) and not hasattr(value, "is_translated"):
-                wrapped = _translated(value)
-                for home in (sys.modules[value.__module__], module):     # pickles name the first
-                    if vars(home).get(value.__name__) is value:
-                        setattr(home, value.__name__, wrapped)
-                setattr(module, name, wrapped)
+                _replace(value, module, name)
             elif isinstance(value, type) and not issubclass(value, BaseException):
                 for part in value.__mro__:
                     if part.__module__.partition(".")[0] == "meshsolve":
                         _translate_methods(part)
+
+
+def _replace(function: types.FunctionType, module: types.ModuleType, name: str) -> None:
+    """Wrap a function where it is defined, which pickles name, and where it is exported."""
+    wrapped, home = _translated(function), sys.modules[function.__module__]
+    if vars(home).get(function.__name__) is function:
+        setattr(home, function.__name__, wrapped)
+    setattr(module, name, wrapped)
 
 
 def _translate_methods(cls: type) -> None:

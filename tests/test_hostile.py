@@ -121,7 +121,7 @@ def test_a_write_that_fails_midway_leaves_the_old_file(suffix, tmp_path, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pathlib.Path, "write_bytes", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(ms.InvalidInputError, match="cannot be written: No space left"):
         sphere().save(path)
     assert path.read_bytes() == b"the old file" and list(tmp_path.iterdir()) == [path]
 

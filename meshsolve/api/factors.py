@@ -170,7 +170,7 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     >>> ms.ildl([[0.0, 2.0], [2.0, 0.0]]).inertia
     (1, 1, 0)
     """
-    options = {"max_fill": max_fill, "pairs": pairs, "dtype": dtype, "threads": threads, "device_name": device}
+    options = {"max_fill": max_fill, "pairs": as_flag(pairs, "pairs"), "dtype": dtype, "threads": threads, "device_name": device}
     names = fill_level, droptol, ordering, blocking, tile_size, pivoting
     return _ildl_of(A, names, options, fixed, checked(fixed, pin), as_flag(lower, "lower"))
 

@@ -134,7 +134,8 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         return solve_sparse_once(A, b, lambda B: solve(A, B, method, rtol, threads, device, fixed=fixed, pin=pin,
                                                        fixed_values=fixed_values, memory=memory, folder=folder))
     engine = _engine_on_disk(memory, folder, method, device)
-    if fixed is not None or pin is not False:
+    pin = checked(fixed, pin)
+    if fixed is not None or pin:
         return _solve_constrained(A, _in_double(b), method, rtol, threads, device, fixed, pin, fixed_values, engine)
     without_constraint(fixed_values)
     return _solve(A, _in_double(b), method, as_number(rtol, "rtol"), thread_count(threads), device, engine)

@@ -16,7 +16,7 @@ from meshsolve.apps.smoothing import as_fixed, compare, keeping, require_kept, s
 from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh
-from meshsolve.options import as_integer, as_number, is_auto, one_of
+from meshsolve.options import as_flag, as_integer, as_number, is_auto, one_of
 from meshsolve.report import Report, warn
 from meshsolve.sparse.places import on_device
 from meshsolve.types import Array, ArrayLike, Auto, Callback, Device, Precision
@@ -82,7 +82,8 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     >>> bool(abs(report.facts["volume_after"] / report.facts["volume_before"] - 1) < 1e-9)
     True
     """
-    mesh, steps, method = checked_mesh(mesh), as_integer(steps, "steps"), "conformalized" if conformal else "mean curvature"
+    mesh, steps, conformal = checked_mesh(mesh), as_integer(steps, "steps"), as_flag(conformal, "conformal")
+    method = "conformalized" if conformal else "mean curvature"
     given = None if is_auto(dt) else as_number(dt, "dt", above=True)
     require_callback(callback)
     flow = Flow(mesh, method, precision=precision, device=device, threads=threads, fixed=fixed, boundary=boundary)

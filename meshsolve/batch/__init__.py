@@ -49,8 +49,8 @@ def meshes(paths: Path | Iterable[Path], pipeline: Callable[[Any], dict[str, Any
         ``False``: no other process, one mesh after the other. On workers of a given client, meshsolve uses one thread unless
         their environment has ``MESHSOLVE_NUM_THREADS``.
     out : path of a .jsonl file, optional
-        Each row is appended when its mesh is done. A later call with the same file goes on: it skips the paths that have a row, unless
-        the mesh has changed since, or a file that meshsolve wrote in the pipeline is gone or has changed.
+        Each row is appended when its mesh is done. A later call with the same file goes on and skips the paths that have a row. It
+        computes a mesh again that has changed, or for which a file that meshsolve wrote is gone or has changed.
     retries : int
         A mesh whose worker died (no memory, a crash) is tried again at the end, alone: once, and ``retries`` times more.
     again : {"errors", "none", "all"}

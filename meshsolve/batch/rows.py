@@ -142,7 +142,7 @@ def run(path, pipeline, orderings, is_kept=False, worker=""):
 
 
 def state_of(path):
-    """Return [bytes, time of the last change in ns, checksum] of a file, or None if there is none."""
+    """Return [bytes, time of the last change in ns, checksum] of a file, or None if it does not exist."""
     try:
         found = os.stat(path)
         with open(path, "rb") as file:

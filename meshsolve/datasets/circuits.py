@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.datasets.common import check_size, generator, sorted_rows
-from meshsolve.options import as_integer, as_number
+from meshsolve.options import as_flag, as_integer, as_number
 from meshsolve.types import Sparse
 
 
@@ -50,7 +50,7 @@ def power_grid(n: int, controlled: bool = False, step: float = 1.0, seed: int = 
     mna.inductors(*across[:, inductive])
     mna.capacitors(np.arange(n * n))
     mna.sources(n * n)
-    if controlled:
+    if as_flag(controlled, "controlled"):
         mna.transistors(n)
     return mna.matrix()
 

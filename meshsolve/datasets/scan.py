@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from meshsolve.datasets.common import check_size, generator
 from meshsolve.mesh import Mesh
-from meshsolve.options import as_integer, as_number
+from meshsolve.options import as_flag, as_integer, as_number
 
 BOX = np.array([[-1.3, -0.8, -0.45], [1.3, 0.8, 0.45]])     # bounding box of the surface _genus2
 
@@ -48,7 +48,7 @@ def scan_like(n: int = 100_000, seed: int = 0, noise: float = 0.2, hole: bool = 
     -----
     O(n^1.5), the number of grid cells.
     """
-    n = as_integer(n, "n", 1000)
+    n, hole = as_integer(n, "n", 1000), as_flag(hole, "hole")
     noise = as_number(noise, "noise")
     check_size(n, 6 * n + int(0.05 * n ** 1.5))
     coarse = len(_march(_genus2, BOX, 0.05)[0])

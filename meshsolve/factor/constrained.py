@@ -75,6 +75,11 @@ class Constrained(Factor):
 class Refactored(Constrained):
     """A :class:`Constrained` factor with ``refactor``. A subclass has ``_checked(A)``, which returns the whole matrix as a Csr."""
 
+    def factor_batch(self, values: ArrayLike, threads: int | None = None, keep: bool = True) -> Any:
+        """Raise InvalidInputError: batches are of whole matrices."""
+        raise InvalidInputError("factor_batch is of factors without fixed= and pin=: factor the free rows, A[free][:, free], or call "
+                                "refactor for each matrix")
+
     @changes
     def refactor(self, A: Matrix) -> Any:
         """Factor another matrix whose pattern is inside that of A. The fixed rows, or the components with ``pin=True``, stay.

@@ -122,16 +122,6 @@ class Factors:
         return make(M, pin=self.pin, **options)
 
 
-def _regular(M, options):
-    """The factor that :func:`meshsolve.factorized` chooses; its advice for a singular matrix becomes that for these calls."""
-    try:
-        return factorized(M, **options)
-    except SingularMatrixError as e:
-        fault = str(e).partition(". For a Laplacian")[0].partition(";")[0]
-        raise SingularMatrixError(f"{fault}. Pass pin=True if A is a Laplacian, fixed= for rows with prescribed values, or method=\"ldl\" "
-                                  "for another symmetric A with b in its range", e.index) from e
-
-
 class Iteration:
     """Solves by conjugate gradients with an approximate factor (ParAC), with the methods of a factor that gradients use."""
 
@@ -171,3 +161,13 @@ def shared(method, threads, pin):
 def _factors(method, threads, pin):
     """One analysis serves all later matrices of its pattern."""
     return Factors(method, threads, pin=pin)
+
+
+def _regular(M, options):
+    """The factor that :func:`meshsolve.factorized` chooses; its advice for a singular matrix becomes that for these calls."""
+    try:
+        return factorized(M, **options)
+    except SingularMatrixError as e:
+        fault = str(e).partition(". For a Laplacian")[0].partition(";")[0]
+        raise SingularMatrixError(f"{fault}. Pass pin=True if A is a Laplacian, fixed= for rows with prescribed values, or method=\"ldl\" "
+                                  "for another symmetric A with b in its range", e.index) from e

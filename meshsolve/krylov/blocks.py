@@ -186,7 +186,7 @@ def out_of_range(X, powers):
     infinite : (k,) bool
         Columns that are not finite in that scale.
     lost : (k,) bool
-        Columns that lose digits there, as they are below the range of float64.
+        Columns that lose digits, because in that scale they are below the range of float64.
     rounded : (n, k) or None
         X with these losses, in its own scale; None if no column has any.
     """

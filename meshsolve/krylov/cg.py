@@ -20,7 +20,7 @@ from meshsolve.krylov.constrained import solve_constrained
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, Info
 from meshsolve.options import thread_count
 from meshsolve.report import Report, warn
-from meshsolve.sparse.constraints import without_constraint
+from meshsolve.sparse.constraints import checked, without_constraint
 from meshsolve.sparse.places import CUDA, HOST
 from meshsolve.sparse.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
@@ -83,7 +83,8 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     if is_sparse(b):
         return solve_sparse_once(A, b, lambda B: cg(A, B, M, x0, rtol, atol, maxiter, callback, threads, fixed=fixed, pin=pin,
                                                     fixed_values=fixed_values))
-    if fixed is not None or pin is not False:
+    pin = checked(fixed, pin)
+    if fixed is not None or pin:
         return solve_constrained(lambda A, b, M, x0, callback: iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads),
                                  A, b, M, x0, callback, threads, fixed, pin, fixed_values)
     without_constraint(fixed_values)

@@ -206,16 +206,6 @@ def preconditioner(M, n):
     return lambda R: device.xp().ascontiguousarray(M @ R).astype(np.float64, copy=False)
 
 
-def _multiplied(product):
-    """A :class:`Product` as a function that returns a new block."""
-    def apply(R):
-        Z = device.xp().empty_like(R)
-        product(R, Z)
-        return Z
-
-    return apply
-
-
 def null_space(matrix, M):
     """Return a function that returns a block without the null space of a :class:`Csr` on the GPU: that of M if it fits; None for a
     regular matrix."""
@@ -233,3 +223,13 @@ def _is_null(matrix, project):
     constant = ones - project(ones)
     sums, absolute = (matrix.residual(constant, 0 * ones, magnitudes) for magnitudes in (False, True))
     return not is_any(~(abs(sums) <= SUMS * abs(absolute)))
+
+
+def _multiplied(product):
+    """A :class:`Product` as a function that returns a new block."""
+    def apply(R):
+        Z = device.xp().empty_like(R)
+        product(R, Z)
+        return Z
+
+    return apply

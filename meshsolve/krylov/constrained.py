@@ -15,14 +15,14 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.blocks import checked_preconditioner
 from meshsolve.krylov.operator import is_operator
 from meshsolve.options import thread_count
-from meshsolve.sparse.constraints import checked, constraint_of, solve_whole
+from meshsolve.sparse.constraints import constraint_of, solve_whole
 from meshsolve.sparse.matrix import as_csr, as_symmetric, is_complex
 from meshsolve.sparse.places import where
 
 
 def solve_constrained(iterate, A, b, M, x0, callback, threads, fixed, pin, fixed_values, symmetric=True):
-    """(x, info) by ``iterate(A, b, M, x0, callback)`` on the free rows; the arguments are those of :func:`meshsolve.cg`."""
-    pin = checked(fixed, pin)
+    """(x, info) by ``iterate(A, b, M, x0, callback)`` on the free rows; the arguments are those of :func:`meshsolve.cg`, ``pin`` is
+    checked."""
     if is_operator(A):
         raise InvalidInputError("A is an operator without entries, which fixed= and pin=True need: pass a matrix, or an operator "
                                 "of the free rows alone")

@@ -31,7 +31,7 @@ from meshsolve.krylov.sqmr_rules import SLOW, STAGNATED
 from meshsolve.options import as_integer, thread_count
 from meshsolve.report import Report, count, warn
 from meshsolve.sparse.columns import lengths
-from meshsolve.sparse.constraints import without_constraint
+from meshsolve.sparse.constraints import checked, without_constraint
 from meshsolve.sparse.matrix import Csr, as_csr, is_complex
 from meshsolve.sparse.places import HOST, on_device
 from meshsolve.sparse.sparse_rhs import solve_sparse_once
@@ -238,7 +238,8 @@ def length(v):
 
 def _with_constraint(A, b, M, x0, options, callback, threads, fixed, pin, fixed_values):
     """:func:`gmres` of checked arguments for all rows or for the free ones."""
-    if fixed is None and pin is False:
+    pin = checked(fixed, pin)
+    if fixed is None and not pin:
         without_constraint(fixed_values)
         return iterate(A, b, M, x0, *options, callback, threads)
     return solve_constrained(lambda A, b, M, x0, callback: iterate(A, b, M, x0, *options, callback, threads),

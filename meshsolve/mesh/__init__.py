@@ -120,11 +120,9 @@ class Mesh(Sealed):
         InvalidInputError
             Not a ``meshio.Mesh``; volume cells (names the kind).
         """
-        try:
-            return cls(interop.from_meshio(mesh))
-        except AttributeError as e:
-            hint = SCENE if is_scene(mesh) else ""
-            raise InvalidInputError(f"not a meshio.Mesh: {type(mesh).__name__} has no points and cells{hint}") from e
+        if is_scene(mesh):
+            raise InvalidInputError(f"not a meshio.Mesh: {type(mesh).__name__} has no points and cells{SCENE}")
+        return cls(interop.from_meshio(mesh))
 
     def to_meshio(self) -> Any:
         """Return a ``meshio.Mesh`` with the same points and one block of triangles. Needs meshio.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
@@ -53,7 +55,8 @@ def to_trimesh(mesh):
 
 def from_meshio(mesh):
     """Return the :class:`Surface` of a ``meshio.Mesh``; see :meth:`meshsolve.Mesh.from_meshio`."""
-    points, blocks = as_array(mesh.points, "points"), [(_kind(cell.type), np.asarray(cell.data)) for cell in mesh.cells]
+    points, blocks = points_and_cells(mesh)
+    blocks = [(_kind(name), cells) for name, cells in blocks]
     kinds, counts, nodes, used = *([np.zeros(0, np.int64)] for _ in range(3)), []         # used: numbers of the surface blocks
     for k, (kind, rows) in enumerate(blocks):
         if CORNERS[kind] == 0:
@@ -67,6 +70,30 @@ def from_meshio(mesh):
     cell_data = getattr(mesh, "cell_data", {}).items() if used else ()
     face_data = {name: np.concatenate([np.asarray(values[k]) for k in used]) for name, values in cell_data}
     return surface_of(Grid(points, *(np.concatenate(x) for x in (kinds, counts, nodes)), getattr(mesh, "point_data", {}), face_data))
+
+
+def points_and_cells(mesh):
+    """Return (points, [(kind, cells) of each block]) of a ``meshio.Mesh``.
+
+    Raises
+    ------
+    InvalidInputError
+        Another object, also one with points and cells of another form, such as a grid of pyvista.
+    """
+    name, cells = type(mesh).__name__, getattr(mesh, "cells", None)
+    if isinstance(mesh, (str, bytes, os.PathLike)):
+        raise InvalidInputError(f"not a meshio.Mesh, but the name of a file, {mesh!r}: pass meshio.read(name), or read surfaces with "
+                                "load_mesh")
+    if getattr(mesh, "points", None) is None or cells is None:
+        raise InvalidInputError(f"not a meshio.Mesh: {name} has no points and cells")
+    is_list = isinstance(cells, (list, tuple))
+    if not is_list or not all(isinstance(getattr(block, "type", None), str) and hasattr(block, "data") for block in cells):
+        hint = ""
+        if isinstance(getattr(mesh, "cells_dict", None), dict):
+            hint = (": pass arrays, for a grid of pyvista Mesh(grid.points, grid.cells_dict[5]) for its triangles, or "
+                    "TetMesh(grid.points, grid.cells_dict[10]) for its tetrahedra")
+        raise InvalidInputError(f"not a meshio.Mesh: the cells of this {name} are no list of blocks with type and data{hint}")
+    return as_array(mesh.points, "points"), [(block.type, as_array(block.data, "cells")) for block in cells]
 
 
 def to_meshio(mesh, kind):

@@ -12,6 +12,7 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh
 from meshsolve.mesh.checks import as_vertices
 from meshsolve.mesh.flat_cells import SIDES, shapes
+from meshsolve.mesh.interop import points_and_cells
 from meshsolve.options import as_flag, counted
 from meshsolve.report import warn
 from meshsolve.seal import Sealed
@@ -73,14 +74,14 @@ class TetMesh(Sealed):
 
         Those of higher order are read by their corners, with a :class:`MeshsolveWarning`. Their other nodes stay as vertices.
         """
-        blocks = [block for block in mesh.cells if block.type.startswith(KINDS)]                    # type: ignore[attr-defined]
+        points, blocks = points_and_cells(mesh)
+        blocks = [(kind, cells) for kind, cells in blocks if kind.startswith(KINDS)]
         if not blocks:
             raise InvalidInputError("the meshio.Mesh has no cells of type tetra")
-        cells = [np.asarray(block.data)[:, :4] for block in blocks]
-        if higher := sum(len(block.data) for block in blocks if block.type != "tetra"):
+        if higher := sum(len(cells) for kind, cells in blocks if kind != "tetra"):
             warn(f"{counted(higher, 'cell')} of higher order: read by their corners. Their other nodes stay as vertices without a "
                  "cell", MeshsolveWarning)
-        return cls(mesh.points, np.concatenate(cells), orient=orient)                               # type: ignore[attr-defined]
+        return cls(points, np.concatenate([cells[:, :4] for _, cells in blocks]), orient=orient)
 
     def __repr__(self) -> str:
         return f"TetMesh({len(self.vertices):,} vertices, {len(self.cells):,} cells)"

@@ -28,7 +28,7 @@ from meshsolve.operators.curvature import Curvatures, curvatures
 from meshsolve.operators.graphs import graph_laplacian, normalized_laplacian, on_edges
 from meshsolve.operators.intrinsic import FLATTEST as FLATTEST
 from meshsolve.operators.intrinsic import MOST_FLIPS, intrinsic_delaunay, mollified
-from meshsolve.options import one_of, thread_count
+from meshsolve.options import as_flag, one_of, thread_count
 from meshsolve.report import warn
 from meshsolve.seal import Sealed
 from meshsolve.sparse.matrix import narrow_ptr
@@ -164,6 +164,7 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     applications to digital geometry processing", sections 2 and 3 (flips).
     Sharp & Crane 2020, "A Laplacian for nonmanifold triangle meshes", section 4.5 (mollification).
     """
+    intrinsic_delaunay = as_flag(intrinsic_delaunay, "intrinsic_delaunay")
     if type(mesh) in KINDS:
         if intrinsic_delaunay:
             raise InvalidInputError(f"intrinsic_delaunay=True needs triangles, got a {type(mesh).__name__}")

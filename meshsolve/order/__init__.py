@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from meshsolve.device import holds, to_host
 from meshsolve.errors import InvalidInputError
-from meshsolve.options import as_seed, counted, shown, thread_count
+from meshsolve.options import as_flag, as_seed, counted, shown, thread_count
 from meshsolve.order.auto import auto, auto_before, is_scale_free
 from meshsolve.order.methods import METHODS, Options, find, lists_orderings
 from meshsolve.order.nested import dissect_cuda, nested_dissection
@@ -92,7 +92,7 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
             return dissect_cuda(pattern, as_seed(seed), thread_count(threads))
         chosen, pattern = METHODS["amd"] if ordering == "auto" else chosen, on_host(pattern)
     pattern = columns() if columns and chosen.unsymmetric else pattern
-    options = Options(as_seed(seed), thread_count(threads), effort, most, bounded, entry_bytes)
+    options = Options(as_seed(seed), thread_count(threads), effort, most, as_flag(bounded, "bounded"), entry_bytes)
     return reused(pattern, (chosen.name, options._replace(threads=0, entry_bytes=0)), lambda: chosen.make(pattern, options))
 
 

@@ -178,7 +178,7 @@ def _solve(A, b, comm, constraint, subdomains, schwarz, stop):
         rtol, maxiter, options = stop
         stop = Stop(as_number(rtol, "rtol"), as_integer(maxiter, "maxiter", 0), _as_options(options))
         if distributed:
-            _check_distributed(PETSc, A, b, fixed is not None or fixed_values is not None or pin is not False)
+            _check_distributed(PETSc, A, b, fixed is not None or fixed_values is not None or checked(fixed, pin))
         subdomains = as_integer(subdomains, "subdomains")
     require_same(comm, rtol=stop.rtol, maxiter=stop.maxiter, options=stop.options, subdomains=subdomains)
     if distributed:

@@ -11,6 +11,14 @@ from hostile.material import N, adjacency, damaged_gzip, half, nan_sphere, spd, 
 from hostile.row import Unsymmetric, bad, fine
 
 
+class Grid:
+    """The attributes of a pyvista.UnstructuredGrid of two triangles."""
+
+    points = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
+    cells = np.array([3, 0, 1, 2, 3, 0, 2, 3])
+    cells_dict = {5: np.array([[0, 1, 2], [0, 2, 3]])}
+
+
 def tetrahedra():
     """An object like a meshio.Mesh with volume cells."""
     cell = types.SimpleNamespace(type="tetra", data=np.array([[0, 1, 2, 3]]))
@@ -73,6 +81,10 @@ ROWS = [
     bad("Mesh.from_trimesh", "a trimesh.Scene", "pass scene.to_geometry()", lambda tmp: (ms.Mesh.from_trimesh, (types.SimpleNamespace(geometry={}, to_geometry=None),), {})),
     bad("Mesh.from_trimesh", "anything else", "not a trimesh.Trimesh", lambda tmp: (ms.Mesh.from_trimesh, ("bunny",), {})),
     bad("Mesh.from_meshio", "anything else", "not a meshio.Mesh", lambda tmp: (ms.Mesh.from_meshio, ("bunny",), {})),
+    bad("Mesh", "a grid of pyvista, or another object with points and cells", "the cells of this Grid are no list of blocks with type and data: pass arrays, for a grid of pyvista Mesh(grid.points, grid.cells_dict[5])", lambda tmp: (ms.Mesh, (Grid(),), {})),
+    bad("Mesh.from_meshio", "the name of a file", "not a meshio.Mesh, but the name of a file, 'a.msh': pass meshio.read", lambda tmp: (ms.Mesh.from_meshio, ("a.msh",), {})),
+    bad("TetMesh.from_meshio", "the name of a file, a grid of pyvista, no mesh", "not a meshio.Mesh", lambda tmp: (ms.TetMesh.from_meshio, (Grid(),), {})),
+    bad("cotan_laplacian", "`intrinsic_delaunay` not True or False", "intrinsic_delaunay must be True or False, got 2e-10", lambda tmp: (ms.cotan_laplacian, (ms.datasets.icosphere(1),), {"intrinsic_delaunay": 0.2e-9})),
     bad("Mesh.from_meshio", "volume cells", "cells of kind 'tetra' are not supported", lambda tmp: (ms.Mesh.from_meshio, (tetrahedra(),), {})),
     bad("Mesh.with_vertices", "another number of vertices", "vertices must have 42 rows as before, got 3", lambda tmp: (sphere().with_vertices, (np.eye(3),), {})),
     bad("Mesh.save", "a vertex that was changed to NaN", "vertex 3 is at", lambda tmp: (nan_sphere().save, (tmp / "mesh.ply",), {})),

@@ -22,7 +22,7 @@ from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Transient, schedule, warn_of_missed_waves
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.memory import ensure_memory
-from meshsolve.options import as_number, one_of, shown
+from meshsolve.options import as_flag, as_number, one_of, shown
 from meshsolve.report import Report
 from meshsolve.seal import Sealed
 from meshsolve.types import Device, Sparse
@@ -314,7 +314,8 @@ class Circuit(Sealed):
         one_of(method, "method", ("trap", "be"))
         tstart, report, keep = as_number(tstart, "tstart"), self._report(), self._kept(nodes)
         tmax = None if tmax is None else as_number(tmax, "tmax", above=True)
-        plan = schedule(min(tstep, tstop), tstop, tstart, tmax, method, fixed_step)
+        uic = as_flag(uic, "uic")
+        plan = schedule(min(tstep, tstop), tstop, tstart, tmax, method, as_flag(fixed_step, "fixed_step"))
         self._netlist.loops.require_equal_waveforms(self._netlist)
         volts, amperes = self._sources(tstep, tstop, plan.same)      # the default length of edges is tstep, even above tstop
         warn_of_missed_waves(tstep, plan, (volts, amperes), self._netlist.path)
