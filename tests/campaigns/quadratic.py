@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
-from campaigns import axes
-from campaigns.table import attack, well_posed
 
 import meshsolve as ms
+from campaigns import axes
+from campaigns.table import attack, well_posed
 
 LONG = np.longdouble
 
