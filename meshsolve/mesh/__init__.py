@@ -151,8 +151,8 @@ class Mesh(Sealed):
         Raises
         ------
         InvalidInputError
-            Unknown extension; a folder that cannot be written to; a vertex beyond single precision (STL and GLB); a coordinate
-            that was changed in place to NaN, infinity or a value beyond 1e70; two arrays of a file with one name; ``fields`` or
+            Unknown extension; a folder that cannot be written to; a vertex beyond single precision (STL and GLB). A coordinate
+            that was changed in place to NaN, infinity or a value beyond 1e70. Two arrays of a file with one name. ``fields`` or
             ``uv`` for a format that cannot hold them, or of another shape.
 
         Warns
@@ -358,11 +358,11 @@ def load_mesh(path: Path) -> Mesh:
     vertices and texture coordinates of an OBJ, OFF or glTF become ``"color"`` and ``"uv"``. ``"uv"`` is vertex data if the corners of
     each vertex agree, else corner data. Materials, images, other normals, and colors of faces are ignored.
 
-    A polygon with k corners becomes k - 2 triangles with the same orientation: a fan if it is star-shaped around its first corner,
-    else by ear clipping in the plane of its Newell normal. Triangle strips become triangles.
+    A polygon with k corners becomes k - 2 triangles with the same orientation. It is a fan if it is star-shaped around its first corner,
+    else it is cut by ear clipping in the plane of its Newell normal. Triangle strips become triangles.
 
-    Identical vertices of an STL are merged and numbered by first appearance; so are copies of a vertex of a glTF at seams and sharp
-    edges, within a node, if position, morph target displacements, joints and weights agree.
+    Identical vertices of an STL are merged and numbered by first appearance. So are copies of a vertex of a glTF within a node, if
+    position, morph target displacements, joints and weights agree.
 
     Data of an MSH go to the nodes and elements of their tags, NaN if there is no row; groups are face data ``"gmsh:physical"`` and
     ``"gmsh:geometrical"``. Pieces of a VTU follow each other. Cells of higher order are read by their corners.
@@ -387,8 +387,8 @@ def load_mesh(path: Path) -> Mesh:
     Warns
     -----
     MeshsolveWarning
-        Faces with fewer than three different corners were dropped; polygons intersect themselves; cells of higher order were read by
-        their corners; the file continues beyond its announced end; points, lines, texts, names, or other data were left out.
+        Faces with fewer than three different corners were dropped. Polygons intersect themselves. Cells of higher order were read by
+        their corners. The file continues beyond its announced end. Points, lines, texts, names, or other data were left out.
 
     Notes
     -----

@@ -38,7 +38,7 @@ class MeshData(MutableMapping[str, Any]):
     ------
     InvalidInputError
         A name that is not a string or is empty; an array of another length; numbers that are not real; a conventional name with
-        another number of columns; integer colors outside 0 to 255.
+        another number of columns. Integer colors outside 0 to 255.
 
     Examples
     --------

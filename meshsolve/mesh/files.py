@@ -167,7 +167,8 @@ def _parse(path, content, kind):
     """Parse the bytes of a file as triangles. Messages begin with the path."""
     try:
         if kind in CELL_READERS:
-            return CELL_READERS[kind](content, f"{path}: ")
+            content = content.removeprefix(codecs.BOM_UTF8)
+            return CELL_READERS[kind](content if b"\n" in content else content.replace(b"\r", b"\n"), f"{path}: ")
         if kind in (".glb", ".gltf"):
             return gltf.read_gltf(content, path.parent, name=f"{path}: ")
     except InvalidInputError as e:

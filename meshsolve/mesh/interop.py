@@ -57,7 +57,8 @@ def from_meshio(mesh):
     """Return the :class:`Surface` of a ``meshio.Mesh``; see :meth:`meshsolve.Mesh.from_meshio`."""
     points, blocks = points_and_cells(mesh)
     blocks = [(_kind(name), cells) for name, cells in blocks]
-    kinds, counts, nodes, used = *([np.zeros(0, np.int64)] for _ in range(3)), []         # used: numbers of the surface blocks
+    kinds, counts, nodes = ([np.zeros(0, np.int64)] for _ in range(3))
+    used = []                                               # numbers of the surface blocks
     for k, (kind, rows) in enumerate(blocks):
         if CORNERS[kind] == 0:
             continue

@@ -184,7 +184,7 @@ class _Reader:
             element = int(np.searchsorted(np.cumsum(counts), k, "right"))
             raise InvalidInputError(f"element {tags[element]} refers to node {nodes[k]}, which the file does not have")
         faces = CORNERS[kinds] != 0
-        if self.version < 4 and (repeated := _repeated(at, counts, faces, physical)).any():
+        if self.version < 4 and (repeated := _repeated(at, counts, faces, physical, geometrical)).any():
             self.left_out.append(f"further groups of {counted(int(np.count_nonzero(repeated)), 'face')}")
             faces, kinds = faces & ~repeated, np.where(repeated, 0, kinds)
         self.say_what_is_lost(np.unique(physical[faces]))
@@ -246,15 +246,15 @@ def _positions(tags, wanted):
     return np.where(ordered[at] == wanted, order[at], -1)
 
 
-def _repeated(nodes, counts, faces, physical):
-    """True for elements that repeat a face: Gmsh writes a face of several groups once for each of them in version 2."""
+def _repeated(nodes, counts, faces, physical, geometrical):
+    """True for elements that repeat a face of their entity: version 2 has a face of several groups once for each of them."""
     out = np.zeros(len(counts), bool)
     if len(np.unique(physical[faces])) < 2:
         return out
     begin = np.cumsum(counts) - counts
     for count in np.unique(counts[faces]):
         rows = np.flatnonzero(faces & (counts == count))
-        first, kind = distinct_rows(nodes[begin[rows, None] + np.arange(count)])
+        first, kind = distinct_rows(np.column_stack([geometrical[rows], nodes[begin[rows, None] + np.arange(count)]]))
         out[rows] = (first[kind] != np.arange(len(rows))) & (physical[rows] != physical[rows[first[kind]]])
     return out
 

@@ -1,4 +1,4 @@
-// At most three passes: first with each row on new lines, then, if most rows share lines or span them, with rows of exact width.
+// At most three passes: first with each row on new lines, then, if rows share lines or span them, with rows of exact width.
 #include "off.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace ms::mesh {
 namespace {
 
 enum class RowEnd { exact, lines };
-constexpr double kBrightest = 2;        // largest fraction of a color, which is 1 but for rounding; larger ones count to 255
+constexpr double kBrightest = 2;        // bound of fractions of a color, which are 1 or rounded; larger ones are integers to 255
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 class OffReader {
@@ -36,6 +36,8 @@ class OffReader {
                   " faces that its header announces; the rest was ignored";
   }
 
+  bool ignored() const { return ignored_; }        // whether a row had more words than it needs
+
   // True if most rows have a line of their own, so that a row with too few numbers must not continue in the next one.
   bool is_row_per_line() const {
     int64_t rows = 0, alone = 0;
@@ -43,10 +45,11 @@ class OffReader {
       const std::string_view first = words.next();
       int64_t numbers = 1, corners = 0;
       for (; !words.at_end_of_line(); ++numbers) words.next();
-      if (rows < vertices_) alone += numbers == 3 + extra();
-      else alone += std::from_chars(first.data(), first.data() + first.size(), corners).ec == std::errc() && numbers > corners;
+      const auto [stop, error] = std::from_chars(first.data(), first.data() + first.size(), corners);
+      const bool face = error == std::errc() && stop == first.data() + first.size() && corners > 0 && numbers > corners;
+      alone += rows < vertices_ ? numbers == 3 + extra() : face;
     }
-    return rows == vertices_ + faces_ && 2 * alone >= rows;
+    return rows == vertices_ + faces_ && 3 * alone >= 2 * rows;
   }
 
  private:
@@ -54,6 +57,7 @@ class OffReader {
   Words body_{{}, true};              // at the first vertex
   const RowEnd rows_;
   bool normals_ = false, colors_ = false, texture_ = false;          // what follows the position of a vertex, in this order
+  bool ignored_ = false;
   std::vector<double> rest_;          // numbers after the position of a vertex
   std::vector<double> alphas_;        // of vertices with four numbers of a color
   int64_t vertices_ = 0, faces_ = 0;  // numbers in the header
@@ -191,6 +195,7 @@ class OffReader {
     if (words_.line() != begin && !words_.at_end_of_line())
       throw BadLine{begin, "the row that begins on this line has too few numbers, or the next row has too many"};
     while (extra && !words_.at_end_of_line()) rest_.push_back(number(words_.next()));
+    ignored_ = ignored_ || !words_.at_end_of_line();
     words_.skip_line();
   }
 };
@@ -202,13 +207,14 @@ PolygonFile read_off(std::string_view text) {
   OffReader lines(text, RowEnd::lines);
   try {
     lines.read(out);
-    return out;
+    if (!lines.ignored()) return out;
   } catch (BadLine& bad) {
     out.line = bad.line;
     out.error = std::move(bad.what);
+    if (lines.is_row_per_line()) return out;
   }
-  if (lines.is_row_per_line()) return out;
-  try {
+  try {                               // without a word too many or too few these are the rows
+
     PolygonFile exact;
     OffReader(text, RowEnd::exact).read(exact);
     return exact;

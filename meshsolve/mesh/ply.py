@@ -178,7 +178,7 @@ def _wanted(element):
 
 
 def _require_numbers(content, bad):
-    """Raise if the word at byte ``bad`` of a text is no number; -1: there is none."""
+    """Raise if the word at byte ``bad`` of a text is no number; -1 stands for no word."""
     if bad >= 0:
         word = content[bad:bad + 20].split()[0].decode("latin-1")
         raise InvalidInputError(f"line {content.count(bytes([10]), 0, bad) + 1}: {word!r} is not a number")

@@ -141,3 +141,88 @@ def damaged(rng):
     finally:
         seconds = time.monotonic() - begin
         assert seconds < 5, f"{len(content)} bytes took {seconds:.1f} s"
+
+
+@attack("load_mesh", quick=60)
+def off(rng):
+    """OFF in free format: numbers spread over lines, comments, letters of the header, colors of faces. Oracle: what was written."""
+    c = by_hand.case(rng, [by_hand.TRIANGLE, by_hand.QUAD, by_hand.POLYGON])
+    letters = "".join(letter for letter in ("ST", "C", "N") if rng.random() < 0.3)
+    numbers = {"N": 3, "C": 4, "ST": 2}
+    color, uv = rng.random((len(c.points), 4)), rng.random((len(c.points), 2))
+    color[:, 3] = 1
+    rows = [[*x, *([0, 0, 1] if "N" in letters else []), *(color[k] if "C" in letters else []), *(uv[k] if "ST" in letters else [])]
+            for k, x in enumerate(c.points)]
+    assert all(len(row) == 3 + sum(width for letter, width in numbers.items() if letter in letters) for row in rows)
+    rows += [[len(cell), *cell] for cell in c.cells]
+    free = bool(rng.integers(2))
+    blanks = [" ", "\t", "\n", " # a comment\n", "\n\n", "\r\n"] if free else [" "]
+    text = f"{letters}OFF\n{len(c.points)} {len(c.cells)} 0\n"
+    for k, row in enumerate(rows):
+        text += "".join(f"{float(x)!r}" * (k < len(c.points)) + f"{x}" * (k >= len(c.points)) + str(rng.choice(blanks)) for x in row)
+        text += "" if free else " 255 0 0\n" if k >= len(c.points) and rng.integers(2) else "\n"
+    with well_posed(text):
+        mesh = load(text.encode(), ".off")
+    same(mesh, c, *c.faces(), {"color": color[:, :3]} if "C" in letters else {}, {})
+    assert "ST" not in letters or np.array_equal(mesh.vertex_data["uv"][np.unique(mesh.faces)], uv[np.unique(mesh.faces)])
+
+
+@attack("load_mesh", quick=60)
+def ply(rng):
+    """PLY of three encodings: data of all types, lists, other elements, something behind the rows. Oracle: what was written."""
+    c = by_hand.case(rng, [by_hand.TRIANGLE, by_hand.POLYGON], names=["t", "q", "größe"])
+    form, behind = str(rng.choice(["ascii", "binary_little_endian", "binary_big_endian"])), bytes(rng.choice([b"", b"\n", b"\0\0", b"\n9 9 9\n"]))
+    order = ">" if form.endswith("big_endian") else "<"
+    types = {"i1": "char", "u1": "uint8", "i2": "short", "u2": "uint16", "i4": "int", "u4": "uint", "i8": "int64", "u8": "uint64", "f4": "float", "f8": "double"}
+    columns = {kind: [(f"{name}_{k}" if x.ndim > 1 else name, column) for name, x in data.items() for k, column in enumerate(x.reshape(len(x), -1).T)]
+               for kind, data in (("vertex", c.point_data), ("face", c.cell_data))}
+    head = [f"ply\nformat {form} 1.0\ncomment by hand", "element extra 2", "property list uchar short odd", f"element vertex {len(c.points)}"]
+    head += [f"property {types[x.dtype.str[1:]]} {name}" for name, x in (*zip("xyz", c.points.T), *columns["vertex"])]
+    head += [f"element face {len(c.cells)}", "property list uchar int vertex_indices", *(f"property {types[x.dtype.str[1:]]} {name}" for name, x in columns["face"])]
+    rows = [[("u1", [2]), ("i2", [7, 8])], [("u1", [0])]]
+    rows += [[("f8", x), *((v.dtype.str[1:], [v[k]]) for _, v in columns["vertex"])] for k, x in enumerate(c.points)]
+    rows += [[("u1", [len(cell)]), ("i4", cell), *((v.dtype.str[1:], [v[k]]) for _, v in columns["face"])] for k, cell in enumerate(c.cells)]
+    if form == "ascii":
+        body = "".join(" ".join(by_hand.words(np.array(v)) for _, v in row) + "\n" for row in rows).encode()
+    else:
+        body = b"".join(np.array(v).astype(np.dtype(t).newbyteorder(order)).tobytes() for row in rows for t, v in row)
+    with well_posed(form):
+        mesh = load("\n".join([*head, "end_header\n"]).encode() + body + behind, ".ply")
+    exact = {kind: {name: x for name, x in data.items() if form != "ascii" or x.dtype.kind == "f" or x.itemsize < 8}
+             for kind, data in (("vertex", c.point_data), ("face", c.cell_data))}
+    same(mesh, c, *c.faces(), exact["vertex"], exact["face"])
+
+
+@attack("Mesh.save", "load_mesh", "Mesh.from_trimesh", "Mesh.to_trimesh", quick=30)
+def peers(rng):
+    """Our files read by trimesh and meshio, theirs by us: positions, faces, colors, data. Oracle: the other program.
+
+    Version 4.0 of MSH is left out: meshio numbers its elements from 0 and the rows of their data from 1.
+    """
+    import meshio
+    import trimesh
+
+    c = by_hand.case(rng, [by_hand.TRIANGLE], ("f8", "i4"), ["t", "q"])
+    color = rng.integers(0, 256, (len(c.points), 4)).astype(str(rng.choice(["u1", "i4", "i8", "u2"])))
+    mesh = ms.Mesh(c.points, c.cells, vertex_data={"t": c.points[:, 0], "color": color}, face_data={"part": np.arange(len(c.cells))})
+    suffix = str(rng.choice([".ply", ".off", ".obj", ".vtu", ".vtk", ".msh"]))
+    with tempfile.TemporaryDirectory() as folder, well_posed(suffix):
+        path = pathlib.Path(folder) / f"a{suffix}"
+        mesh.save(path)
+        if suffix in (".vtu", ".vtk", ".msh"):
+            other = meshio.read(path)
+            assert np.array_equal(other.points, mesh.vertices) and np.array_equal(other.cells_dict["triangle"], mesh.faces)
+            assert np.array_equal(other.point_data["t"], c.points[:, 0]) and np.array_equal(other.cell_data["part"][0], np.arange(len(c.cells)))
+            other.point_data, other.cell_data = {"t": other.point_data["t"]}, {"part": other.cell_data["part"]}
+            other.write(path) if suffix != ".msh" else meshio.gmsh.write(str(path), other, str(rng.choice(["2.2", "4.1"])), True)
+        else:
+            other = trimesh.load(path, process=False)
+            assert np.allclose(other.vertices[other.faces], c.points[mesh.faces], rtol=0, atol=1e-15)        # it leaves out vertices without a face
+            if suffix in (".ply", ".obj"):
+                assert np.array_equal(other.visual.vertex_colors[other.faces][..., :3], color[mesh.faces][..., :3]), f"{suffix}: other colors"
+            other.export(path)
+        again = ms.load_mesh(path)
+    assert np.allclose(again.vertices[again.faces], c.points[mesh.faces], rtol=0, atol=1e-6)
+    if suffix in (".vtu", ".vtk", ".msh"):
+        assert np.array_equal(again.vertex_data["t"], c.points[:, 0]), f"{suffix}: {again.vertex_data} for {c.points[:, 0]}"
+        assert np.array_equal(again.face_data["part"], np.arange(len(c.cells))), f"{suffix}: {again.face_data['part']}"
