@@ -310,7 +310,7 @@ def charging(rng):
     """A capacitor behind a resistor, units of ohm and second, ends after few or many time constants. Oracle: the exponential."""
     ohm, tau = axes.unit(rng, 1e30), axes.unit(rng, 1e12) * rng.uniform(1, 9)
     end = tau * 10.0 ** rng.uniform(-2, 1.5)
-    volt = axes.unit(rng, 1e12)
+    volt = axes.unit(rng, 1e200)
     deck = [".options reltol=1e-6", f"V1 a 0 {volt!r}", f"R1 a b {ohm!r}", f"C1 b 0 {tau / ohm!r} ic=0"]
     with well_posed("a capacitor that charges"):
         w = circuit([f".options vntol={1e-9 * volt!r}", *deck]).transient(end / 50, end, uic=True)

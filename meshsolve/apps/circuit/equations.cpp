@@ -46,11 +46,18 @@ bool SmallEquations::linear(const Request& request, Solution& out) {
     ++effort_.factorizations;
   }
   if (!factored_) return fallback_.solve(request, out);
+  const double unit = unit_of(*request.s);
+  const Values* s = request.s;
+  if (unit != 1) {
+    scaled_ = *request.s;
+    for (double& value : scaled_) value *= unit;
+    s = &scaled_;
+  }
   out.x.resize(system_.n);
-  lu_.solve(request.s->data(), out.x.data());
-  lu_.residual(linear_.data(), request.s->data(), out.x.data(), residual_.data());
+  lu_.solve(s->data(), out.x.data());
+  lu_.residual(linear_.data(), s->data(), out.x.data(), residual_.data());
   lu_.solve(residual_.data(), change_.data());
-  for (int32_t k = 0; k < system_.n; ++k) out.x[k] += change_[k];
+  for (int32_t k = 0; k < system_.n; ++k) out.x[k] = (out.x[k] + change_[k]) / unit;
   return finite(out.x) || fallback_.solve(request, out);
 }
 

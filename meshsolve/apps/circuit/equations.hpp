@@ -78,6 +78,7 @@ class SmallEquations : public Equations {
   Effort effort_;
   bool have_scale_ = false, factored_ = false, singular_ = false;
   double a_ = 0;
+  Values scaled_;                   // a right-hand side in another unit
   Values linear_, entries_;         // entries of G + a C without and with the devices
   Values x_, change_, residual_;
   Values v_, at_, wanted_, limited_, expected_, volt_tolerance_;       // of the device branches

@@ -24,6 +24,7 @@ SOURCE_STEPS = 10                           # the first source step is a tenth o
 FACTS = ("nnz_A", "nnz_L", "nnz_U", "flops", "bytes", "threads", "device", "ordering", "engine")       # of the LU factorization
 SHARE = 0.3                                 # share of a voltage tolerance by which an unmatched current may move the voltage
 SMALLEST_SCALE = 1e-290                     # smallest accepted maximum of a row or a column, whose inverse is finite
+USUAL = 1e-150, 1e150                       # sizes of right-hand sides that are solved without a change of unit
 KEPT = 2                                    # factors kept of a linear circuit: of the usual time step and of the latest other one
 
 
@@ -120,7 +121,9 @@ class Solver:
     def solved(self, F, s):
         """The solution with a factor."""
         self._require_finite(s)
-        x = self.by_factor(F, s)
+        factor = _unit(s)
+        with np.errstate(over="ignore"):
+            x = self.by_factor(F, s) if factor == 1 else self.by_factor(F, s * factor) / factor
         self._require_finite(x)
         self._warn_if_in_doubt()
         return x
@@ -321,6 +324,13 @@ def operating_point(solver, s, x):
         raise failures[-1].singular
     raise MeshsolveError(f"{system.netlist.path}: no operating point was found, neither directly nor with gmin or source "
                          "stepping: check the models, or give voltages near the solution in .nodeset lines")
+
+
+def _unit(s):
+    """A power of two that brings the right-hand side of a linear circuit near 1, or 1 in the usual range. Products with conductances
+    would lose digits to underflow, or overflow."""
+    size = float(np.abs(s).max(initial=0.0))
+    return 1.0 if USUAL[0] <= size <= USUAL[1] or not 0 < size < math.inf else math.ldexp(1.0, min(-math.frexp(size)[1], 1000))
 
 
 def _directly(solver, s, limit, x, first):

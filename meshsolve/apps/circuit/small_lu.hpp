@@ -3,6 +3,7 @@
 // when multipliers become too large. Sources: Markowitz 1957; Kundert 1986, "Sparse matrix techniques" (the solver of SPICE3).
 // Cost: O(n^3) for an order, afterwards the multiplications of the elimination. For matrices of up to a few hundred rows.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -22,6 +23,14 @@ struct Complex {
 // A norm of a number: for complex numbers between its absolute value and 1.5 times as much.
 inline double size(double x) { return std::abs(x); }
 inline double size(Complex x) { return std::abs(x.re) + std::abs(x.im); }
+
+// A power of two that brings the values near 1, or 1 in the usual range: products with conductances would lose digits to underflow, or
+// overflow.
+template <class T> double unit_of(const std::vector<T>& values) {
+  double most = 0;
+  for (const T& x : values) most = std::max(most, size(x));
+  return (most >= 1e-150 && most <= 1e150) || !(most > 0) || !std::isfinite(most) ? 1.0 : std::exp2(std::min(-std::ilogb(most), 1000));
+}
 
 // T is double or Complex.
 template <class T>

@@ -17,16 +17,18 @@ constexpr int64_t kWorthThreads = 2'000'000;   // products of a sweep below whic
 class Points {
  public:
   Points(const SmallSignals& system, const SmallLu<Complex>& first)
-      : system_(system), lu_(first), entries_(system.g.size()), x_(system.n), change_(system.n), residual_(system.n) {}
+      : system_(system), lu_(first), unit_(unit_of(system.s)), s_(system.s), entries_(system.g.size()), x_(system.n), change_(system.n), residual_(system.n) {
+    for (Complex& value : s_) value = value * unit_;
+  }
 
   bool solve(double omega, Complex* out) {
     for (size_t p = 0; p < entries_.size(); ++p) entries_[p] = {system_.g[p], omega * system_.c[p]};
     if (!lu_.factor(entries_.data())) return false;
-    lu_.solve(system_.s.data(), x_.data());
-    lu_.residual(entries_.data(), system_.s.data(), x_.data(), residual_.data());        // threshold pivoting loses digits
+    lu_.solve(s_.data(), x_.data());
+    lu_.residual(entries_.data(), s_.data(), x_.data(), residual_.data());        // threshold pivoting loses digits
     lu_.solve(residual_.data(), change_.data());
     double sum = 0;
-    for (int32_t k = 0; k < system_.n; ++k) sum += size(x_[k] += change_[k]);
+    for (int32_t k = 0; k < system_.n; ++k) sum += size(x_[k] = (x_[k] += change_[k]) * (1 / unit_));
     for (size_t k = 0; k < system_.keep.size(); ++k) out[k] = x_[system_.keep[k]];
     return std::isfinite(sum);
   }
@@ -34,7 +36,8 @@ class Points {
  private:
   const SmallSignals& system_;
   SmallLu<Complex> lu_;
-  std::vector<Complex> entries_, x_, change_, residual_;
+  const double unit_;
+  std::vector<Complex> s_, entries_, x_, change_, residual_;
 };
 
 }  // namespace
