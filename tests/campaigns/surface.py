@@ -37,6 +37,7 @@ REASONS = {
     "*.check_device": "internal: waits for a GPU",
     "*.project": "internal: removes means in the iterations",
     "*.project_on_device": "internal: as project, on a GPU",
+    "*.settled": "internal: a factor after the trial of doubtful symmetry; attacked in symmetry.py",
     "IldlFactor.warn_if_undecided": "warns if is_undecided, which is attacked",
     "LUFactor.trial": "internal: residuals of systems with known solutions, read by ms.lu",
     "Symbolic.*_on_device": "internal: copies on a GPU",
