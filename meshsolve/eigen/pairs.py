@@ -51,16 +51,16 @@ class EigenInfo:
         Number of returned values that the inertia proves to be all there are: in the interval, or the smallest. None without ``count``, and
         if nothing is proved: copies of the first eigenvalue, such as 12 of 50 zeros, have no gap below them.
     residuals : (k,) float64
-        ||A x - w M x|| / (|w| ||M x||) of each pair, recomputed; row i of A and M is divided by the root of sum |A[i]|. Where rounding errors
-        allow no residual of ``tol``, those that they allow count as ``tol``.
+        ||A x - w M x|| / (|w| ||M x||) of each pair, recomputed; row i of A and M is divided by the root of sum |A[i]|. Where rounding
+        errors allow no residual of ``tol``, those that they allow count as ``tol``.
     iterations : int
         Blocks that the operator was applied to, 8 columns each.
     shifts : list of float
         Where A - sigma M was factored, those for counts included.
     reason : str
     floors : (k,) float64
-        Accuracy that each value can have: 2 eps |x|^T |A| |x| / (x^T M x), the change by rounding errors in the entries of A. A value below a
-        few times its floor is 0 to rounding.
+        Accuracy that each value can have: 2 eps |x|^T |A| |x| / (x^T M x), the change by rounding errors in the entries of A. A value
+        below a few times its floor is 0 to rounding.
     report : Report
         Seconds of ``factor``, ``lanczos``, ``count``, ``vectors``.
     """
@@ -297,8 +297,10 @@ def _dense(search, options, k, bounds, sigma):
             found = _plain(search, k, bounds)
         if found is not None:
             return found
-    search.is_dense = True
-    return in_interval(search, *bounds, SHARE) if bounds else smallest(search, k, sigma, options.counted)
+    search.is_dense, place = True, search.pencil.place
+    search.pencil = search.pencil.on_host()                 # the same vectors of a multiple eigenvalue on all devices
+    found = in_interval(search, *bounds, SHARE) if bounds else smallest(search, k, sigma, options.counted)
+    return found._replace(vectors=place.bring(found.vectors))
 
 
 def _plain(search, k, bounds):
@@ -357,7 +359,7 @@ def _merged(parts, pencils, n, wanted):
     if len(parts) == 1:
         info.count = parts[0].found.proved
         return parts[0].found, info
-    place, several = first.pencil.place, []
+    place, several = pencils[0][0].place, []
     for part, (_, rows) in zip(parts, pencils, strict=True):
         X = place.xp.zeros((n, len(part.found.values)))
         X[place.bring(rows)] = part.found.vectors
@@ -365,9 +367,9 @@ def _merged(parts, pencils, n, wanted):
     complete = all(part.found.is_complete for part in parts)
     # zeros of tiny components have large rounding errors, and are as small as others
     several = [f._replace(values=np.where(abs(f.values) <= quality.ZERO * f.quality.floors, 0.0, f.values)) for f in several]
-    found = joined(first.pencil, several)._replace(is_complete=complete, size=min((f.size for f in several if f.size), default=0.0))
+    found = joined(pencils[0][0], several)._replace(is_complete=complete, size=min((f.size for f in several if f.size), default=0.0))
     if wanted:
-        found = chosen(first.pencil, found, np.arange(min(wanted, len(found.values))))
+        found = chosen(pencils[0][0], found, np.arange(min(wanted, len(found.values))))
     proved = all(part.found.proved is not None for part in parts)
     info.count = len(found.values) if proved else None
     return found, info

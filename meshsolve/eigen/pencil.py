@@ -5,6 +5,8 @@ A - sigma M has one pattern for all shifts, so the second factor is a refactoriz
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -84,6 +86,12 @@ class Pencil:
         self.typical, self.smooth = self._ratios(M.diagonal())
         self.is_uneven = self.rank < self.n or self.bound_of(M) > UNEVEN * self.typical or not is_dominant(M)
         self.A, self.M = _on_one_pattern(A, M, self.masses)
+
+    def on_host(self):
+        """The same pencil with its factors on the host."""
+        other = copy.copy(self)
+        other.place, other._definite, other._indefinite = PLACES["cpu"], None, None
+        return other
 
     @property
     def has_masses(self):

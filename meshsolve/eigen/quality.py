@@ -71,7 +71,9 @@ def judged(pencil, tol, w, X):
     with np.errstate(divide="ignore", invalid="ignore"):
         floors = np.where(norms > 0, FLOOR * ROUNDING * energy / norms, np.inf)
         quotients = np.where(norms > 0, quotient / norms, np.nan)
-        accepted = np.maximum(np.maximum(tol * abs(w), floors) * np.sqrt(masses), BACKWARD * ROUNDING * np.sqrt(sizes))
+        accepted = tol * abs(w) * np.sqrt(masses)
+        if tol >= ROUNDING:                                 # else the caller wants more than rounding errors allow
+            accepted = np.maximum(np.maximum(accepted, floors * np.sqrt(masses)), BACKWARD * ROUNDING * np.sqrt(sizes))
         residuals = np.where(left > 0, tol * np.sqrt(left) / accepted, 0.0)
     return Quality(np.where(np.isnan(residuals), np.inf, residuals), floors, quotients, norms, most, least)
 
