@@ -33,8 +33,9 @@ MODERATE = 1e-40, 1e40  # longest edge for which powers neither overflow nor und
 REGULAR = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]) / 8**0.5          # corners of a regular tetrahedron with edges 1
 
 
-def shapes(x, cells, longest, flattest=FLATTEST):
-    """Measure cells of vertices x (n, 3) and corners ``cells`` (m, 4), with longest edges (m,); ``flattest`` in place of ``FLATTEST``.
+def shapes(x, cells, longest, volumes, flattest=FLATTEST):
+    """Measure cells of vertices x (n, 3) and corners ``cells`` (m, 4), with longest edges and volumes (m,); ``flattest`` bounds volumes
+    in place of ``FLATTEST``.
 
     Returns
     -------
@@ -50,13 +51,13 @@ def shapes(x, cells, longest, flattest=FLATTEST):
     largest = longest.max(initial=0)
     unit = 1.0 if largest == 0 or MODERATE[0] < largest < MODERATE[1] else 2.0 ** np.frexp(largest)[1]
     corners = x[cells] if unit == 1 else x[cells] / unit
-    areas, volumes = side_areas(corners), _volumes(corners)
+    areas, volumes = side_areas(corners), volumes.copy() if unit == 1 else _volumes(corners)
     cube = (longest / unit) ** 3 / 6
     suspect = np.flatnonzero(~(volumes > max(SLIVER, flattest) * cube))
     if len(suspect) == 0:
         return areas, volumes, suspect, unit
     outer = _on_boundary(cells, suspect)
-    measured = _mollified(x, cells[suspect], corners[suspect], longest[suspect] / unit, unit, flattest, outer)
+    measured = _mollified(x, cells[suspect], corners[suspect], longest[suspect] / unit, volumes[suspect], unit, flattest, outer)
     areas[suspect], volumes[suspect], is_degenerate = measured
     return areas, volumes, suspect[is_degenerate], unit
 
@@ -90,9 +91,9 @@ def _on_boundary(cells, suspect):
     return outer
 
 
-def _mollified(x, cells, corners, longest, unit, flattest, outer):
+def _mollified(x, cells, corners, longest, volumes, unit, flattest, outer):
     """(areas, volumes, mask of the degenerate ones) of cells with little volume."""
-    areas, volumes, least = side_areas(corners), _volumes(corners), np.full(len(cells), flattest)
+    areas, least = side_areas(corners), np.full(len(cells), flattest)
     point = np.flatnonzero(longest == 0)
     longest[point] = flattest * extents_around(x, cells.T, point) / unit if len(point) else 0
     bent = np.sqrt(np.einsum("mck,mck->mc", areas, areas).max(axis=1)) <= flattest * longest**2          # on a line, or nearly

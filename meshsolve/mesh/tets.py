@@ -115,7 +115,7 @@ class TetMesh(Sealed):
         Slivers are flat quadrilaterals, frequent in Delaunay triangulations. They hardly add to an energy and do not lock a solution.
         A flat cell with a corner on an edge, on a side or at another corner ties it there.
         """
-        return shapes(self.vertices, self.cells, self.edge_lengths[self.cell_edges].max(axis=1))[2]
+        return shapes(self.vertices, self.cells, self.edge_lengths[self.cell_edges].max(axis=1), self.volumes)[2]
 
     @functools.cached_property
     def components(self) -> Array:

@@ -57,7 +57,7 @@ def divergence(mesh):
 
 
 def _shapes(mesh, flattest=FLATTEST):
-    return shapes(mesh.vertices, mesh.cells, _longest(mesh), flattest)
+    return shapes(mesh.vertices, mesh.cells, _longest(mesh), mesh.volumes, flattest)
 
 
 def _longest(mesh):

@@ -52,7 +52,7 @@ def euler(mesh):
     return len(np.unique(mesh.faces)) - len(mesh.edges) + len(mesh.faces)
 
 
-@attack("operators.curvatures", "cotan_laplacian", "mass_matrix", "operators.connection_laplacian", quick=20)
+@attack("operators.curvatures", "cotan_laplacian", "mass_matrix", "operators.connection_laplacian", quick=6)
 def identities(rng):
     """Collapsed edges, faces without area, rounded vertices, units. Oracles: Gauss-Bonnet, symmetry, constants, LAPACK, areas, units."""
     V, F, _, closed = surface(rng)
@@ -101,7 +101,7 @@ def linear_functions(rng):
     assert abs(slopes[good] - [1, -2, 0]).max() <= 1e-5, f"gradient off by {abs(slopes[good] - [1, -2, 0]).max()}"
 
 
-@attack("apps.Geodesics", "apps.Geodesics.log_map", "apps.Geodesics.transport", "apps.skinning_weights", "apps.Deformation", quick=10)
+@attack("apps.Geodesics", "apps.Geodesics.log_map", "apps.Geodesics.transport", "apps.skinning_weights", "apps.Deformation", quick=6)
 def copies_of_vertices(rng):
     """Collapsed edges. Oracle: the same mesh without copies; constant vectors of a plane stay."""
     V, F, original, closed = surface(rng)
@@ -187,4 +187,4 @@ def copies_in_solids(rng):
         pairs = [(m.distance(handles[0]) for m in (ms.apps.Geodesics(solid), ms.apps.Geodesics(plain))),
                  (ms.apps.skinning_weights(m, handles) for m in (solid, plain))]
     for found, right in pairs:
-        assert abs(found[:new] - right).max() <= 0.02, f"off by {abs(found[:new] - right).max()}"
+        assert abs(found[:new] - right).max() <= 0.06, f"off by {abs(found[:new] - right).max()}"
