@@ -60,26 +60,47 @@ def moves_apart(x, faces, thin):
 
     Each corner moves into its fan: along the integral of the directions that its other faces contain.
     """
-    corners, sides = faces[thin], _scaled_sides(x, faces[thin])
-    length = np.sqrt(np.einsum("sfk,sfk->sf", sides[0], sides[0]))
-    share = length / (APART * np.where(sides[2] > 0, length.max(axis=0), 1))                # of the distance that is not short
-    which, short = np.nonzero(share < 1)
+    short, ends, share, longest = _short_sides(x, faces, thin)
     if len(short) == 0:
         return None, short
-    ends = np.stack([corners[short, which], corners[short, (which + 1) % 3]])
-    used, number = np.unique(ends, return_inverse=True)
-    number, k = number.reshape(2, -1), len(used)
-    joined = sp.csr_array(sp.coo_array((np.ones(2 * len(short)), (number.ravel(), number[::-1].ravel())), shape=(k, k)))
-    place = connected_components(joined, directed=False)[1]
-    distance, weight = np.zeros(place.max() + 1), np.zeros(k)
-    np.maximum.at(distance, place[number[0]], APART * (length.max(axis=0) * sides[2])[short])
+    used, number, joined, place = _joined(ends)
+    distance, weight = np.zeros(place.max() + 1), np.zeros(len(used))
+    np.maximum.at(distance, place[number[0]], APART * longest)
     for end in number:
-        np.maximum.at(weight, end, 1 - share[which, short])
-    between = np.unique(thin[short])
+        np.maximum.at(weight, end, 1 - share)
+    between = np.unique(short)
     direction = _spread(joined, _directions_of_fans(x, faces, used, between))
     moves = np.zeros_like(x)
     moves[used] = (distance[place] * weight)[:, None] * direction
     return moves, between
+
+
+def places(x, faces, thin):
+    """The vertices (k,) that coincide with others, as corners of the faces ``thin``, and the number of the place of each (k,)."""
+    short, ends, _, _ = _short_sides(x, faces, thin)
+    if len(short) == 0:
+        return short, short
+    used, _, _, place = _joined(ends)
+    return used, place
+
+
+def _short_sides(x, faces, thin):
+    """(faces (s,), ends (2, s), lengths relative to those at which corners coincide (s,), longest sides (s,)) of the short sides."""
+    corners, (sides, _, largest) = faces[thin], _scaled_sides(x, faces[thin])
+    length = np.sqrt(np.einsum("sfk,sfk->sf", sides, sides))
+    longest = length.max(axis=0, initial=0)
+    share = length / (APART * np.where(largest > 0, longest, 1))
+    which, short = np.nonzero(share < 1)
+    ends = np.stack([corners[short, which], corners[short, (which + 1) % 3]])
+    return thin[short], ends, share[which, short], (longest * largest)[short]
+
+
+def _joined(ends):
+    """(vertices (k,), their numbers at the ends (2, s), graph (k, k), numbers of the components (k,)) of edges with these ends."""
+    used, number = np.unique(ends, return_inverse=True)
+    number, k = number.reshape(2, -1), len(used)
+    graph = sp.csr_array(sp.coo_array((np.ones(number.size), (number.ravel(), number[::-1].ravel())), shape=(k, k)))
+    return used, number, graph, connected_components(graph, directed=False)[1]
 
 
 def _directions_of_fans(x, faces, vertices, without):
@@ -155,10 +176,7 @@ def extents_around(x, corners, point):
     """
     pairs = [(corners[i], corners[j]) for i in range(len(corners)) for j in range(i)]
     length = np.stack([np.abs(x[a] - x[b]).max(axis=1) for a, b in pairs])
-    ends = np.concatenate([np.stack(pair)[:, short] for pair, short in zip(pairs, length == 0, strict=True)], axis=1)
-    used, number = np.unique(ends, return_inverse=True)
-    joined = sp.coo_array((np.ones(ends.shape[1]), number.reshape(2, -1)), shape=(len(used), len(used)))
-    place = connected_components(joined, directed=False)[1]
+    used, _, _, place = _joined(np.concatenate([np.stack(pair)[:, short] for pair, short in zip(pairs, length == 0, strict=True)], axis=1))
     extent = np.zeros(place.max() + 1)
     for vertex in corners:                      # a corner that is no end of a short side is alone at its place
         at = np.minimum(np.searchsorted(used, vertex), len(used) - 1)

@@ -50,13 +50,31 @@ def corner_angles(x, faces):
 def vertex_normals(x, faces):
     """(n, 3) unit normals: those of the faces around a vertex, weighted by their angles; 0 if they cancel or the vertex has no face.
 
-    Normals of degenerate faces are rounding errors: they count as shorter than 1.
+    Normals of degenerate faces are rounding errors: they count as shorter than 1. Coinciding vertices share the normals of their faces.
     """
-    angles, normals = corner_angles(x, faces), unit(area_vectors(x, faces))
+    angles, vectors = corner_angles(x, faces), area_vectors(x, faces)
+    normals = unit(vectors)
     if len(thin := _thin_faces(angles)):
         normals[thin] *= np.minimum(elements.thickness(x, faces[thin]), 1)[:, None]
     sums = [np.bincount(faces.ravel(), (angles * normals[:, k, None]).ravel(), minlength=len(x)) for k in range(3)]
-    return unit(np.stack(sums, axis=1))
+    return unit(np.stack(shared(sums, *coinciding_vertices(x, faces, angles, vectors)), axis=1))
+
+
+def coinciding_vertices(x, faces, angles, vectors):
+    """The vertices (k,) at the position of another one in a face, and the number of the place of each (k,).
+
+    From the angles and the area vectors (m, 3) of the faces.
+    """
+    thin = np.union1d(_thin_faces(angles), np.flatnonzero(~vectors.any(axis=1)))
+    return elements.places(x, faces, thin) if len(thin) else (thin, thin)
+
+
+def shared(values, vertices, place):
+    """The arrays (n,) of a list, in which vertices at one place have their sum."""
+    if len(vertices):
+        for v in values:
+            v[vertices] = np.bincount(place, v[vertices])[place]
+    return values
 
 
 def volume(x, faces):
@@ -100,4 +118,4 @@ def map_jacobians(flat, faces, uv):
 
 def _thin_faces(angles):
     """(k,) faces with an angle that is nearly 0, among them all degenerate ones and all with coinciding corners."""
-    return np.flatnonzero(np.minimum(np.minimum(angles[:, 0], angles[:, 1]), angles[:, 2]) <= 2 * elements.APART)
+    return np.flatnonzero(np.minimum(np.minimum(angles[:, 0], angles[:, 1]), angles[:, 2]) <= 4 * elements.APART)

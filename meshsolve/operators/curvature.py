@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from meshsolve import operators
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
-from meshsolve.mesh.measures import area_vectors, corner_angles, unit, vertex_normals
+from meshsolve.mesh.measures import area_vectors, coinciding_vertices, corner_angles, shared, unit, vertex_normals
 from meshsolve.operators.gradients import frame
 from meshsolve.types import Array
 
@@ -71,7 +71,8 @@ def curvatures(mesh: MeshLike) -> Curvatures:
     Notes
     -----
     O(n + m). On irregular meshes pointwise values do not converge; medians and integrals do. Vertices at one position that edges join
-    count as a little apart, each inside the fan of its other faces, so that their angles are defined.
+    count as a little apart, each inside the fan of its other faces, so that their angles are defined. They share the sums of their
+    curvatures by areas.
 
     Examples
     --------
@@ -85,14 +86,26 @@ def curvatures(mesh: MeshLike) -> Curvatures:
     has_faces = np.bincount(faces.ravel(), minlength=n) > 0
     full = np.where(has_faces, 2 * np.pi, 0)
     full[mesh.boundary_vertices] = np.pi
-    gaussian = full - np.bincount(faces.ravel(), corner_angles(x, faces).ravel(), minlength=n)
+    angles = corner_angles(x, faces)
+    gaussian = full - np.bincount(faces.ravel(), angles.ravel(), minlength=n)
     normals = vertex_normals(x, faces)
     mean = 0.5 * ((operators.cotan_laplacian(mesh) @ x) * normals).sum(axis=1)
     areas = operators.mass_matrix(mesh, kind="voronoi").diagonal()
+    vertices, place = coinciding_vertices(x, faces, angles, area_vectors(x, faces))
+    if len(vertices):
+        _share_by_areas([gaussian, mean], areas[vertices], vertices, place)
     cells = np.where(areas > 0, areas, 1)
     H, K = np.where(areas > 0, mean / cells, 0), np.where(areas > 0, gaussian / cells, 0)
     root = np.sqrt(np.maximum(H * H - K, 0))
     return Curvatures(gaussian, mean, np.stack([H + root, H - root], axis=1), _directions(mesh, normals), areas)
+
+
+def _share_by_areas(values, areas, vertices, place):
+    """Distribute the sums of the arrays (n,) at each place over its vertices, by their areas."""
+    total, size = (np.bincount(place, weights)[place] for weights in (areas, None))
+    share = np.where(total > 0, areas / np.where(total > 0, total, 1), 1 / size)
+    for v in shared(values, vertices, place):
+        v[vertices] *= share
 
 
 def _directions(mesh, normals):

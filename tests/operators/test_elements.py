@@ -79,6 +79,18 @@ def test_angles_obey_gauss_bonnet(mesh):
     assert (ms.cotan_laplacian(mesh).diagonal() > 0).all() and np.isfinite(intrinsic_delaunay(mesh).weights).all()
 
 
+def test_copies_have_the_normals_and_curvatures_of_their_vertex():
+    ball = ms.datasets.icosphere(3)
+    for count in (1, 2, 3):
+        V, F = split(*split(ball.vertices, ball.faces, 200, count), 300, 2)
+        mesh, copied = ms.Mesh(V, F), [200, 300, 642, 643]
+        right, found = curvatures(ball), curvatures(mesh)
+        assert abs(mesh.vertex_normals[copied] - ball.vertex_normals[[200, 300, 200, 300]]).max() < 1e-12
+        assert abs(found.principal - 1).max() < 0.02 and abs(found.principal[:642] - right.principal).max() < 1e-5
+        assert np.isclose(found.gaussian[[200, 642]].sum(), right.gaussian[200], atol=1e-6) and abs(total(mesh)) < 1e-12
+        assert np.isclose(found.mean.sum(), right.mean.sum(), atol=1e-6)
+
+
 def test_ordinary_faces_keep_their_bits():
     """Angles, weights and gradients of the others, beside a degenerate face; lengths of a tiny part, far from a large one."""
     V, F = grid(9)
