@@ -26,7 +26,7 @@ from meshsolve.options import as_number, counted, thread_count
 from meshsolve.report import Report, collected_warnings, warn
 from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array, as_indices
-from meshsolve.sparse.matrix import as_symmetric
+from meshsolve.sparse.matrix import as_symmetric, is_complex
 from meshsolve.sparse.structure import rectangular
 from meshsolve.types import Array, ArrayLike, Device, Matrix
 
@@ -185,6 +185,8 @@ class Quadratic(Sealed):
         convex. Bounds beyond 1e20 times the size of x count as none. Dependent rows and unknowns without curvature are allowed.
         """
         given = as_array(b, "b")
+        if given.ndim not in (1, 2):
+            raise InvalidInputError(f"b must be {counted(self.n, 'number')} or ({self.n}, k), got shape {given.shape}")
         k = given.shape[1] if given.ndim == 2 else 1
         right, values = _columns(given, self.n, k, "b"), _columns(fixed_values, len(self._fixed), k, "fixed_values")
         equal = _columns(beq, self._m, k, "beq")
@@ -215,7 +217,7 @@ class Quadratic(Sealed):
     @functools.cached_property
     def _indefinite_row(self):
         """A row of A with a negative pivot, -1 if A is positive semidefinite on the free rows."""
-        row = indefinite_row(self._block, self._device, self._threads)
+        row = indefinite_row(self._shifted)
         return -1 if row < 0 else int(self._free[row])
 
     def _minimized(self, b, fixed_values, e, bounds, of_rows, tol):
@@ -332,6 +334,8 @@ def _rows(rows, n, name):
     """(m, n) csr_array of finite float64 rows; None has no row."""
     if rows is None:
         return sp.csr_array((0, n))
+    if is_complex(rows):
+        raise InvalidInputError(f"{name} must be real, got complex numbers")
     given = foreign.as_known(rows, name)
     given = given if sp.issparse(given) else np.atleast_2d(as_array(given, name))
     if given.ndim != 2 or given.dtype.kind not in "fiub":
@@ -344,7 +348,10 @@ def _rows(rows, n, name):
 
 def _columns(x, n, k, name):
     """k rows of n finite float64 values from a number, a vector or an (n, k) array; None is 0."""
-    x = np.asarray(0.0 if x is None else as_array(x, name) if np.ndim(x) else x, dtype=np.float64)
+    x = np.asarray(0.0 if x is None else as_array(x, name))
+    if x.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{name} must have real numbers, got {x.dtype}")
+    x = x.astype(np.float64)
     if x.shape not in ((), (n,), (n, k)):
         raise InvalidInputError(f"{name} must be a number, {n} numbers, or {counted(n, 'row')} of {k}, got shape {x.shape}")
     if not np.isfinite(x).all():
@@ -367,9 +374,10 @@ def _bounds(lower, upper, n, *names):
 
 def _bound(x, n, name, default):
     """(n,) float64 bounds, which may be infinite."""
-    x = np.asarray(default if x is None else x, dtype=np.float64)
-    if x.shape not in ((), (n,)) or np.isnan(x).any():
-        raise InvalidInputError(f"{name} must be a number or {n} numbers without NaN, got shape {x.shape}")
+    given = np.asarray(default if x is None else as_array(x, name))
+    if given.dtype.kind not in "biuf" or given.shape not in ((), (n,)) or np.isnan(given).any():
+        raise InvalidInputError(f"{name} must be a number or {n} real numbers without NaN, got shape {given.shape} of {given.dtype}")
+    x = given.astype(np.float64)
     return np.broadcast_to(x, n).copy()
 
 

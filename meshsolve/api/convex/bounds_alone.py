@@ -73,9 +73,11 @@ class Shifted:
         if active is not None and active.any():
             data[active[self._rows] | active[self.block.indices]] = 0
             data[self._at[active]] = 1
+        H = sp.csr_array((data, self.block.indices, self.block.indptr), shape=self.block.shape)
         if self._factor is None:
-            H = sp.csr_array((data, self.block.indices, self.block.indptr), shape=self.block.shape)
             self._factor = cholesky(H, device=self._device, threads=self._threads)
+        elif of_A:                                          # a refactorization would not warn that A is singular
+            self._factor = self._factor.symbolic.factor(H, device=self._device, threads=self._threads)
         else:
             self._factor._refactor_values(data)
         self.factorizations += 1

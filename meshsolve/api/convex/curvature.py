@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
-from meshsolve.api.convex.scaling import scaled
-from meshsolve.api.definite import cholesky
 from meshsolve.errors import MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.report import without_warnings
 
@@ -14,25 +11,22 @@ SHIFT = 1e-10           # negative eigenvalue, relative to a diagonal of ones, t
 DOMINANT = 1e-14        # rounding error of row sums, relative to the diagonal
 
 
-def indefinite_row(A, device, threads):
-    """A row of the symmetric csr_array A whose pivot is negative, -1 if A is positive semidefinite up to rounding.
+def indefinite_row(shifted):
+    """A row of a symmetric matrix whose pivot is negative, -1 if the matrix is positive semidefinite up to rounding.
 
-    Diagonally dominant matrices and A = 0 need no factorization, others one Cholesky factorization.
+    Diagonally dominant matrices and A = 0 need no factorization, others one of the :class:`Shifted` factors.
     """
-    diagonal, n = A.diagonal(), A.shape[0]
-    rows = np.repeat(np.arange(n), np.diff(A.indptr))
-    sums = np.bincount(rows, abs(A.data), n) - abs(diagonal)
+    A, diagonal = shifted.block, shifted.diagonal
+    rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    sums = np.bincount(rows, abs(A.data), A.shape[0]) - abs(diagonal)
     bad = (diagonal < 0) | (diagonal == 0) & (sums > 0)
     if bad.any():
         return int(bad.argmax())
     if (sums <= (1 + DOMINANT) * diagonal).all():
         return -1
-    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1))
-    unit = sp.csr_array(scaled(A, scale, scale) + SHIFT * sp.eye_array(n))
-    unit.data[~(abs(unit.data) <= 2)] = 2.0                 # larger entries are indefinite, and squares of the scales may overflow
     try:
         with without_warnings(MeshsolveWarning):
-            cholesky(unit, device=device, threads=threads)
+            shifted.solver(np.where(diagonal > 0, SHIFT * diagonal, 1.0))
     except NotPositiveDefiniteError as e:
         return int(e.column)
     return -1

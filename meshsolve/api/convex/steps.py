@@ -113,7 +113,7 @@ class InteriorPoint:
         self.mean = self._mean_product(self.sl, self.su, self.zl, self.zu)
         x, y = p.clipped(x), np.where(p.equal[n:] | p.off[n:], self.y, (self.zl - self.zu)[n:])
         now = p.residual(x, y)
-        if self.best is None or now.worst < self.best.residual.worst:
+        if self.best is None or not now.worst >= self.best.residual.worst:
             lower, upper = self.has_lower & (self.zl > self.sl * p.slope), self.has_upper & (self.zu > self.su * p.slope)
             self.best = Point(x, y, upper.astype(np.int8) - (lower & ~upper), now)
         self._now = now
