@@ -174,6 +174,8 @@ def _content_of(path):
                 return _decompressed(f, size, path)
             ensure_memory(size, f"the content of {path}")
             return io.BytesIO(f.read(size))
+    except OutOfMemoryError:                                # which is a MemoryError
+        raise
     except MemoryError as e:                                # the process has a limit
         raise OutOfMemoryError(f"{path}: the content needs more memory than this process may have") from e
     except (OSError, EOFError, zlib.error) as e:
@@ -189,7 +191,7 @@ def _decompressed(file, size, path):
     while data:
         unpack = zlib.decompressobj(wbits=31)
         while not unpack.eof:
-            piece = unpack.decompress(data, GROWTH)
+            piece = unpack.decompress(data, GROWTH // 64)
             data = unpack.unconsumed_tail
             out.write(piece)
             if (length := out.tell()) > allowed:

@@ -46,7 +46,12 @@ def as_known(A: Any, name: str) -> Any:
             what, remedy = REFUSED[library]
             raise InvalidInputError(f"{name} is {what}: {remedy.format(name)}")
         if library in READERS:
-            return READERS[library](A, name)
+            try:
+                return READERS[library](A, name)
+            except InvalidInputError:
+                raise
+            except (ValueError, TypeError, IndexError, RuntimeError) as e:      # damaged indices
+                raise InvalidInputError(f"{name} is not a valid {type(A).__name__} of {library}: {e}") from e
     return A
 
 
@@ -165,7 +170,12 @@ def _of_torch(A, name):
         return (sp.csr_array if by_rows else sp.csc_array)((values, indices, indptr), shape=shape)
     if by_rows:
         return sp.bsr_array((values, indices, indptr), shape=shape)
-    return sp.bsr_array((np.ascontiguousarray(values.transpose(0, 2, 1)), indices, indptr), shape=shape[::-1]).T
+    k, height, width = np.indices(values.shape)             # scipy has no blocks by columns, and its transpose does not check indices
+    if (np.diff(indptr) < 0).any() or indptr[0] != 0 or indptr[-1] != len(indices):
+        raise ValueError(f"its pointers do not ascend from 0 to the {len(indices)} blocks")
+    columns = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    rows, columns = indices[k] * values.shape[1] + height, columns[k] * values.shape[2] + width
+    return sp.coo_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=shape)
 
 
 def _of_pydata(A, name):

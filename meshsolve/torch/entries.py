@@ -52,6 +52,7 @@ def _entries_of_tensor(A):
     torch = pytorch()
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise InvalidInputError(f"A must be square, got {tuple(A.shape)}")
+    _require_valid(A)
     if A.layout in (torch.sparse_bsr, torch.sparse_bsc) and not A.requires_grad:
         A = A.to_dense().to_sparse_coo()
     loses = _keep_graph(A) if A.requires_grad and A.grad_fn is not None else ""
@@ -67,6 +68,22 @@ def _entries_of_tensor(A):
     outer = torch.repeat_interleave(torch.arange(A.shape[0], device=starts.device), starts.diff())
     rows, columns = (outer, inner) if A.layout == torch.sparse_csr else (inner, outer)
     return rows, columns, A.values(), A.shape[0], ""
+
+
+def _require_valid(A):
+    """Raise if the indices of a sparse tensor do not fit its shape: PyTorch converts it without a check. Compiled code checks nothing."""
+    torch = pytorch()
+    if torch.compiler.is_compiling() or A.layout == torch.strided:
+        return
+    try:
+        if A.layout == torch.sparse_coo:
+            torch._validate_sparse_coo_tensor_args(A._indices(), A._values(), A.shape)
+        else:
+            by_rows = A.layout in (torch.sparse_csr, torch.sparse_bsr)
+            starts, inner = (A.crow_indices(), A.col_indices()) if by_rows else (A.ccol_indices(), A.row_indices())
+            torch._validate_sparse_compressed_tensor_args(starts, inner, A.values(), A.shape, A.layout)
+    except RuntimeError as e:
+        raise InvalidInputError(f"A is not a valid sparse tensor: {str(e).splitlines()[0]}") from e
 
 
 def _keep_graph(A):
