@@ -156,8 +156,10 @@ def test_a_polygon_that_goes_around_many_times(tmp_path, corners):
     path = tmp_path / "a.obj"
     path.write_text("v 0 0 0\nv 4 0 0\nv 4 4 0\nv 1 1 0\nv 0 4 0\nf " + " ".join(str(k % 5 + 1) for k in range(corners)) + "\n")
     begin = time.process_time()
-    with pytest.warns(ms.MeshsolveWarning, match="intersects itself"):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
         ms.load_mesh(path)
+    assert any("intersects itself" in str(w.message) for w in found)
     assert time.process_time() - begin < 20                 # the square of 40,000 corners took a second, of 500,000 a minute
 
 

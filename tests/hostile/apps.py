@@ -3,7 +3,7 @@
 import numpy as np
 
 import meshsolve as ms
-from hostile.material import sphere, without_cupy, without_polyscope, written
+from hostile.material import edited, sphere, without_cupy, without_polyscope, written
 from hostile.row import bad
 
 
@@ -27,6 +27,7 @@ ROWS = [
     bad("operators.Assembly", "an index outside the matrix", "rows[1] is 5; it must be from 0 to 2", lambda tmp: (ms.operators.Assembly, ([0, 5], [0, 1], 3), {})),
     bad("operators.Assembly", "values of another shape", "values must be numbers of shape (1,)", lambda tmp: (ms.operators.Assembly([0], [0], 3), ([1.0, 2.0],), {})),
     bad("operators.NormalEquations", "an entry outside the planned pattern", "J has an entry at row 0, column 1", lambda tmp: (ms.operators.NormalEquations(np.eye(2)), (np.ones((2, 2)),), {})),
+    bad("operators.NormalEquations", "a sparse J with decreasing row pointers", "J is not a valid sparse matrix", lambda tmp: (ms.operators.NormalEquations, (edited(indptr={5: 1}),), {})),
     bad("operators.NormalEquations", "weights of another length", "weights must be (2,) real numbers", lambda tmp: (ms.operators.NormalEquations(np.eye(2)), (np.eye(2), [1.0]), {})),
     bad("apps.render", "another extension than .png", "written as .png", lambda tmp: (ms.apps.render, (tmp / "a.jpg", sphere()), {})),
     bad("apps.render", "values of another length, or none that is finite", "values must be one number for each of", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"values": [1.0]})),

@@ -3,7 +3,7 @@
 import numpy as np
 
 import meshsolve as ms
-from hostile.material import N, spd, sphere, without_cupy
+from hostile.material import N, edited, spd, sphere, without_cupy
 from hostile.row import bad
 
 
@@ -51,6 +51,7 @@ ROWS = [
     bad("apps.skinning_weights", "a component without a handle", "that of vertex 3 has none", lambda tmp: (ms.apps.skinning_weights, (two_triangles(), [0]), {})),
     bad("apps.skinning_weights", "all vertices as handles", "handles must leave a vertex free, got all of them", lambda tmp: (ms.apps.skinning_weights, (sphere(), np.arange(42)), {})),
     bad("apps.skinning_weights", "a vertex without faces", "vertex 3 has none", lambda tmp: (ms.apps.skinning_weights, (ms.Mesh(np.eye(4, 3), [[0, 1, 2]]), [0]), {})),
+    bad("Quadratic", "a sparse Aeq with decreasing row pointers", "Aeq is not a valid sparse matrix", lambda tmp: (ms.Quadratic, (spd(),), {"Aeq": edited(indptr={5: 1})})),
     bad("Quadratic.minimize", "bounds that cross", "in row 0 they are 1 and 0", lambda tmp: (ms.Quadratic(spd()).minimize, (np.ones(N),), {"lower": 1, "upper": 0})),
     bad("Quadratic.minimize", "a lower bound of inf", "of row 0 must leave a finite number", lambda tmp: (ms.Quadratic(spd()).minimize, (np.ones(N),), {"lower": np.inf})),
     bad("Quadratic.minimize", "equalities that contradict each other", "no point satisfies bounds, rows and equalities", lambda tmp: (ms.Quadratic(spd(), Aeq=np.ones((2, N))).minimize, (np.ones(N),), {"beq": [1, 2]}), ms.ConvergenceWarning),

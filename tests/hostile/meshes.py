@@ -1,6 +1,7 @@
 """Bad input to meshes, mesh files, operators and patches."""
 
 import functools
+import os
 import types
 
 import numpy as np
@@ -104,6 +105,11 @@ ROWS = [
     bad("Mesh.save", "the name of a folder", "cannot be written", lambda tmp: ((tmp / "folder.obj").mkdir() or sphere().save, (tmp / "folder.obj",), {})),
     bad("Mesh.save", "no file name", "a file name must be", lambda tmp: (sphere().save, (3,), {})),
     bad("load_mesh", "a file that does not exist", "no such file", lambda tmp: (ms.load_mesh, (tmp / "mesh.obj",), {})),
+    bad("load_mesh", "a glTF whose buffer lies outside of its folder", "only files in the folder of the document are read", lambda tmp: (
+        ms.load_mesh, (written(tmp, "out.gltf", '{"asset": {"version": "2.0"}, "buffers": [{"byteLength": 12, "uri": "../b.bin"}], "bufferViews": [{"buffer": 0, '
+                                                '"byteLength": 12}], "accessors": [{"bufferView": 0, "componentType": 5126, "count": 1, "type": "VEC3"}], "meshes": '
+                                                '[{"primitives": [{"attributes": {"POSITION": 0}}]}], "nodes": [{"mesh": 0}]}'),), {})),
+    bad("load_mesh", "a pipe or a device", "this is a pipe or a device; only files can be read", lambda tmp: ((tmp / "null.obj").symlink_to(os.devnull) or ms.load_mesh, (tmp / "null.obj",), {})),
     bad("load_mesh", "a folder", "this is a folder", lambda tmp: ((tmp / "folder.obj").mkdir() or ms.load_mesh, (tmp / "folder.obj",), {})),
     bad("load_mesh", "an unknown format", "unknown mesh format '.xyz'", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.xyz", "0 0 0"),), {})),
     bad("load_mesh", "no file name, a null character", "is not a file name", lambda tmp: (ms.load_mesh, ("a\0b.obj",), {})),
