@@ -256,3 +256,19 @@ def test_null_vectors_have_no_direction(cuda):
         x = to_numpy(x)
         assert not x[:, 0].any() and "broke down" in info.reason[0] and info.relative_residual[0] == 1
         assert M is not None or np.allclose(A @ x[:, 1], b[:, 1])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("solve", [ms.cg, ms.sqmr])
+def test_units_of_the_matrix(cuda, solve):
+    """As on the host: matrices beyond 2^100 are scaled, and solutions below the range of float64 are judged by their residual."""
+    A = ms.datasets.grid2d(4, 4, boundary="dirichlet")
+    b = A @ np.stack([np.arange(1.0, 17.0), np.ones(16)], axis=1)
+    for unit in (1e-300, 1e-150, 1e150, 1e300):
+        x, info = solve(A * unit, to_cuda(b * unit * 1e-4), rtol=1e-10)
+        y, other = solve(A * unit, b * unit * 1e-4, rtol=1e-10)
+        assert info.converged and np.allclose(to_numpy(x), y, rtol=1e-8) and np.array_equal(info.iterations, other.iterations)
+    x, info = solve(A * 1e100, to_cuda(b * [1e-299, 1.0]))
+    assert not to_numpy(x)[:, 0].any() and info.relative_residual[0] == 1 and "leaves the range" in info.reason[0] and info.reason[1] == "converged"
+    x, info = solve(A * 1e-200, to_cuda(b * [1e200, 1.0]))
+    assert np.isinf(info.relative_residual[0]) and "leaves the range" in info.reason[0] and info.reason[1] == "converged"
