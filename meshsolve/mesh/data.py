@@ -188,14 +188,6 @@ def split_columns(name: str, width: int) -> list[str]:
     return [name] if width == 1 else [f"{name}_{k}" for k in range(width)]
 
 
-def warn_of_joined(written: Collection[str], read: Collection[str], kind: str) -> None:
-    """Warn that arrays of a mesh have the names of columns of one array, as which they are read from a file."""
-    if others := [name for name in read if name not in written]:
-        names = [name for name in written if name not in read]
-        warn(f"{', '.join(map(repr, names))} in {kind} {'are' if len(names) > 1 else 'is'} read as {', '.join(map(repr, others))}: rename "
-             "the data to keep them apart", MeshsolveWarning)
-
-
 def warn_of_lost(surface: Surface, kind: str, vertex: Collection[str] = (), face: Collection[str] = (),
                  corner: Collection[str] = ()) -> None:
     """Warn once about the data that are not written, by name; ``vertex``, ``face`` and ``corner`` are the names that are written."""

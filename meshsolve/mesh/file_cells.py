@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.data import MeshData, color_fractions, joined_columns, split_columns, warn_of_joined
+from meshsolve.mesh.data import MeshData, color_fractions, split_columns
 from meshsolve.mesh.polygons import Polygons, strip_triangles, surface, without_small
 from meshsolve.options import counted
 from meshsolve.report import warn
@@ -106,7 +106,7 @@ def ragged(begin, counts):
 def columns(data, kind, split=None):
     """Return arrays of data with one or two axes for the writers. Booleans become uint8.
 
-    ``split(width)`` is whether a format stores arrays of this width column by column. A warning names arrays that look like columns.
+    ``split(width)`` is whether a format stores arrays of this width column by column.
 
     Raises
     ------
@@ -123,8 +123,6 @@ def columns(data, kind, split=None):
                 raise InvalidInputError(f"{kind} would have two arrays named {part!r}: rename the data of the mesh, for instance "
                                         "mesh.vertex_data['other'] = mesh.vertex_data.pop('name')")
             out[part] = column
-    if split:
-        warn_of_joined(data, joined_columns({name: x[:0] for name, x in out.items()}), kind)
     return out
 
 

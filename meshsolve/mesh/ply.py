@@ -111,8 +111,8 @@ def write_ply(mesh):
     vertex = [(list("xyz"), mesh.vertices.astype("<f8", copy=False)), *vertex]
     ply_data.require_distinct([name for names, _ in vertex for name in names], "vertex")
     ply_data.require_distinct([name for name, _ in lists] + [name for names, _ in face for name in names], "face")
-    ply_data.warn_of_names(mesh.vertex_data, vertex[1:])
-    ply_data.warn_of_names(mesh.face_data, face)
+    ply_data.warn_of_names(mesh.vertex_data, "vertex")
+    ply_data.warn_of_names(mesh.face_data, "face")
     lines += [f"property {ply_data.type_name(x)} {name}" for names, x in vertex for name in names]
     lines.append(f"element face {len(mesh.faces)}")
     lines += [f"property list {'uchar' if x.shape[1] < 256 else 'uint'} {ply_data.type_name(x)} {name}" for name, x in lists]

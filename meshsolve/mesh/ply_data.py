@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.data import joined_columns, narrowed, split_columns, warn_of_joined
+from meshsolve.mesh.data import joined_columns, narrowed, split_columns
 from meshsolve.report import warn
 
 # property names of the conventional arrays; the first of each is written, and only alpha may be missing
@@ -79,10 +79,13 @@ def require_distinct(names, element):
                                 "instance mesh.vertex_data['other'] = mesh.vertex_data.pop('name')")
 
 
-def warn_of_names(data, properties):
-    """Warn if arrays have names that are read as columns of another array, such as ``red green blue`` or ``q_0 q_1``."""
-    found = arrays_of({name: x[:0, 0] for names, x in properties for name in names})
-    warn_of_joined(["_".join(name.split()) or "_" for name in data], found, "PLY")
+def warn_of_names(data, kind):
+    """Warn if arrays have the names of conventional properties, such as ``red green blue``, as whose array they are read."""
+    for name, properties in CONVENTIONAL:
+        if name not in data and all(p in data for p in properties if "alpha" not in p):
+            names = [p for p in properties if p in data]
+            warn(f"{kind} data {', '.join(map(repr, names))} in a PLY are read as {name!r}: rename the data to keep them apart",
+                 MeshsolveWarning)
 
 
 def type_name(x):

@@ -398,18 +398,16 @@ def test_trimesh_both_ways():
     assert dict(Mesh(Mesh(CORNERS, TETRAHEDRON).to_trimesh()).vertex_data) == {}
 
 
-def test_arrays_with_names_of_columns_are_named(tmp_path):
-    """PLY and MSH hold columns: q_0 and q_1 are read as q. VTU and VTK hold arrays."""
+def test_arrays_with_names_of_columns(tmp_path):
+    """PLY and MSH hold columns: q_0 and q_1 are read as q, as documented. VTU and VTK hold arrays. Names of colors are said."""
     mesh = Mesh(POINTS, FACES, vertex_data={"q_0": np.zeros(4), "q_1": np.ones(4)}, face_data={"w": np.zeros((2, 2))})
-    for extension in ("ply", "msh"):
-        with pytest.warns(MeshsolveWarning, match=f"'q_0', 'q_1' in {extension.upper()} are read as 'q': rename the data") as said:
-            mesh.save(tmp_path / f"a.{extension}")
-        assert len(said) == 1
-    for extension in ("vtu", "vtp", "vtk"):
+    for extension in ("ply", "msh", "vtu", "vtp", "vtk"):
         mesh.save(tmp_path / f"a.{extension}")
-        assert list(load_mesh(tmp_path / f"a.{extension}").vertex_data) == ["q_0", "q_1"]
+        found = load_mesh(tmp_path / f"a.{extension}").vertex_data
+        assert list(found) == (["q"] if extension in ("ply", "msh") else ["q_0", "q_1"])
+        assert np.array_equal(np.column_stack(list(found.values())), [[0, 1]] * 4)
     mesh = Mesh(POINTS, FACES, face_data={"red": [1, 2], "green": [1, 2], "blue": [1, 2]})
-    with pytest.warns(MeshsolveWarning, match="'red', 'green', 'blue' in PLY are read as 'color'"):
+    with pytest.warns(MeshsolveWarning, match="face data 'red', 'green', 'blue' in a PLY are read as 'color': rename"):
         mesh.save(tmp_path / "a.ply")
 
 
