@@ -56,7 +56,7 @@ def add(keyword, text, place, prints, warnings):
 
 
 def warn_of_others(path, kinds, kind, requested):
-    """Warn of the analyses of a deck that one run leaves out, unless the caller has requested one of several kinds.
+    """Warn of the analyses of a deck that one run leaves out, except .op, and unless the caller has requested one of several kinds.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def warn_of_others(path, kinds, kind, requested):
         Of the analysis that is run, the first one of this kind.
     requested : bool
     """
-    others = [f".{k}" for j, k in enumerate(kinds) if k != kind or (k != "op" and j > kinds.index(k))]
+    others = [f".{k}" for j, k in enumerate(kinds) if k != "op" and (k != kind or j > kinds.index(k))]
     if requested:
         others = [k for k in others if k == f".{kind}"]
     if others:
