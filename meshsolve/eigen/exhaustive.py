@@ -24,6 +24,7 @@ class Exhaustive:
     """
 
     restarts = kept = 0
+    is_deflated = False
     is_complete = True                  # vectors() returns rows without mass as well
 
     def __init__(self, pencil, F):

@@ -78,7 +78,7 @@ class Lanczos:
         Random blocks are multiplied by C: in rows where C is tiny, entries of another size would stay in all results as rounding errors.
     """
 
-    is_complete = False
+    is_complete = is_deflated = False
     sigma = 0.0                         # the shift of C, if it has one
 
     def __init__(self, operator, weigh, basis, capacity, seed, start=None, is_uneven=False):
@@ -169,7 +169,7 @@ class Lanczos:
         theta = np.r_[ritz.theta[converged], np.zeros(missing)]
         self._keep(theta, np.c_[ritz.Y[:, converged], np.zeros((self.dim, missing))])
         self._begin(self.blocks, self._random())
-        self.restarts += 1
+        self.restarts, self.is_deflated = self.restarts + 1, True
 
     def _begin(self, blocks, block):
         """Go on with a block behind ``blocks`` others, to which T does not couple it."""

@@ -16,7 +16,7 @@ from meshsolve.eigen import quality
 from meshsolve.eigen.lobpcg import lobpcg
 from meshsolve.eigen.pencil import ROUNDING, Pencil
 from meshsolve.eigen.prepare import groups, read
-from meshsolve.eigen.search import Found, Search, chosen, in_interval, joined, normalized, smallest, zeros_among
+from meshsolve.eigen.search import NARROW, Found, Search, chosen, in_interval, joined, normalized, smallest, zeros_among
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_flag, as_integer, as_number, as_seed, counted, is_auto, one_of, thread_count
@@ -315,6 +315,8 @@ def _plain(search, k, bounds):
         numbers = np.arange(k)
     else:
         slack = [max(pencil.step(end), noise) for end in bounds]
+        if bounds[1] - bounds[0] <= NARROW * max(slack):
+            return None
         numbers = np.flatnonzero((w >= bounds[0] - slack[0]) & (w < bounds[1] - slack[1]))
     size = abs(w[numbers]).max(initial=0.0) if bounds is None else max(abs(bounds[0]), abs(bounds[1]))
     X = pencil.place.bring(np.ascontiguousarray(X[:, numbers]))
@@ -339,8 +341,8 @@ def _delivered(parts, pencils, matrices, wanted, options):
     info.converged = bool(found.is_complete and (residuals <= options.tol).all() and not lost)
     if not info.converged:
         undecided = any(part.search.is_undecided for part in parts)
-        info.reason = ("residuals above tol" if (residuals > options.tol).any() else
-                       f"rounding errors in the entries of A change eigenvalues by up to {lost:.1e}" if lost else
+        info.reason = (f"rounding errors in the entries of A change eigenvalues by up to {lost:.1e}" if lost else
+                       "residuals above tol" if (residuals > options.tol).any() else
                        "the number of eigenvalues is not decided in double precision" if undecided else "eigenvalues are missing")
         advice = "see info.floors; improve the entries of A that are far above the others" if lost else "raise maxiter or tol"
         warn(f"eigsh: {info.reason} after {info.iterations} blocks (largest residual {residuals.max(initial=0):.1e}, tol "

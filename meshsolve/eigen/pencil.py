@@ -80,7 +80,8 @@ class Pencil:
             self.rank = int(np.count_nonzero(M.diagonal()))
         A, a = _in_units(A, 1)
         M, m = _in_units(M, 2)
-        self.unit, self.length = float(np.ldexp(1.0, a - m)), float(np.ldexp(1.0, -m // 2))
+        with np.errstate(over="ignore"):
+            self.unit, self.length = float(np.ldexp(1.0, a - m)), float(np.ldexp(1.0, -m // 2))
         self.sizes = abs(A).sum(axis=1)
         self.masses = M.diagonal() if is_diagonal(M) else None
         self.typical, self.smooth = self._ratios(M.diagonal())
@@ -137,10 +138,11 @@ class Pencil:
     def definite_factor(self, sigma):
         """The Cholesky factor of A - sigma M, for a shift below all eigenvalues; the next call replaces its values."""
         try:
-            if self._definite is None:
-                self._definite = cholesky(self._standard(sigma), threads=self.threads, device=self.place.name)
-            else:
-                self._definite.refactor(self._standard(sigma))
+            with without_warnings(MeshsolveWarning):        # near-singular factors: residuals and counts are measured
+                if self._definite is None:
+                    self._definite = cholesky(self._standard(sigma), threads=self.threads, device=self.place.name)
+                else:
+                    self._definite.refactor(self._standard(sigma))
             return self._definite
         except NotPositiveDefiniteError as e:
             raise NotPositiveDefiniteError(

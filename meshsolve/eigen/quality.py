@@ -133,9 +133,9 @@ def rayleigh_ritz(pencil, X):
     return values, X @ pencil.place.bring(np.ascontiguousarray(scale[:, None] * (U @ V)))
 
 
-def values_of(w, sigma, theta, quality):
-    """Eigenvalues by the more accurate of two ways: sigma + 1 / theta, with an error that grows with the distance from the shift, and the
-    Rayleigh quotient, with the error ``floors``."""
+def values_of(w, sigma, theta, errors, quality):
+    """Eigenvalues by the more accurate of two ways: sigma + 1 / theta, with an error that grows with the distance from the shift and with
+    the relative errors (k,) of theta; and the Rayleigh quotient, with the error ``floors``."""
     with np.errstate(invalid="ignore", over="ignore"):
-        error = SHIFTED * ROUNDING * (w - sigma)**2 * abs(theta).max(initial=0.0)
+        error = SHIFTED * ROUNDING * (w - sigma)**2 * abs(theta).max(initial=0.0) + errors * abs(w - sigma)
     return np.where((quality.floors < error) & np.isfinite(quality.quotients), quality.quotients, w)

@@ -45,6 +45,8 @@ HULL = 1e-3             # part of an interval that computed values may be wrong 
 MOST_STEPS = 1e3        # first moves of a shift that it may be moved by, if the interval is narrow
 NARROW = 8              # first moves of a shift up to which an interval is narrow
 SLICES = 3              # intervals that are tried for the smallest pairs of a spectrum of many orders of magnitude
+QUADRATIC = 10.0        # errors of Ritz values relative to the squares of their residuals: gaps between eigenvalues are not known
+WRONG = 1e-3            # residual of a vector that belongs to no eigenvalue
 DEPTH = 12              # times that an interval is divided because of residuals
 ENDS = 16               # floors of an eigenvalue up to which it equals an end of an interval
 
@@ -130,7 +132,7 @@ class Search:
                 X = X if pencil.has_masses else normalized(pencil, X)
             w = values[numbers]
             facts = quality.judged(pencil, self.tol, w, X)
-            better = quality.values_of(w, sigma, ritz.theta, facts)
+            better = quality.values_of(w, sigma, ritz.theta, self.errors(iteration, ritz)[numbers], facts)
             if (abs(better - w) > UNCHANGED * np.maximum(self.tol * abs(w), facts.floors)).any():
                 facts = quality.judged(pencil, self.tol, better, X)
             w = better
@@ -193,6 +195,10 @@ class Search:
         """The residual at which a pair counts as converged. After a restart it is at least the rounding error of the operator: copies of a
         multiple eigenvalue differ by it. Residuals of the returned vectors are measured in any case."""
         return max(self._goal, COPIES * self.floor * abs(ritz.theta[0]) if iteration.restarts else 0.0)
+
+    def errors(self, iteration, ritz):
+        """(dim,) relative errors of the values theta: squares of residuals, and what a deflation has left out."""
+        return ritz.left**2 + (self._goal if iteration.is_deflated else 0.0)
 
     def _look(self, iteration, ritz, numbers):
         """Raise ``floor`` to that of the Ritz vectors with these numbers."""
@@ -391,12 +397,16 @@ def _slice(search, lo, hi, number):
         return numbers[:number] if len(numbers) >= number else np.arange(min(number + WIDTH, len(ritz.theta)))
 
     while True:
-        ritz, numbers, done = search.run(iteration, number, inside)
-        values = ritz.values(at)[numbers]
-        taken = numbers[(values >= lo) & (values < hi)]
+        ritz, _, done = search.run(iteration, number, inside)
+        values = ritz.values(at)
+        with np.errstate(invalid="ignore"):
+            error = QUADRATIC * search.errors(iteration, ritz) * abs(values - at)              # Rayleigh quotients have less
+        near = np.flatnonzero((values >= lo - error) & (values < hi + error) & (ritz.residuals <= WRONG))
+        found = search.pairs(iteration, ritz, near, F)
+        taken = np.flatnonzero((found.values >= lo) & (found.values < hi) & (found.quality.residuals <= max(search.tol, WRONG)))
         if len(taken) == number or search.is_dense or search.iterations >= search.maxiter:
-            return search.pairs(iteration, ritz, taken, F)._replace(is_complete=done and len(taken) == number)
-        search.deflate(iteration, ritz, numbers)
+            return chosen(search.pencil, found, taken)._replace(is_complete=done and len(taken) == number)
+        search.deflate(iteration, ritz, near)
 
 
 def _between(search, lo, hi, number):
