@@ -65,7 +65,7 @@ class Deformation(Sealed):
     ------
     InvalidInputError
         No handle, a handle outside the mesh or twice, a component without a handle (names a vertex), no vertex without a handle.
-        No face.
+        No face, or a vertex whose faces have coinciding corners opposite to it (names it).
     DeviceUnavailableError
         ``device="cuda"`` without a GPU.
 
@@ -94,7 +94,7 @@ class Deformation(Sealed):
         if self._method == "poisson":
             self._gradients = (gradient(self._mesh) @ self._mesh.vertices).reshape(3, -1, 3)       # (component, face, coordinate)
             self._divergence = divergence(self._mesh)
-        held = self._held()
+        held = self._held(L.diagonal())
         self.factor = cholesky(L, fixed=held, device=device, threads=threads)
         self.report.merge(self.factor.report)
         self.iterations = 0
@@ -143,8 +143,8 @@ class Deformation(Sealed):
             shape = self._mesh.vertices + self._solve(np.zeros_like(moves), moves)
         return self._mesh.with_vertices(shape)
 
-    def _held(self):
-        """The rows that are held, ascending: handles, and vertices without faces."""
+    def _held(self, weights):
+        """The rows that are held, ascending: handles, and vertices without faces. ``weights`` (n,) is the diagonal of the system."""
         if len(self._mesh.faces) == 0:
             raise InvalidInputError("the mesh must have a face, got none")
         free = np.zeros(len(self._mesh.vertices), bool)
@@ -152,6 +152,9 @@ class Deformation(Sealed):
         free[self._handles] = False
         if not free.any():
             raise InvalidInputError("handles must leave a vertex of a face free, got all of them")
+        if (loose := free & (weights == 0)).any():
+            raise InvalidInputError(f"vertex {int(loose.argmax())} has only faces whose other corners coincide, so that no handle "
+                                    "determines it: add it to the handles, or leave it out")
         return np.flatnonzero(~free)
 
     def _checked_rotations(self, rotations):

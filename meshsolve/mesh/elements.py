@@ -130,12 +130,12 @@ def _spread(joined, direction):
 
 def mollified_areas(x, faces, areas, flattest):
     """(m,) areas of faces with these areas, at least those of their mollified shapes. Positive, unless they underflow."""
-    corners = faces.T
-    square = np.maximum.reduce([((x[corners[c]] - x[corners[c - 1]])**2).sum(axis=1) for c in range(3)])
-    out = np.maximum(areas, 0.5 * flattest * square)
-    if len(point := np.flatnonzero(square == 0)):
-        thin = np.flatnonzero(areas <= 0.5 * flattest * square)
-        sizes = flattest * extents_around(x, corners[:, thin], np.searchsorted(thin, point))
+    sides, _, largest = _scaled_sides(x, faces)
+    least = 0.5 * flattest * largest**2 * np.einsum("sfk,sfk->sf", sides, sides).max(axis=0, initial=0)
+    out = np.maximum(areas, least)
+    if len(point := np.flatnonzero(largest == 0)):
+        thin = np.flatnonzero(areas <= least)
+        sizes = flattest * extents_around(x, faces[thin].T, np.searchsorted(thin, point))
         out[point] = 0.75**0.5 / 2 * sizes**2
     return out
 

@@ -31,6 +31,7 @@ from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.types import Array, Sparse
 
 SLACK = 1e-12           # slack of the triangle inequality, relative to the longest side: heights of 1e-6, to four digits of the lengths
+AT_POINT = 1e-6         # sides of a component at one point, relative to the longest of the mesh: areas are not rounding errors of 1
 MOST_FLIPS = 10**9      # limit on flips, about two minutes; most meshes need less than one per edge, the worst case is quadratic
 
 
@@ -228,7 +229,7 @@ def _lengthened(lengths, side_edges, thin):
         constant, extent = np.zeros((2, group.max() + 1))
         np.maximum.at(constant, group[a], needs)
         np.maximum.at(extent, group[a], sides.max(axis=0))
-        constant[extent == 0] = FLATTEST                                # all corners at one point
+        constant[extent == 0] = AT_POINT
         longer = lengths.copy()
         longer[edges] += constant[group]
         near = np.flatnonzero(np.isin(side_edges, edges).any(axis=1) & ~thin)
