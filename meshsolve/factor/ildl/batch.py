@@ -159,6 +159,7 @@ class Batched:
     storage: Any
     _place: Any
     _threads: Any
+    _pattern: Any
     skew: float
 
     @reads
