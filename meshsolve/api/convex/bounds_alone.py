@@ -27,7 +27,7 @@ STEPS = 100             # of the interior point method; 10 to 40 are usual
 ACTIVE_SETS = 30        # changes of the active set at the end
 IDLE_SETS = 4           # changes in a row that do not lower a residual below tol, after which the set changes no more
 IDLE_STEPS = 2          # interior point steps in a row that do not halve the residual: rounding errors are reached
-SETTLED = 0.1           # residual relative to tol at which no further step is made
+SETTLED = 0.1           # residual relative to tol at which the active set changes no more
 CORRECTIONS = 2         # centrality corrections of a step; each costs a solve, about a fifth of a refactorization
 LONGER = 0.08           # by which a correction tries to lengthen a step
 CENTRAL = 10.0          # largest ratio of a product of slack and multiplier to their target, and of the target to it, that is not corrected
@@ -132,7 +132,7 @@ class BoundsAlone:
                 left = self._residual(self._held(zl, zu))
                 idle = idle + 1 if left >= 0.5 * best[0] and self._is_stationary(dual, tol) else 0
                 best = (left, self.x, zl, zu) if left < best[0] else best
-                if left <= SETTLED * tol or idle == IDLE_STEPS:
+                if left <= tol or idle == IDLE_STEPS:
                     break
             with np.errstate(divide="ignore", over="ignore"):
                 added = zl / sl + zu / su
