@@ -256,7 +256,7 @@ class Problem:
                 return self.by_ildl(M)
             if rest <= self.rtol and _largest(self.b - inside) > 0.1 * self.rtol * _largest(self.b):
                 cause = OUTSIDE
-        return x, _direct("cholesky", error, self.rtol, F, _range_or(cause, x), pinned)
+        return x, _direct("cholesky", error, self.rtol, F, x, cause, pinned)
 
     def by_lu(self):
         """With an LU factor."""
@@ -271,7 +271,7 @@ class Problem:
             return self.by_ilu(lacking)
         with without_warnings(ConvergenceWarning):          # the residual is computed below
             x = F.solve(self.b)
-        return x, _direct("lu", self.relative_residual(M, x, self.b), self.rtol, F, _range_or(ILL, x))
+        return x, _direct("lu", self.relative_residual(M, x, self.b), self.rtol, F, x)
 
     def by_ildl(self, A, symbolic=None):
         """With SQMR and L D L^T, on the host; ``symbolic`` is an analysis of A that was made for Cholesky."""
@@ -486,15 +486,11 @@ def _in_double(b):
     return given.astype(np.result_type(given.dtype, np.float64)) if given.dtype in SINGLE else given
 
 
-def _range_or(cause, x):
-    """The ``cause`` of a large residual, or if it is :data:`ILL` that x is infinite or loses digits in float64."""
-    return cause if cause != ILL or np.finfo(np.float64).tiny <= _largest(x) < np.inf else OUT_OF_RANGE
-
-
-def _direct(method, error, rtol, F, cause, singular=False):
-    """The :class:`Info` of a direct method; warns if the relative residual ``error`` is above ``rtol``."""
+def _direct(method, error, rtol, F, x, cause=ILL, singular=False):
+    """The :class:`Info` of a direct method; warns if the relative residual ``error`` of x is above ``rtol``."""
     solved = error <= rtol
     if not solved:
-        cause = BELOW_ROUNDING if error <= ROUNDED else cause
+        is_lost = cause == ILL and not np.finfo(np.float64).tiny <= _largest(x) < np.inf
+        cause = BELOW_ROUNDING if error <= ROUNDED else OUT_OF_RANGE if is_lost else cause
         warn(f"solve: the relative residual {error:.3g} of {method} is above rtol = {rtol:.3g}: {cause}", ConvergenceWarning)
     return Info(method, solved, 0, error, [error], "direct" if solved else cause, F.report, singular)
