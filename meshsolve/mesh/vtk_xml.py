@@ -11,7 +11,6 @@ import base64
 import re
 import xml.etree.ElementTree as ET
 import zlib
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
@@ -29,6 +28,7 @@ ROLES = {"Normals": "normal", "TCoords": "uv"}
 TYPES = {"u1": "UInt8", "i1": "Int8", "u2": "UInt16", "i2": "Int16", "u4": "UInt32", "i4": "Int32", "u8": "UInt64", "i8": "Int64",
          "f4": "Float32", "f8": "Float64"}
 BLOCK = 1 << 20                     # bytes of a compressed block
+ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})        # in names
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")          # characters that XML cannot hold
 
 
@@ -198,6 +198,5 @@ def _data_array(name, x):
     blocks = [zlib.compress(content[at:at + BLOCK]) for at in range(0, len(content), BLOCK)]
     header = np.array([len(blocks), BLOCK, len(content) % BLOCK, *map(len, blocks)], "<u8").tobytes()
     width = "" if x.ndim == 1 else f' NumberOfComponents="{x.shape[1]}"'
-    label = quoteattr(name, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
     text = (base64.b64encode(header) + base64.b64encode(b"".join(blocks))).decode()
-    return f'<DataArray type="{TYPES[x.dtype.str[1:]]}" Name={label}{width} format="binary">\n{text}\n</DataArray>'
+    return f'<DataArray type="{TYPES[x.dtype.str[1:]]}" Name="{name.translate(ESCAPED)}"{width} format="binary">\n{text}\n</DataArray>'

@@ -14,12 +14,19 @@ PLAIN = ["t", "größe", "a b", "p<0.05", "R&D"]            # names that every f
 UNJOINED = [name for name in by_hand.NAMES if name != "T_0"]
 
 
-def load(content, suffix, **options):
+def load(content, suffix):
     """The mesh of bytes."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / f"a{suffix}"
         path.write_bytes(content)
         return ms.load_mesh(path)
+
+
+def saved(mesh, suffix):
+    """The bytes of a file of a mesh."""
+    with tempfile.TemporaryDirectory() as folder:
+        mesh.save(pathlib.Path(folder) / f"a{suffix}")
+        return (pathlib.Path(folder) / f"a{suffix}").read_bytes()
 
 
 def same(mesh, c, faces, parent, point_data, cell_data, points=None):
@@ -110,8 +117,12 @@ def round_trip(rng):
 @attack("load_mesh", quick=150)
 def damaged(rng):
     """Bytes of a file changed, cut, doubled, numbers replaced by huge ones. An error of meshsolve or a mesh, within a second."""
-    suffix, c = str(rng.choice([".vtu", ".vtp", ".vtk", ".msh"])), by_hand.case(rng, [by_hand.TRIANGLE], ("f8", "i4"), PLAIN)
-    if suffix == ".msh":
+    suffix, c = str(rng.choice([".vtu", ".vtp", ".vtk", ".msh"] * 3 + [".ply", ".off", ".obj", ".stl", ".glb"])), by_hand.case(
+        rng, [by_hand.TRIANGLE], ("f8", "i4"), PLAIN)
+    if suffix in (".ply", ".off", ".obj", ".stl", ".glb"):
+        data = {"color": rng.random((len(c.points), 3)), "uv": rng.random((len(c.points), 2))}
+        content = saved(ms.Mesh(c.points, c.cells, vertex_data=data), suffix)
+    elif suffix == ".msh":
         content = by_hand.msh(c, rng, float(rng.choice([2.2, 4.0, 4.1])), bool(rng.integers(2)))[0]
     elif suffix == ".vtk":
         content = by_hand.vtk(c, bool(rng.integers(2)), float(rng.choice([3.0, 5.1])), str(rng.choice(["UNSTRUCTURED_GRID", "POLYDATA"])))
