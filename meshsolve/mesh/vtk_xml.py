@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import re
-import xml.etree.ElementTree as ET
 import zlib
 
 import numpy as np
@@ -28,7 +27,7 @@ ROLES = {"Normals": "normal", "TCoords": "uv"}
 TYPES = {"u1": "UInt8", "i1": "Int8", "u2": "UInt16", "i2": "Int16", "u4": "UInt32", "i4": "Int32", "u8": "UInt64", "i8": "Int64",
          "f4": "Float32", "f8": "Float64"}
 BLOCK = 1 << 20                     # bytes of a compressed block
-ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})        # in names
+ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")          # characters that XML cannot hold
 
 
@@ -85,18 +84,19 @@ def write_vtk_xml(mesh, kind):
 
 def _parsed(content):
     """Return the root of a document. A document type is refused, because entities may grow without bound."""
+    import xml.etree.ElementTree as ET
+
+    class Builder(ET.TreeBuilder):
+        def doctype(self, name, pubid, system):
+            raise InvalidInputError(f"the file has an XML document type, <!DOCTYPE {name[:20]}>, which VTK files have not")
+
     converted = UTF16.match(content)                        # the bytes were UTF-16 and are UTF-8
-    parser = ET.XMLParser(target=_Builder(), encoding="utf-8" if converted else None)
+    parser = ET.XMLParser(target=Builder(), encoding="utf-8" if converted else None)
     try:
         parser.feed(content.lstrip())
         return parser.close()
     except (ET.ParseError, ValueError, LookupError) as e:           # a name that is no encoding raises LookupError
         raise InvalidInputError(f"the XML text is invalid: {e}") from e
-
-
-class _Builder(ET.TreeBuilder):
-    def doctype(self, name, pubid, system):
-        raise InvalidInputError(f"the file has an XML document type, <!DOCTYPE {name[:20]}>, which VTK files have not")
 
 
 def _piece(piece, kind, encoding, left_out):
