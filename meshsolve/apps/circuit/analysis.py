@@ -153,7 +153,7 @@ class Circuit(Sealed):
         ------
         SingularMatrixError
             A node has no path to ground, or voltage sources and inductors form a loop: the message has FILE:LINE and names. Or
-            the equations are singular for another reason.
+            the voltages of sources in a loop do not add up to 0. Or the equations are singular for another reason.
         InvalidInputError, DeviceUnavailableError
             An unknown node; the circuit needs LU, but another solver is requested, or the GPU; there is no GPU.
         MeshsolveError
@@ -246,7 +246,7 @@ class Circuit(Sealed):
 
         Notes
         -----
-        One analysis and one complex refactorization for each frequency. Up to 256 unknowns, the loop over frequencies runs in C++.
+        One analysis and one complex refactorization for each frequency. Up to 1000 unknowns, the loop runs in C++.
         """
         frequency = controls.frequencies(spacing, points, fstart, fstop)
         report, system = self._report(), self._system

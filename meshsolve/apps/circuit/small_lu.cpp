@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 namespace ms::circuit {
 namespace {
@@ -24,35 +26,35 @@ Complex inverse(Complex z) {                   // Smith 1962: without overflow o
   return {ratio * share, -share};
 }
 
-// Chooses the pivots on a dense copy of the scaled matrix.
+// Chooses the pivots on a dense copy of the scaled matrix. Lists of the entries of the remaining rows and columns make a pivot cost O(entries).
 template <class T>
 class Markowitz {
  public:
   Markowitz(int32_t n, const std::vector<int32_t>& indptr, const std::vector<int32_t>& indices, const std::vector<T>& values)
-      : n_(n), value_(square()), sums_(square()), filled(square()), row_free_(n, 1), col_free_(n, 1) {
+      : n_(n), value_(square()), sums_(square()), filled(square()), free_(n), rows_(n), cols_(n) {
+    std::iota(free_.begin(), free_.end(), 0);
     for (int32_t i = 0; i < n; ++i)
       for (int32_t p = indptr[i]; p < indptr[i + 1]; ++p) {
         const size_t at = index(i, indices[p]);
         value_[at] = values[p];
         sums_[at] = size(values[p]);
-        filled[at] = 1;
+        fill(i, indices[p]);
       }
   }
 
   bool next(int32_t& row, int32_t& col) {     // false: all remaining entries are at the level of rounding
-    count();
-    row = -1;
+    row = col = -1;
     int64_t fewest = std::numeric_limits<int64_t>::max();
     double largest = 0;
-    for (int32_t j = 0; j < n_; ++j) {
-      if (!col_free_[j]) continue;
-      const double top = column_maximum(j);
-      for (int32_t i = 0; i < n_; ++i) {
-        if (!row_free_[i] || !filled[index(i, j)]) continue;
+    for (const int32_t j : free_) {
+      double top = 0;
+      for (const int32_t i : cols_[j]) top = std::max(top, size(value_[index(i, j)]));
+      for (const int32_t i : cols_[j]) {
         const double at = size(value_[index(i, j)]);
         if (!(at >= kThreshold * top) || !(at > kCanceled * n_ * sums_[index(i, j)])) continue;
-        const int64_t cost = int64_t{rows_[i] - 1} * (cols_[j] - 1);
-        if (cost < fewest || (cost == fewest && at > largest)) row = i, col = j, fewest = cost, largest = at;
+        const int64_t cost = static_cast<int64_t>(rows_[i].size() - 1) * static_cast<int64_t>(cols_[j].size() - 1);
+        if (cost > fewest || (cost == fewest && (at < largest || (at == largest && !(j == col && i < row))))) continue;
+        row = i, col = j, fewest = cost, largest = at;
       }
     }
     if (row >= 0) eliminate(row, col);
@@ -65,31 +67,24 @@ class Markowitz {
   size_t square() const { return static_cast<size_t>(n_) * n_; }
   size_t index(int32_t i, int32_t j) const { return static_cast<size_t>(i) * n_ + j; }
 
-  void count() {
-    rows_.assign(n_, 0), cols_.assign(n_, 0);
-    for (int32_t i = 0; i < n_; ++i)
-      for (int32_t j = 0; row_free_[i] && j < n_; ++j)
-        if (col_free_[j] && filled[index(i, j)]) ++rows_[i], ++cols_[j];
-  }
-
-  double column_maximum(int32_t j) const {
-    double top = 0;
-    for (int32_t i = 0; i < n_; ++i)
-      if (row_free_[i]) top = std::max(top, size(value_[index(i, j)]));
-    return top;
+  void fill(int32_t i, int32_t j) {
+    if (std::exchange(filled[index(i, j)], 1)) return;
+    rows_[i].push_back(j);
+    cols_[j].push_back(i);
   }
 
   void eliminate(int32_t row, int32_t col) {
-    row_free_[row] = col_free_[col] = 0;
-    for (int32_t i = 0; i < n_; ++i) {
-      if (!row_free_[i] || !filled[index(i, col)]) continue;
+    for (const int32_t j : rows_[row]) std::erase(cols_[j], row);
+    for (const int32_t i : cols_[col]) std::erase(rows_[i], col);
+    std::erase(rows_[row], col);
+    std::erase(free_, col);
+    for (const int32_t i : cols_[col]) {
       const T factor = quotient(value_[index(i, col)], value_[index(row, col)]);
-      for (int32_t j = 0; j < n_; ++j) {
-        if (!col_free_[j] || !filled[index(row, j)]) continue;
+      for (const int32_t j : rows_[row]) {
         const T change = factor * value_[index(row, j)];
         value_[index(i, j)] -= change;
         sums_[index(i, j)] += size(change);
-        filled[index(i, j)] = 1;
+        fill(i, j);
       }
     }
   }
@@ -102,8 +97,8 @@ class Markowitz {
   std::vector<char> filled;                   // the pattern of L + U
 
  private:
-  std::vector<char> row_free_, col_free_;
-  std::vector<int32_t> rows_, cols_;          // numbers of entries of the remaining rows and columns
+  std::vector<int32_t> free_;                 // remaining columns, ascending
+  std::vector<std::vector<int32_t>> rows_, cols_;         // remaining columns of each row, remaining rows of each column
 };
 
 double power_of_two(double x) { return x > 0 && std::isfinite(x) ? std::exp2(-std::round(std::log2(x))) : 1.0; }

@@ -1,7 +1,8 @@
 // LU factorization of a small sparse matrix that is refactored many times. The pivot order is chosen once, by Markowitz's rule
 // with threshold pivoting on the scaled matrix. Elimination is then a list of updates at stored positions. A new order is chosen
 // when multipliers become too large. Sources: Markowitz 1957; Kundert 1986, "Sparse matrix techniques" (the solver of SPICE3).
-// Cost: O(n^3) for an order, afterwards the multiplications of the elimination. For matrices of up to a few hundred rows.
+// Cost: O(n entries) for an order and O(n^2) memory, afterwards the multiplications of the elimination. For matrices of up to about a
+// thousand rows.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -14,6 +14,8 @@ from meshsolve.apps.circuit.transient import small_part
 from meshsolve.errors import SingularMatrixError
 from meshsolve.options import thread_count
 
+MOST = 1000                 # most unknowns of circuits whose small signals are computed in C++: larger ones gain from supernodes
+
 
 def over_source(solving, sources, which, points, keep, values, x):
     """Operating points over the values of one source, each from the one before.
@@ -63,7 +65,7 @@ def over_frequency(solver, frequency, law, s, keep, values, linear):
         True if there is no device.
     """
     conductance, capacitance = law
-    left, small = np.arange(len(frequency)), small_part(solver)
+    left, small = np.arange(len(frequency)), small_part(solver, MOST)
     if small:
         matrix = solver.matrix
         parts = (matrix.static, conductance), (matrix.moving, capacitance)

@@ -28,7 +28,7 @@ SMALLEST = 40               # most halvings that the error may need, for a few s
 JUMP = 26                   # halvings after which a change of state at a corner counts as a jump
 GROWN = 1e9                 # unknowns beyond this multiple of the sources count as unbounded if the steps fail
 DISTINCT = 256              # shortest step, in spacings of float64 at the end: shorter ones would not advance time
-NATIVE = 256                # most unknowns of circuits that are solved in C++: the choice of pivots costs O(n^3)
+NATIVE = 256                # most unknowns of circuits whose time steps and sweeps of sources run in C++
 VALUES = 2**21              # values kept between two checks of the memory
 REACHED, MORE, TOO_SMALL, DIVERGED, TOO_FAST = range(5)     # Outcome in stepper.hpp
 
@@ -213,10 +213,11 @@ class Transient:
                               f"{length:.1g} s. Decrease tstep, or increase reltol, vntol or abstol in .options")
 
 
-def small_part(solver):
-    """Data of the equations in C++ for a small circuit, the members of ``SmallSystem``; None for a larger one."""
+def small_part(solver, most=None):
+    """Data of the equations in C++ for a circuit of at most NATIVE, or ``most``, unknowns: the members of ``SmallSystem``. None for a
+    larger one."""
     matrix = solver.matrix
-    if solver.system.n > NATIVE or matrix is None:
+    if solver.system.n > (most or NATIVE) or matrix is None:
         return None
     return {"indptr": matrix.indptr.astype(np.int32), "indices": matrix.indices, "fixed": matrix.static, "moving": matrix.moving,
             "slots": matrix.slots.astype(np.int64), "which": matrix.which.astype(np.int64), "sign": matrix.sign,
