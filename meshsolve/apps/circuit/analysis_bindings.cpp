@@ -269,7 +269,7 @@ class RestInPython : public circuit::Equations {
   nb::object solve_;
 };
 
-// (points, keep) values in `out`; returns numbers of Newton steps and of factorizations.
+// (points, keep) values in `out`; returns numbers of Newton steps and of factorizations, and the largest current of a device.
 auto sweep_source(const nb::dict& small, std::shared_ptr<DeviceSet> devices, In<int32_t> ends, const nb::dict& options, In<double> fixed,
                   const std::vector<std::pair<int32_t, double>>& moving, In<double> x, In<double> values, In<int64_t> keep,
                   InOut<double> out, nb::object solve) {
@@ -278,8 +278,9 @@ auto sweep_source(const nb::dict& small, std::shared_ptr<DeviceSet> devices, In<
   circuit::SmallEquations equations(small_system(small, n, std::move(devices), rows<Ends>(ends)), tolerances(options), at_rest);
   const circuit::SourceSweep sweep{to_vector(fixed), moving, to_vector(keep)};
   std::vector<double> start = to_vector(x);
-  released([&] { circuit::sweep_source(sweep, equations, at_rest, std::move(start), values.data(), extent(values), out.data()); });
-  return std::make_pair(equations.effort().newton_steps, equations.effort().factorizations);
+  const double largest = released(
+      [&] { return circuit::sweep_source(sweep, equations, at_rest, std::move(start), values.data(), extent(values), out.data()); });
+  return std::make_tuple(equations.effort().newton_steps, equations.effort().factorizations, largest);
 }
 
 }  // namespace

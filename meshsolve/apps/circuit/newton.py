@@ -24,6 +24,7 @@ SOURCE_STEPS = 10                           # the first source step is a tenth o
 FACTS = ("nnz_A", "nnz_L", "nnz_U", "flops", "bytes", "threads", "device", "ordering", "engine")       # of the LU factorization
 SHARE = 0.3                                 # share of a voltage tolerance by which an unmatched current may move the voltage
 SMALLEST_SCALE = 1e-290                     # smallest accepted maximum of a row or a column, whose inverse is finite
+BEYOND = 1e30                               # ampere: currents of devices beyond which a solution has a warning
 USUAL = 1e-150, 1e150                       # sizes of right-hand sides that are solved without a change of unit
 KEPT = 2                                    # factors kept of a linear circuit: of the usual time step and of the latest other one
 
@@ -104,6 +105,13 @@ class Solver:
     def near(self, s, x):
         """:func:`operating_point` for a right-hand side."""
         return operating_point(self, s, x)
+
+    def check_currents(self, largest):
+        """Warn once if a device carries more than any model describes: exponentials continue as tangents there."""
+        if largest > BEYOND and not self._warned:
+            self._warned = True
+            warn(f"{self.system.netlist.path}: a nonlinear device carries {largest:.1g} A, since no resistance limits its current: voltages "
+                 "may be wrong. Add a series resistance, such as rs= of its model", ConvergenceWarning)
 
     def count(self, name, by=1):
         self.report.facts[name] = self.report.facts.get(name, 0) + by
@@ -317,9 +325,12 @@ def operating_point(solver, s, x):
     failures = []
     for way in (*ways, _gmin_stepping, _source_stepping):
         try:
-            return way(solver, s, options.itl1)
+            x = way(solver, s, options.itl1)
         except NoConvergence as e:
             failures.append(e)
+        else:
+            solver.check_currents(np.abs(system.devices.at(system.device_voltages(x)).current).max())
+            return x
     if all(e.singular for e in failures):
         raise failures[-1].singular
     raise MeshsolveError(f"{system.netlist.path}: no operating point was found, neither directly nor with gmin or source "

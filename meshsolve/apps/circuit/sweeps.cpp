@@ -64,8 +64,9 @@ std::vector<int64_t> sweep_frequencies(const SmallSignals& system, const double*
   return left;
 }
 
-void sweep_source(const SourceSweep& sweep, SmallEquations& equations, Equations& at_rest, Values x, const double* values, int64_t count,
-                  double* out) {
+double sweep_source(const SourceSweep& sweep, SmallEquations& equations, Equations& at_rest, Values x, const double* values, int64_t count,
+                    double* out) {
+  double largest = 0;
   Values s, guess, before;
   Solution next;
   for (int64_t k = 0; k < count; ++k) {
@@ -80,8 +81,10 @@ void sweep_source(const SourceSweep& sweep, SmallEquations& equations, Equations
     before = std::move(x);
     x = next.x;
     if (!solved) before.clear();               // the state may have jumped
+    for (const double current : next.current) largest = std::max(largest, std::abs(current));
     for (const int64_t j : sweep.keep) *out++ = x[static_cast<size_t>(j)];
   }
+  return largest;
 }
 
 }  // namespace ms::circuit

@@ -25,8 +25,9 @@ struct SourceSweep {                      // s = fixed + value * moving
 };
 
 // Writes the unknowns to keep at each value of a source to `out` (count x keep). `x` is the solution at the first value. Newton's
-// method starts from the line through the two points before, then from the point before; `at_rest` solves where both fail.
-void sweep_source(const SourceSweep& sweep, SmallEquations& equations, Equations& at_rest, Values x, const double* values, int64_t count,
-                  double* out);
+// method starts from the line through the two points before, then from the point before; `at_rest` solves where both fail. Returns
+// the largest absolute current of a device branch, in ampere.
+double sweep_source(const SourceSweep& sweep, SmallEquations& equations, Equations& at_rest, Values x, const double* values, int64_t count,
+                    double* out);
 
 }  // namespace ms::circuit

@@ -93,10 +93,11 @@ def _rest_of_sweep(solver, small, sources, which, points, keep, values, x):
         moving = [(int(node), sign) for node, sign in zip(system.netlist["i"].nodes[k], (-1.0, 1.0)) if node >= 0]
     tolerances = {name: float(getattr(options, name)) for name in ("reltol", "vntol", "abstol", "chgtol", "trtol")}
     with solver.report.phase("sweep"):
-        steps, factorizations = _core.sweep_source(
+        steps, factorizations, largest = _core.sweep_source(
             small, system.devices.native, np.ascontiguousarray(system.devices.nodes, np.int32).reshape(-1),
             tolerances | {"newton_steps": int(options.itl1)}, system.right_hand_side(volts.dc, amperes.dc), moving, x,
             np.ascontiguousarray(points), keep, values.reshape(-1), solver.near)
+    solver.check_currents(largest)
     for name, by in (("newton_steps", steps), ("refactorizations", factorizations)):
         if by:
             solver.count(name, by)

@@ -83,6 +83,14 @@ def test_steps_without_convergence_are_not_called_inaccurate(deck, monkeypatch):
         c.transient(1e-5, 1e-3, uic=False)
 
 
+def test_a_device_whose_current_nothing_limits(deck):
+    c = deck("V1 a 0 0\nD1 a 0 dm\n.model dm d")
+    with pytest.warns(ms.MeshsolveWarning, match="a nonlinear device carries .* A, since no resistance limits its current"):
+        c.dc("v1", 0, 9, 1)
+    with pytest.warns(ms.MeshsolveWarning, match="a nonlinear device carries .* A"):
+        c.with_values({"v1": 9}).op()
+
+
 def test_results_that_miss_the_waves_of_a_source(deck):
     c = deck("V1 a 0 SIN(0 1 50)\nR1 a 0 1")
     with pytest.warns(ms.MeshsolveWarning, match="the results are 0.01 s apart, half a period or more of a source of 50 Hz, and miss its waves: decrease tstep below 0.001 s"):
