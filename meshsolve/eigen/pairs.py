@@ -28,6 +28,7 @@ from meshsolve.types import ArrayLike, Auto, Device, Matrix
 SMALL = 300             # rows up to which a dense method takes no longer
 SHARE = 3               # from n / SHARE pairs on, too
 SINGULAR = 1500         # rows up to which a dense method is taken if M is singular, but not diagonal: blocks drift into its null space
+MASSES = 300            # rows with mass up to which a dense method is taken if others have none
 FEWEST = 40             # finite eigenvalues that block iterations need
 BLOCKS = 300            # blocks that the iteration may take, and for each eight pairs another BLOCKS_A_BLOCK
 BLOCKS_A_BLOCK = 20
@@ -263,7 +264,8 @@ def _run(search, options, k, bounds, sigma):
     pencil, method = search.pencil, options.method
     if not pencil.A.data.any():
         return "dense", _of_zero(search, k, bounds)
-    few = k > pencil.rank // SHARE or pencil.rank < FEWEST or pencil.masses is None and pencil.rank < pencil.n <= SINGULAR
+    few = k > pencil.rank // SHARE or pencil.rank < FEWEST or pencil.rank < pencil.n and (
+        pencil.n <= SINGULAR if pencil.masses is None else pencil.rank <= MASSES)
     if method == "dense" or method == "auto" and pencil.n <= SMALL or method != "lobpcg" and few:
         return "dense", _dense(search, options, k, bounds, sigma)
     if method == "lobpcg":
@@ -384,10 +386,11 @@ def _lost(pencil, found, tol):
     if len(w) == 0:
         return 0.0
     zero = abs(w) <= quality.ZERO * floors
-    first = min(abs(w[~zero]).min(initial=np.inf), found.size or np.inf)
+    nonzero = abs(w[~zero]).min(initial=np.inf)
+    first = min(nonzero, found.size or np.inf)
     if first == np.inf and np.count_nonzero(zero) > len(pencil.null_components(len(w))[0]):
         first = 0.0
-    if found.zeros > MOTIONS and found.zeros > MOTIONS * (pencil.null_components(0)[1].max() + 1):
+    if nonzero == np.inf and found.zeros > MOTIONS and found.zeros > MOTIONS * (pencil.null_components(0)[1].max() + 1):
         first = 0.0                                         # rounding errors make a null space that is none
     hidden = floors > max(tol, quality.LIMITED) * np.where(zero, first, abs(w))
     return float(floors[hidden].max(initial=0.0))

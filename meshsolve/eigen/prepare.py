@@ -21,8 +21,8 @@ from meshsolve.sparse.constraints import Pinned
 from meshsolve.sparse.matrix import as_csr, as_symmetric
 from meshsolve.sparse.rows import components
 
-UNEVEN = 1e6            # largest entry of a row over its mass, relative to the median row, above which components are compared
-APART = 1e6             # scale of a component relative to the smallest one of its group, from which on it is searched apart
+UNEVEN = 1e4            # largest entry of a row over its mass, relative to the median row, above which components are compared
+APART = 1e4             # scale of a component relative to the smallest one of its group, from which on it is searched apart
 SEMIDEFINITE = 1e-11    # most negative eigenvalue of M that counts as 0, after scaling to a diagonal of ones
 SINGULAR = 1e6          # largest entry of a solution for random b of variance 1 above which M may be singular
 DOMINANT = 1e-12        # rounding of the sum of a row of M, relative to its diagonal entry

@@ -25,6 +25,7 @@ from meshsolve.eigen.pencil import ROUNDING
 from meshsolve.eigen.shift import JUDGED, amid, started
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
+from meshsolve.options import is_auto
 from meshsolve.report import Report
 
 SLICE = 96              # pairs of an interval that one shift computes: orthogonalization grows with their square
@@ -38,6 +39,7 @@ PATIENCE = 0.85         # share of the blocks until convergence after which it i
 DEFLATIONS = 3          # that find no other values end a search: the count is then not that of the eigenvalues in double precision
 AFTER = 4               # blocks after a deflation before convergence is tested
 NEAR = 0.1              # distance from the shift, relative to it, that stands for the size of an eigenvalue near 0 while it is sought
+FROM_AFAR = 1e-3        # the same for a shift that the caller gives
 OWN = 0.8               # part of the tolerance for the residual relative to an eigenvalue itself, before vectors are computed
 WIDE = 1e3              # ratio of the ends of an interval above which its middle is the geometric mean
 CLOSE = 1e-5            # distance of a shift from an eigenvalue, relative to the interval, below which the shift is moved
@@ -47,6 +49,7 @@ NARROW = 8              # first moves of a shift up to which an interval is narr
 SLICES = 3              # intervals that are tried for the smallest pairs of a spectrum of many orders of magnitude
 QUADRATIC = 10.0        # errors of Ritz values relative to the squares of their residuals: gaps between eigenvalues are not known
 WRONG = 1e-3            # residual of a vector that belongs to no eigenvalue
+MANY = 4                # eigenvalues for each one that is 0 to rounding, below which those are many
 DEPTH = 12              # times that an interval is divided because of residuals
 ENDS = 16               # floors of an eigenvalue up to which it equals an end of an interval
 
@@ -66,7 +69,7 @@ class Found(NamedTuple):
     size : float
         The size of the first eigenvalue that is not 0, if it is known: what floors of zeros are compared with.
     zeros : int
-        Number of eigenvalues that are known to be 0 to rounding, those that are not wanted included.
+        Number of eigenvalues known to be 0 to rounding, those that are not wanted included, if they are many among all that are known.
     """
 
     values: np.ndarray
@@ -87,6 +90,7 @@ class Search:
         self.floor = ROUNDING * pencil.smooth           # differences of equal eigenvalues by rounding
         self.report = Report(threads=pencil.threads)
         self.iterations, self.shifts, self.is_undecided, self._definite_at = 0, [], False, None
+        self.near = NEAR
         self.blocks_a_pair = 0          # that the limit grows by for each pair of an interval
 
     def lanczos(self, F, pairs, sigma, start=None):
@@ -97,7 +101,7 @@ class Search:
             iteration = Exhaustive(pencil, F)
             self.iterations += iteration.solves
         else:
-            capacity = min(int(COLUMNS * pairs) // WIDTH + SPARE, pencil.n // WIDTH - 1)
+            capacity = min(int(COLUMNS * pairs) // WIDTH + SPARE, pencil.rank // WIDTH - 1)
             ensure_memory((capacity + 1) * WIDTH * 8 * pencil.n, f"a basis of {capacity * WIDTH} vectors")
             basis = BASES[pencil.place.name](pencil.n, capacity + 1, pencil.threads)
             iteration = Lanczos(pencil.operator(F), pencil.weigh(), basis, capacity, self.seed, start, pencil.is_uneven)
@@ -138,7 +142,9 @@ class Search:
             w = better
             near = [(sigma, F)] + ([self._definite_at] if self._definite_at and self._definite_at[1] is not F else [])
             w = quality.improved(pencil, self.tol, w, X, facts, near)
-        return in_order(pencil, Found(w, X, facts, None, True, *zeros_among(ritz.values(sigma), facts)))
+        with np.errstate(invalid="ignore"):
+            errors = QUADRATIC * self.errors(iteration, ritz) * abs(ritz.values(sigma) - sigma)
+        return in_order(pencil, Found(w, X, facts, None, True, *zeros_among(ritz.values(sigma), facts, errors)))
 
     def extend(self, iteration, blocks):
         """Take the first blocks of an iteration."""
@@ -177,7 +183,7 @@ class Search:
         values = ritz.values(iteration.sigma)
         with np.errstate(invalid="ignore"):
             distance = abs(values - iteration.sigma)
-            size = np.maximum(np.maximum(abs(values), NEAR * distance), self.floor / self.tol)
+            size = np.maximum(np.maximum(abs(values), self.near * distance), self.floor / self.tol)
             return np.fmax(ritz.residuals, ritz.left * distance / size * (goal / (OWN * self.tol)))
 
     def step(self, iteration):
@@ -212,6 +218,7 @@ class Search:
 
 def smallest(search, k, sigma, counted):
     """The k smallest pairs as :class:`Found`."""
+    search.near = NEAR if is_auto(sigma) else FROM_AFAR
     F, sigma, iteration = started(search, k, sigma)
     lowest_shift = sigma                                    # A - sigma M is positive definite: no eigenvalue is smaller
     if counted:
@@ -333,11 +340,12 @@ def _counted(search, found, sigma):
     return len(values) if start and number == start else None, number == start
 
 
-def zeros_among(values, facts):
-    """(the smallest of some eigenvalues that is not 0 to rounding, or 0.0; the number of those that are)."""
+def zeros_among(values, facts, errors=0.0):
+    """(the smallest of some eigenvalues, with errors, that is not 0 to rounding, or 0.0; the number of those that are, if they are many of them)."""
     limit = quality.ZERO * facts.floors.max(initial=0.0)
-    above = values[(values > limit) & np.isfinite(values)]
-    return float(above.min()) if len(above) else 0.0, int(np.count_nonzero(abs(values) <= limit))
+    above = values[(values > limit + errors) & np.isfinite(values)]
+    zeros = int(np.count_nonzero(abs(values) <= limit))
+    return float(above.min()) if len(above) else 0.0, zeros if MANY * zeros > len(values) else 0
 
 
 def in_order(pencil, found):
