@@ -341,7 +341,7 @@ def _counted(search, found, sigma):
 
 
 def zeros_among(values, facts, errors=0.0):
-    """(the smallest of some eigenvalues, with errors, that is not 0 to rounding, or 0.0; the number of those that are, if they are many of them)."""
+    """(the smallest of some eigenvalues, with errors, that is not 0 to rounding, or 0.0; the number of those that are, if many)."""
     limit = quality.ZERO * facts.floors.max(initial=0.0)
     above = values[(values > limit + errors) & np.isfinite(values)]
     zeros = int(np.count_nonzero(abs(values) <= limit))
