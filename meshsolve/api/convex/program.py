@@ -78,10 +78,11 @@ class Program:
         tight = model.presolve.tightened(lower, upper) if presolve else None
         self.is_presolved = tight is not None
         lower, upper, self.sources = tight or (lower, upper, np.full((2, n), -1))
-        natural, forced = self._natural(np.where(lower[:n] == upper[:n], 0, b)), np.maximum(np.maximum(lower, -upper), 0)
-        size = max(natural, forced[np.isfinite(forced)].max(initial=0)) or _smallest(np.r_[lower, upper])
+        held = lower == upper                               # they say nothing about the size of the others
+        counts = ~np.r_[held[:n] | model.presolve.idle & presolve, np.zeros(model.p, bool)]
+        size = self._size(b, lower, upper, counts)
         with np.errstate(over="ignore"):
-            far_below, far_above = np.isfinite(lower) & (lower / size < -NONE), np.isfinite(upper) & (upper / size > NONE)
+            far_below, far_above = (np.isfinite(x) & ~held & (s * x / size > NONE) for s, x in ((-1, lower), (1, upper)))
         self.ignored = int(far_below.sum() + far_above.sum())
         self.unit = power_of_two(size)
         with np.errstate(over="ignore"):
@@ -137,7 +138,7 @@ class Program:
     def residual(self, x, y):
         """The :class:`Residual` of x and the multipliers y of the rows, both in scaled units."""
         n, m = self.model.n, self.model
-        least = LEAST * max(abs(x).max(initial=0), 1)
+        least = LEAST * max(abs(x[~self.equal[:n]]).max(initial=0), 1)
         v = np.r_[x, m.G @ x]
         unit_v = np.maximum(np.r_[abs(x), np.maximum(m.G_sizes @ abs(x), self.moved[n:])], least)
         below, above = self.lower - v, v - self.upper
@@ -159,12 +160,15 @@ class Program:
         return Residual(*(float(part) for part in (primal.max(initial=0), dual.max(initial=0), shares.max(initial=0),
                                                    abs(z) @ slack / value)))
 
-    def _natural(self, b):
-        """Size of x at the minimum without bounds, 0 if there is no curvature."""
-        curvature = abs(self.model.P.data).max(initial=0)
-        return float(abs(b).max(initial=0) / curvature) if curvature > 0 else 0.0
+    def _size(self, b, lower, upper, counts):
+        """Size of x: at the minimum without bounds, or as bounds force it to be; else the smallest bound."""
+        n, curvature = self.model.n, abs(self.model.P.data).max(initial=0)
+        natural = abs(b[counts[:n]]).max(initial=0) / curvature if curvature > 0 else 0.0
+        forced = np.where(counts, np.maximum(np.maximum(lower, -upper), 0), 0)
+        size = max(natural, forced[np.isfinite(forced)].max(initial=0))
+        return float(size or _smallest(np.r_[lower[counts], upper[counts]]) or _smallest(np.r_[lower, upper]) or 1.0)
 
 
 def _smallest(bounds):
     sizes = abs(bounds[np.isfinite(bounds) & (bounds != 0)])
-    return float(sizes.min()) if len(sizes) else 1.0
+    return float(sizes.min()) if len(sizes) else 0.0
