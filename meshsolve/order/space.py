@@ -11,6 +11,7 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.memory import available_memory, ensure_memory
+from meshsolve.options import counted
 
 PARTS = 8, 64                   # about so many parts are left between the largest separators: first three levels, then six
 ENOUGH = 0.25                   # share of the memory below which three levels need no closer look: they have two fifths of nnz(L) of a cube
@@ -45,7 +46,7 @@ def require_space(pattern, dissected, entry_bytes):
         if len(perm) == 0:
             return
         nnz = least_nonzeros(pattern, perm, *tree)
-        ensure_memory(nnz * entry_bytes, f"the factor, with at least {nnz:,} nonzeros in this ordering,")
+        ensure_memory(nnz * entry_bytes, f"the factor, with at least {counted(nnz, 'nonzero')} in this ordering,")
         available = available_memory()
         if available is None or nnz * entry_bytes < ENOUGH * available:
             return
