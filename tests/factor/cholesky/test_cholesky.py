@@ -303,8 +303,22 @@ def test_rcond_is_deterministic_and_sees_cancelling_columns(make):
 
 
 def test_complex_overflow_affects_one_part_alone():
-    x = ms.cholesky([[1e-300]]).solve(np.array([1 + 1e300j]))
+    with pytest.warns(ms.ConvergenceWarning, match="leaves the range of float64, first in row 0"):
+        x = ms.cholesky([[1e-300]]).solve(np.array([1 + 1e300j]))
     assert x[0].real == pytest.approx(1e300) and x[0].imag == np.inf
+
+
+@pytest.mark.parametrize("make", [ms.cholesky, ms.lu, lambda A: ms.ildl(A, fill_level=None)])
+@pytest.mark.parametrize("shape", [(4,), (4, 2)])
+def test_solutions_that_overflow_are_warned_of(make, shape):
+    """Also where the rounding of intermediate results makes them NaN."""
+    b = np.full(shape, 1.0)
+    b[..., -1] *= 1e200
+    F = make(ms.datasets.grid2d(2, 2, boundary="dirichlet") * 1e-200)
+    with pytest.warns(ms.ConvergenceWarning, match="the solution leaves the range of float64"):
+        x = F.solve(b)
+    assert not np.isfinite(x).all()
+    assert np.isfinite(F.solve(np.ones(shape))).all()       # without a warning
 
 
 def test_rcond_is_near_the_truth():
