@@ -168,7 +168,8 @@ def is_as(path, state):
 def described(error):
     """Return "Class: message" of an exception, in one line."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    name = "OutOfMemoryError" if isinstance(error, MemoryError) else type(error).__name__
+    return f"{name}: {text}" if text else name
 
 
 def failed(path, error, worker=""):
