@@ -107,11 +107,11 @@ class Solver:
         return operating_point(self, s, x)
 
     def check_currents(self, largest):
-        """Warn once if a device carries more than any model describes: exponentials continue as tangents there."""
+        """Warn once if a device carries more than any model describes: beyond, exponentials are tangents."""
         if largest > BEYOND and not self._warned:
             self._warned = True
-            warn(f"{self.system.netlist.path}: a nonlinear device carries {largest:.1g} A, since no resistance limits its current: voltages "
-                 "may be wrong. Add a series resistance, such as rs= of its model", ConvergenceWarning)
+            warn(f"{self.system.netlist.path}: a nonlinear device carries {largest:.1g} A, since no resistance limits its current: "
+                 "voltages may be wrong. Add a series resistance, such as rs= of its model", ConvergenceWarning)
 
     def count(self, name, by=1):
         self.report.facts[name] = self.report.facts.get(name, 0) + by
