@@ -316,9 +316,7 @@ class Circuit(Sealed):
         tmax = None if tmax is None else as_number(tmax, "tmax", above=True)
         uic = as_flag(uic, "uic")
         plan = schedule(min(tstep, tstop), tstop, tstart, tmax, method, as_flag(fixed_step, "fixed_step"))
-        self._netlist.loops.require_equal_waveforms(self._netlist)
-        volts, amperes = self._sources(tstep, tstop, plan.same)      # the default length of edges is tstep, even above tstop
-        warn_of_missed_waves(tstep, plan, (volts, amperes), self._netlist.path)
+        volts, amperes = self._sources_over_time(tstep, tstop, plan)
         self._ensure(plan.rows or 0, keep)
         options = report, threads, solver, device, round(tstop / tstep)
         x = self._initial_states() if uic else self._rest(volts, amperes, *options, at=0.0)
@@ -376,6 +374,12 @@ class Circuit(Sealed):
 
     def _sources(self, tstep=1.0, tstop=1.0, same=None):
         return tuple(Sources(self._netlist[letter], self._netlist.waveforms, tstep, tstop, same) for letter in "vi")
+
+    def _sources_over_time(self, tstep, tstop, plan):
+        self._netlist.loops.require_equal_waveforms(self._netlist)
+        sources = self._sources(tstep, tstop, plan.same)    # the default length of edges is tstep, even above tstop
+        warn_of_missed_waves(tstep, plan, sources, self._netlist.path)
+        return sources
 
     def _solver(self, report, threads, **what):
         return Solver(self._system, self._deck.options, report, threads=threads, family=self._family, **what)
