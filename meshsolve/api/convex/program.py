@@ -17,6 +17,7 @@ from meshsolve.api.convex.scaling import power_of_two
 from meshsolve.types import Array
 
 LEAST = 1e-5            # smallest unit of a residual relative to that of the largest row: 1e-5 times tol is a rounding error
+CURVED = 1e-3           # curvature relative to the largest from which b over curvature is a size of x
 NONE = 1e20             # bounds beyond this multiple of the size of x count as none
 TINY = np.finfo(float).tiny
 
@@ -80,11 +81,12 @@ class Program:
         lower, upper, self.sources = tight or (lower, upper, np.full((2, n), -1))
         held = lower == upper                               # they say nothing about the size of the others
         counts = ~np.r_[held[:n] | model.presolve.idle & presolve, np.zeros(model.p, bool)]
-        size = self._size(b, lower, upper, counts)
+        size, least = self._sizes(b, lower, upper, counts)
         with np.errstate(over="ignore"):
             far_below, far_above = (np.isfinite(x) & ~held & (s * x / size > NONE) for s, x in ((-1, lower), (1, upper)))
         self.ignored = int(far_below.sum() + far_above.sum())
         self.unit = power_of_two(size)
+        self._least = min(least / self.unit, 1.0)
         with np.errstate(over="ignore"):
             self.b = b / self.unit
             self.lower, self.upper = np.where(far_below, -np.inf, lower) / self.unit, np.where(far_above, np.inf, upper) / self.unit
@@ -138,7 +140,7 @@ class Program:
     def residual(self, x, y):
         """The :class:`Residual` of x and the multipliers y of the rows, both in scaled units."""
         n, m = self.model.n, self.model
-        least = LEAST * max(abs(x[~self.equal[:n]]).max(initial=0), 1)
+        least = LEAST * max(abs(x[~self.equal[:n]]).max(initial=0), self._least)
         v = np.r_[x, m.G @ x]
         unit_v = np.maximum(np.r_[abs(x), np.maximum(m.G_sizes @ abs(x), self.moved[n:])], least)
         below, above = self.lower - v, v - self.upper
@@ -160,13 +162,16 @@ class Program:
         return Residual(*(float(part) for part in (primal.max(initial=0), dual.max(initial=0), shares.max(initial=0),
                                                    abs(z) @ slack / value)))
 
-    def _size(self, b, lower, upper, counts):
-        """Size of x: at the minimum without bounds, or as bounds force it to be; else the smallest bound."""
-        n, curvature = self.model.n, abs(self.model.P.data).max(initial=0)
-        natural = abs(b[counts[:n]]).max(initial=0) / curvature if curvature > 0 else 0.0
+    def _sizes(self, b, lower, upper, counts):
+        """(largest, least) size of x: at the minimum without bounds, or as bounds force it to be; else the smallest bound."""
+        n, curvature = self.model.n, self.model.P.diagonal()
+        peak, slopes = abs(self.model.P.data).max(initial=0), abs(b[counts[:n]])
+        curved = counts[:n] & (curvature > CURVED * curvature.max(initial=0))
+        own = (abs(b[curved]) / curvature[curved]).max(initial=0)
         forced = np.where(counts, np.maximum(np.maximum(lower, -upper), 0), 0)
-        size = max(natural, forced[np.isfinite(forced)].max(initial=0))
-        return float(size or _smallest(np.r_[lower[counts], upper[counts]]) or _smallest(np.r_[lower, upper]) or 1.0)
+        forced = forced[np.isfinite(forced)].max(initial=0)
+        other = _smallest(np.r_[lower[counts], upper[counts]]) or _smallest(np.r_[lower, upper]) or 1.0
+        return float(max(slopes.max(initial=0) / peak if peak > 0 else 0, forced) or other), float(max(own, forced) or other)
 
 
 def _smallest(bounds):
