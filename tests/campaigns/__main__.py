@@ -11,6 +11,7 @@ import collections
 import contextlib
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import time
@@ -64,6 +65,7 @@ def turn(attack: table.Attack, seed: int, first: int, seconds: float) -> int:
 def campaign(attacks: list[table.Attack], seed: int, minutes: float) -> int:
     """Give the attacks turns until the time is over; print findings as they come, and the figures."""
     counts = {a.name: collections.Counter() for a in attacks}
+    attacks = random.Random(seed).sample(attacks, len(attacks))              # a short run tries others at another seed
     end, findings = time.monotonic() + 60 * minutes, 0
     print(f"{len(attacks)} attacks, seed {seed}", flush=True)
     while attacks and time.monotonic() < end:
