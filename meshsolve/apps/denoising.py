@@ -22,7 +22,8 @@ from meshsolve.apps.smoothing import compare, held_vertices
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.boundary import side_directions
-from meshsolve.mesh.measures import area_vectors, unit
+from meshsolve.mesh.elements import unit
+from meshsolve.mesh.measures import area_vectors
 from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.report import Report, warn
 from meshsolve.types import ArrayLike, Callback

@@ -13,8 +13,9 @@ from meshsolve import device as _device
 from meshsolve import order
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.memory import ensure_memory
+from meshsolve.mesh.elements import FLATTEST
 from meshsolve.mesh.measures import component_sums, mean_edges
-from meshsolve.operators import FLATTEST, assembler
+from meshsolve.operators import assembler
 from meshsolve.options import thread_count
 from meshsolve.sparse.columns import max_abs, reduce_columns
 from meshsolve.sparse.cuda import without_diagonal

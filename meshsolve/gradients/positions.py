@@ -7,7 +7,7 @@ their areas. Source: Pinkall, Polthier 1993.
 
 from __future__ import annotations
 
-from meshsolve.operators import FLATTEST
+from meshsolve.mesh.elements import FLATTEST
 
 
 def laplacian_indices(xp, faces):

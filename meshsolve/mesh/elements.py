@@ -84,50 +84,6 @@ def places(x, faces, thin):
     return used, place
 
 
-def _short_sides(x, faces, thin):
-    """(faces (s,), ends (2, s), lengths relative to those at which corners coincide (s,), longest sides (s,)) of the short sides."""
-    corners, (sides, _, largest) = faces[thin], _scaled_sides(x, faces[thin])
-    length = np.sqrt(np.einsum("sfk,sfk->sf", sides, sides))
-    longest = length.max(axis=0, initial=0)
-    share = length / (APART * np.where(largest > 0, longest, 1))
-    which, short = np.nonzero(share < 1)
-    ends = np.stack([corners[short, which], corners[short, (which + 1) % 3]])
-    return thin[short], ends, share[which, short], (longest * largest)[short]
-
-
-def _joined(ends):
-    """(vertices (k,), their numbers at the ends (2, s), graph (k, k), numbers of the components (k,)) of edges with these ends."""
-    used, number = np.unique(ends, return_inverse=True)
-    number, k = number.reshape(2, -1), len(used)
-    graph = sp.csr_array(sp.coo_array((np.ones(number.size), (number.ravel(), number[::-1].ravel())), shape=(k, k)))
-    return used, number, graph, connected_components(graph, directed=False)[1]
-
-
-def _directions_of_fans(x, faces, vertices, without):
-    """(k, 3) unit directions into the faces around ``vertices``, apart from the faces ``without``; 0 if they cancel."""
-    place = np.full(len(x), -1)
-    place[vertices] = np.arange(len(vertices))
-    is_other = (place[faces] >= 0).any(axis=1)
-    is_other[without] = False
-    face, c = np.nonzero((place[faces] >= 0) & is_other[:, None])
-    at = faces[face, c]
-    u, v = (unit(x[faces[face, (c + k) % 3]] - x[at]) for k in (1, 2))
-    parts = unit(u + v) * np.linalg.norm(u - v, axis=1, keepdims=True)
-    sums = np.stack([np.bincount(place[at], part, len(vertices)) for part in parts.T], axis=1)
-    return np.where(np.linalg.norm(sums, axis=1, keepdims=True) > FLATTEST, unit(sums), 0)
-
-
-def _spread(joined, direction):
-    """Directions (k, 3) in which those that are 0 are means of their neighbors."""
-    free = np.flatnonzero(~direction.any(axis=1))
-    if len(free):
-        rows = joined[free]
-        rows = sp.diags_array(1 / rows.sum(axis=1)) @ rows
-        for _ in range(SWEEPS):
-            direction[free] = rows @ direction
-    return direction
-
-
 def mollified_areas(x, faces, areas, flattest):
     """(m,) areas of faces with these areas, at least those of their mollified shapes. Positive, unless they underflow."""
     sides, _, largest = _scaled_sides(x, faces)
@@ -170,9 +126,9 @@ def mollified(t, flattest=FLATTEST, slack=0.0):
 
 
 def extents_around(x, corners, point):
-    """(k,) longest side of the elements with ``corners`` (c, m) at the place of each element ``point`` (k,), whose corners are all there.
+    """(k,) longest side of the elements that share a place with each element ``point`` (k,), whose corners all coincide.
 
-    1 if all of these elements are at one point. The elements must include all that have a side of length 0.
+    Elements have ``corners`` (c, m), and must include all with a side of length 0. The result is 1 if all at a place have no length.
     """
     pairs = [(corners[i], corners[j]) for i in range(len(corners)) for j in range(i)]
     length = np.stack([np.abs(x[a] - x[b]).max(axis=1) for a, b in pairs])
@@ -194,8 +150,10 @@ def unit(vectors):
 
 
 def _scaled_sides(x, faces, moves=None):
-    """(sides (3, m, 3), the cross product (m, 3) of two, largest (m,)): side c begins at corner c, and its largest component is at
-    most 1 after division by ``largest``, so that no square underflows."""
+    """(sides (3, m, 3), the cross product (m, 3) of two of them, ``largest`` (m,)). Side c begins at corner c.
+
+    Sides are divided by ``largest``, the largest component of a side of the face, so that no square underflows.
+    """
     sides = _sides(x, faces) if moves is None else _sides(x, faces) + _sides(moves, faces)
     largest = np.abs(sides).max(axis=(0, 2), initial=0)
     sides /= np.where(largest > 0, largest, 1)[:, None]
@@ -205,3 +163,47 @@ def _scaled_sides(x, faces, moves=None):
 def _sides(x, faces):
     corner = [x.take(c, axis=0) for c in faces.T]
     return np.stack([corner[(c + 1) % 3] - corner[c] for c in range(3)])
+
+
+def _short_sides(x, faces, thin):
+    """(faces (s,), ends (2, s), lengths relative to those at which corners coincide (s,), longest sides (s,)) of the short sides."""
+    corners, (sides, _, largest) = faces[thin], _scaled_sides(x, faces[thin])
+    length = np.sqrt(np.einsum("sfk,sfk->sf", sides, sides))
+    longest = length.max(axis=0, initial=0)
+    share = length / (APART * np.where(largest > 0, longest, 1))
+    which, short = np.nonzero(share < 1)
+    ends = np.stack([corners[short, which], corners[short, (which + 1) % 3]])
+    return thin[short], ends, share[which, short], (longest * largest)[short]
+
+
+def _joined(ends):
+    """(vertices (k,), their numbers at the ends (2, s), graph (k, k), numbers of the components (k,)) of edges with these ends."""
+    used, number = np.unique(ends, return_inverse=True)
+    number, k = number.reshape(2, -1), len(used)
+    graph = sp.csr_array(sp.coo_array((np.ones(number.size), (number.ravel(), number[::-1].ravel())), shape=(k, k)))
+    return used, number, graph, connected_components(graph, directed=False)[1]
+
+
+def _directions_of_fans(x, faces, vertices, without):
+    """(k, 3) unit directions into the faces around ``vertices``, apart from the faces ``without``; 0 if they cancel."""
+    place = np.full(len(x), -1)
+    place[vertices] = np.arange(len(vertices))
+    is_other = (place[faces] >= 0).any(axis=1)
+    is_other[without] = False
+    face, c = np.nonzero((place[faces] >= 0) & is_other[:, None])
+    at = faces[face, c]
+    u, v = (unit(x[faces[face, (c + k) % 3]] - x[at]) for k in (1, 2))
+    parts = unit(u + v) * np.linalg.norm(u - v, axis=1, keepdims=True)
+    sums = np.stack([np.bincount(place[at], part, len(vertices)) for part in parts.T], axis=1)
+    return np.where(np.linalg.norm(sums, axis=1, keepdims=True) > FLATTEST, unit(sums), 0)
+
+
+def _spread(joined, direction):
+    """Directions (k, 3) in which those that are 0 are means of their neighbors."""
+    free = np.flatnonzero(~direction.any(axis=1))
+    if len(free):
+        rows = joined[free]
+        rows = sp.diags_array(1 / rows.sum(axis=1)) @ rows
+        for _ in range(SWEEPS):
+            direction[free] = rows @ direction
+    return direction

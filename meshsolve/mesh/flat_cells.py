@@ -1,8 +1,9 @@
 """The rule for degenerate tetrahedra, which all operators share: a cell without volume counts as its mollified shape.
 
 The hat functions of a cell have gradients a / (3 v), with the vector areas a of its sides and its volume v. The energy of a function is the
-square of a sum over v, so a cell that becomes flat ties its corners ever more firmly. Let their plane be the same, and c the
-coefficients of the dependency sum c x = 0, sum c = 0, which are the areas up to a factor, with positive ones of sum 1.
+square of a sum over v, so a cell that becomes flat ties its corners ever more firmly. Let its corners x lie in one plane.
+Let c be the coefficients of their dependency, sum c x = 0 and sum c = 0, scaled so that the positive ones have the sum 1. They are the
+areas up to a factor.
 
 - A corner that is a mean of the others, as on an edge or on a side, or at another corner, has a coefficient of 1. The tie is right: it
   joins the corner to an edge, side or vertex of the cells on the other side. The volume counts as at least ``FLATTEST`` / 6 times the
@@ -10,8 +11,8 @@ coefficients of the dependency sum c x = 0, sum c = 0, which are the areas up to
 - A sliver is a quadrilateral with both diagonals: two coefficients are positive and two negative. The cells around it determine all four
   values, and the tie would lock a solution. Such cells are frequent in Delaunay triangulations of grids. The volume of a sliver without
   volume counts as the longest edge cubed. Its energy is then as small as the error of linear functions.
-- A flat cell on the boundary has nothing to join there: a corner on its side or edge is not tied, as in a sliver. Such cells lie on
-  the hull of regular points, also in layers.
+- A flat cell on the boundary has nothing to join on the other side. A corner on its side or edge is not tied, as in a sliver. Such
+  cells lie on the hull of regular points, also in layers.
 - Corners on one line, or three or four at one point: they move apart by ``FLATTEST`` times the longest edge, to the corners of a
   regular tetrahedron. Then the same rule serves.
 

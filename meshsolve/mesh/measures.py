@@ -9,7 +9,7 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.mesh import elements
-from meshsolve.mesh.elements import unit as unit
+from meshsolve.mesh.elements import unit
 from meshsolve.options import thread_count
 
 SMALL = 1e-250          # squared length of a cross product below which digits underflow

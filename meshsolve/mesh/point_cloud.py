@@ -17,7 +17,7 @@ from scipy.sparse import csgraph
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import Mesh, files, measures
+from meshsolve.mesh import Mesh, elements, files
 from meshsolve.mesh.checks import as_vertices
 from meshsolve.mesh.polygons import distinct_rows
 from meshsolve.options import as_integer, counted, thread_count
@@ -203,7 +203,7 @@ def _as_normals(normals, n):
     if bad.any():
         k = int(bad.argmax())
         raise InvalidInputError(f"normal {k} must be finite and not 0, got {given[k].tolist()}")
-    return measures.unit(given)
+    return elements.unit(given)
 
 
 def _neighborhoods(x, k):

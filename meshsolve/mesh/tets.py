@@ -113,7 +113,7 @@ class TetMesh(Sealed):
         """(k,) int64, ascending: cells without volume, which count as mollified shapes in operators.
 
         Slivers are flat quadrilaterals, frequent in Delaunay triangulations. They hardly add to an energy and do not lock a solution.
-        A flat cell with a corner on an edge, on a side or at another corner ties it there.
+        A flat cell ties a corner that lies on an edge, on a side or at another corner to the corners of that edge or side.
         """
         return shapes(self.vertices, self.cells, self.edge_lengths[self.cell_edges].max(axis=1), self.volumes)[2]
 

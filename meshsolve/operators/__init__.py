@@ -17,6 +17,7 @@ from meshsolve import _core
 from meshsolve.device import choose, on_cpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.elements import FLATTEST
 from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.mesh.polygon_mesh import PolygonMesh
 from meshsolve.mesh.tets import TetMesh
@@ -26,7 +27,6 @@ from meshsolve.operators.connection import connection_laplacian
 from meshsolve.operators.cuda import DeviceAssembler
 from meshsolve.operators.curvature import Curvatures, curvatures
 from meshsolve.operators.graphs import graph_laplacian, normalized_laplacian, on_edges
-from meshsolve.operators.intrinsic import FLATTEST as FLATTEST
 from meshsolve.operators.intrinsic import MOST_FLIPS, intrinsic_delaunay, mollified
 from meshsolve.options import as_flag, one_of, thread_count
 from meshsolve.report import warn

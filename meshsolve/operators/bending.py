@@ -1,8 +1,8 @@
 """The bi-Laplacian L M^-1 L, whose energy is the squared mean curvature of a displacement: for weights and deformations of least bending.
 
 Its entries are products of two weights of L. The largest weights that L may have would leave no digits to the others. So elements are
-mollified more: the rule of :mod:`meshsolve.mesh.elements` and :mod:`meshsolve.mesh.flat_cells` is the same, with ``FLATTEST`` = 1e-3. Masses are
-those of the mollified shapes, so each vertex of a face or cell has a mass.
+mollified more, by the rules of :mod:`meshsolve.mesh.elements` and :mod:`meshsolve.mesh.flat_cells` with ``FLATTEST`` = 1e-3. Masses
+are those of the mollified shapes, so each vertex of a face or cell has a mass.
 
 Source: Jacobson, Tosun, Sorkine, Zorin 2010, "Mixed finite elements for variational surface modeling". O(sum of squared degrees).
 """

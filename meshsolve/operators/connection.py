@@ -20,9 +20,10 @@ import scipy.sparse as sp
 from meshsolve import _core
 from meshsolve.errors import MeshsolveWarning
 from meshsolve.mesh import MeshLike, boundary, checked_mesh, takes_arrays
+from meshsolve.mesh.elements import FLATTEST
 from meshsolve.mesh.measures import corner_angles, vertex_normals
 from meshsolve.operators.gradients import frame
-from meshsolve.operators.intrinsic import FLATTEST, MOST_FLIPS, areas_of, mollified
+from meshsolve.operators.intrinsic import MOST_FLIPS, areas_of, mollified
 from meshsolve.options import as_flag, as_integer, thread_count
 from meshsolve.report import warn
 from meshsolve.seal import Sealed

@@ -12,7 +12,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import launch_1d
 from meshsolve.errors import OutOfMemoryError
-from meshsolve.operators.intrinsic import FLATTEST
+from meshsolve.mesh.elements import FLATTEST
 from meshsolve.patches import PatchMesh
 from meshsolve.sparse.lists_cuda import compressed, distinct, exclusive_scan, total, transposed
 

@@ -16,7 +16,8 @@ import scipy.sparse as sp
 
 from meshsolve import operators
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
-from meshsolve.mesh.measures import area_vectors, coinciding_vertices, corner_angles, shared, unit, vertex_normals
+from meshsolve.mesh.elements import unit
+from meshsolve.mesh.measures import area_vectors, coinciding_vertices, corner_angles, shared, vertex_normals
 from meshsolve.operators.gradients import frame
 from meshsolve.types import Array
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, report
+from meshsolve.mesh.elements import FLATTEST
 from meshsolve.mesh.measures import flattened_faces
-from meshsolve.operators.intrinsic import FLATTEST
 from meshsolve.options import thread_count
 from meshsolve.seal import Sealed
 

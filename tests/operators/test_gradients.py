@@ -12,7 +12,8 @@ import meshsolve as ms
 from meshsolve import datasets
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, load_mesh
-from meshsolve.operators import FLATTEST, cotan_laplacian, divergence, gradient, mass_matrix
+from meshsolve.mesh.elements import FLATTEST
+from meshsolve.operators import cotan_laplacian, divergence, gradient, mass_matrix
 from meshsolve.operators import gradients as parts
 
 RNG = np.random.default_rng(3)

@@ -9,7 +9,8 @@ from kernel_harness import Harness
 
 import meshsolve as ms
 from meshsolve import device
-from meshsolve.operators import FLATTEST, CotanAssembler, assembler
+from meshsolve.mesh.elements import FLATTEST
+from meshsolve.operators import CotanAssembler, assembler
 
 
 def noisy(k, seed=0):

@@ -21,9 +21,9 @@ from meshsolve.api import cholesky
 from meshsolve.apps.geodesics.heat import with_units
 from meshsolve.apps.geodesics.vector_heat import unit
 from meshsolve.errors import InvalidInputError, MeshsolveError
+from meshsolve.mesh.elements import FLATTEST
 from meshsolve.operators import cotan_laplacian, divergence
 from meshsolve.operators.connection import TangentPlanes, real_form
-from meshsolve.operators.intrinsic import FLATTEST
 from meshsolve.seal import Sealed
 
 LEVEL_SETS = ("zero", "each")

@@ -19,9 +19,9 @@ import numpy as np
 from meshsolve import report
 from meshsolve.api import cholesky
 from meshsolve.errors import InvalidInputError
+from meshsolve.mesh.elements import FLATTEST
 from meshsolve.mesh.measures import flattened_faces, map_jacobians
 from meshsolve.operators import Assembly
-from meshsolve.operators.intrinsic import FLATTEST
 from meshsolve.operators.rigid import FaceRotations, alternate
 
 ZERO = 1e-24            # ARAP energy relative to the squared size of the map that is rounding error
