@@ -187,8 +187,8 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     Raises
     ------
     InvalidInputError
-        A is not square, is empty, or has an index out of range; ``ordering`` is unknown or no permutation; ``mesh`` has another
-        number of vertices; a bad ``seed``, ``threads``, ``device`` or ``relax``.
+        A is not square, is empty, or has an index out of range. ``ordering`` is unknown or no permutation. ``mesh`` has another
+        number of vertices. A bad ``seed``, ``threads``, ``device`` or ``relax``.
     DeviceUnavailableError
         ``device="cuda"`` and there is no GPU, or no CuPy.
 

@@ -60,8 +60,8 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     Raises
     ------
     InvalidInputError
-        Not a mesh, no face with an area, a bad ``steps`` or ``dt``; every vertex is fixed or on the boundary; fixed vertices and
-        ``conformal``; ``keep="volume"`` for a mesh with a boundary or without volume.
+        Not a mesh, no face with an area, a bad ``steps`` or ``dt``. Every vertex is fixed or on the boundary. Fixed vertices and
+        ``conformal``, or ``keep="volume"`` for a mesh with a boundary or without volume.
     NotPositiveDefiniteError, MeshsolveError
         Triangles collapsed, or the surface grew without bound: use a smaller ``dt``.
 

@@ -68,7 +68,7 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
     ------
     InvalidInputError
         Not a mesh, no face, another extension, a missing folder, values of another length or without a finite number, an unknown
-        colormap; texture coordinates of another shape, with NaN, or together with ``after`` or ``values``.
+        colormap. Texture coordinates of another shape, with NaN, or together with ``after`` or ``values``.
     """
     target = as_path(path)
     if target.suffix.lower() != ".png":

@@ -66,7 +66,7 @@ def smooth(mesh: MeshLike, strength: float | ArrayLike = 0.25, order: Literal[1,
     Raises
     ------
     InvalidInputError
-        Not a mesh, no face with an area, a negative ``strength`` or another ``order``; every vertex is fixed or on the boundary;
+        Not a mesh, no face with an area, a negative ``strength`` or another ``order``. Every vertex is fixed or on the boundary.
         ``keep="volume"`` for a mesh with a boundary or without volume.
     MeshsolveError, OutOfMemoryError
         The area or the volume cannot be kept; the squared Laplacian does not fit, because a vertex has very many neighbors.

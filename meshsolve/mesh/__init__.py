@@ -56,8 +56,8 @@ class Mesh(Sealed):
     Raises
     ------
     InvalidInputError
-        Wrong shape or type; no vertices; a coordinate that is NaN, infinite or above 1e70 (names the vertex); an index outside
-        0..n-1 (names the face); neither faces nor a mesh; data of another length (names the array).
+        Wrong shape or type; no vertices; neither faces nor a mesh. A coordinate that is NaN, infinite or above 1e70 (names the
+        vertex). An index outside 0..n-1 (names the face). Data of another length (names the array).
 
     Examples
     --------

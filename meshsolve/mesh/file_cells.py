@@ -7,6 +7,7 @@ Source: vtkCellType.h of VTK 9; "VTK File Formats". O(nodes).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ STRIP, POLYGON, PIXEL, LAGRANGE_TRIANGLE, LAGRANGE_QUAD, LAGRANGE_CURVE = 6, 7, 
 NAMES = {kind: name for kind, name, *_ in (*LINES, *FACES, *SOLIDS)}
 NUMBERS = {name: kind for kind, name in NAMES.items()}
 UNSUPPORTED = -2
+NOTHING = "(?!)"                    # pattern that no text has
 GHOSTS, NOT_SHOWN = "vtkGhostType", 1 | 32          # cell data of VTK; its bits for copies of cells of other pieces, and for hidden cells
 CORNERS = np.full(256, UNSUPPORTED)                 # corners of each kind; 0 for cells that are left out
 CORNERS[[kind for kind, _ in LINES]] = 0
@@ -103,9 +105,10 @@ def ragged(begin, counts):
     return np.arange(total[-1] if len(total) else 0) + np.repeat(begin - (total - counts), counts)
 
 
-def columns(data, kind, split=None):
-    """Return arrays of data with one or two axes for the writers. Booleans become uint8.
+def columns(data, kind, unwritable=NOTHING, split=None):
+    """Return arrays of data with one or two axes for the writers of the format ``kind``. Booleans become uint8.
 
+    ``unwritable`` is a pattern of the characters that names cannot have in this format. They become "_", with a warning.
     ``split(width)`` is whether a format stores arrays of this width column by column.
 
     Raises
@@ -115,6 +118,9 @@ def columns(data, kind, split=None):
     """
     out = {}
     for name, x in data.items():
+        if bad := re.search(unwritable, name):
+            name, given = re.sub(unwritable, "_", name), name
+            warn(f"names in {kind} cannot have the character {bad[0]!r}: {given!r} is written as {name!r}", MeshsolveWarning)
         x = x.astype(np.uint8) if x.dtype == bool else x
         rows = x.reshape(len(x), -1)
         parts = split_columns(name, rows.shape[1]) if split and split(rows.shape[1]) else [name]

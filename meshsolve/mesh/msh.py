@@ -22,7 +22,7 @@ from meshsolve.report import warn
 PHYSICAL, GEOMETRICAL = "gmsh:physical", "gmsh:geometrical"         # face data with the group and the entity of each face
 WIDTHS = (1, 3, 9)                      # numbers in a row of data: Gmsh shows numbers, vectors and tensors
 GROUP = re.compile(r'(\d+)\s+(-?\d+)\s+"(.*)"')
-NOT_IN_NAMES = re.compile('["\\n\\r]')
+UNWRITABLE = '["\n\r]'                   # characters that a name of data cannot have
 SHOWN = 5                               # most names of groups in a warning
 
 
@@ -63,7 +63,7 @@ def write_msh(mesh):
              b"\n$EndNodes\n$Elements\n%d\n" % m, head.tobytes(), elements.tobytes(), b"\n$EndElements\n"]
     faces = {name: x for name, x in mesh.face_data.items() if name not in groups}
     for section, data in (("NodeData", mesh.vertex_data), ("ElementData", faces)):
-        for name, x in columns(_named(colors_as_fractions(data)), "MSH", lambda width: width not in WIDTHS).items():
+        for name, x in columns(colors_as_fractions(data), "MSH", UNWRITABLE, split=lambda width: width not in WIDTHS).items():
             parts += _section(section, name, x)
     return b"".join(parts)
 
@@ -263,19 +263,6 @@ def _is_group(x):
     """True for integers that MSH holds as tags of elements."""
     limit = np.iinfo(np.int32)
     return x is not None and x.ndim == 1 and x.dtype.kind in "iu" and (x.size == 0 or limit.min <= x.min() and x.max() <= limit.max)
-
-
-def _named(data):
-    """Replace quotation marks and ends of lines in names, with a warning."""
-    out = {}
-    for name, x in data.items():
-        word = NOT_IN_NAMES.sub("_", name)
-        if word != name:
-            warn(f"names in an MSH have no quotation marks and ends of lines: {name!r} is written as {word!r}", MeshsolveWarning)
-        if word in out:
-            raise InvalidInputError(f"an MSH cannot have two arrays named {word!r}: rename the data of the mesh")
-        out[word] = x
-    return out
 
 
 def _section(section, name, x):

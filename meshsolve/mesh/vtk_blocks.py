@@ -1,7 +1,7 @@
 """The numbers of a DataArray of VTK's XML files: text, base64 or raw bytes, whole or in compressed blocks.
 
 Bytes begin with a header of integers, which is their number if they are not compressed. The header of compressed bytes has the number of
-blocks, the size of a block, the size of the last block if it is smaller, and the compressed size of each block.
+blocks, their size, that of the last block if it is smaller, and the compressed size of each block.
 Source: "VTK File Formats", XML formats; vtkXMLDataParser.cxx of VTK 9. O(bytes).
 """
 

@@ -28,7 +28,7 @@ TYPES = {"u1": "UInt8", "i1": "Int8", "u2": "UInt16", "i2": "Int16", "u4": "UInt
          "f4": "Float32", "f8": "Float64"}
 BLOCK = 1 << 20                     # bytes of a compressed block
 ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
-NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")          # characters that XML cannot hold
+UNWRITABLE = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"         # characters that XML cannot hold
 
 
 def read_vtk_xml(content, source=""):
@@ -76,7 +76,7 @@ def write_vtk_xml(mesh, kind):
              f'<{dataset}><Piece NumberOfPoints="{n}" {count}>', "<Points>", _data_array("Points", mesh.vertices), "</Points>",
              f"<{section}>", *(_data_array(name, x) for name, x in cells), f"</{section}>"]
     for section, data in (("PointData", mesh.vertex_data), ("CellData", mesh.face_data)):
-        arrays = columns(_named(data), kind[1:].upper())
+        arrays = columns(data, kind[1:].upper(), UNWRITABLE)
         roles = "".join(f' {label}="{role}"' for label, role in ROLES.items() if role in arrays)
         lines += [f"<{section}{roles}>", *(_data_array(name, x) for name, x in arrays.items()), f"</{section}>"]
     return "\n".join([*lines, f"</Piece></{dataset}></VTKFile>", ""]).encode()
@@ -177,19 +177,6 @@ def _joined(pieces, left_out):
     return Grid(np.concatenate([piece.points for piece in pieces]), np.concatenate([piece.kinds for piece in pieces]),
                 np.concatenate([piece.counts for piece in pieces]),
                 np.concatenate([piece.nodes + begin for piece, begin in zip(pieces, first)]), *data)
-
-
-def _named(data):
-    """Replace characters of names that XML cannot hold, with a warning."""
-    out = {}
-    for name, x in data.items():
-        word = NOT_XML.sub("_", name)
-        if word != name:
-            warn(f"names in XML have no control characters: {name!r} is written as {word!r}", MeshsolveWarning)
-        if word in out:
-            raise InvalidInputError(f"a VTK file cannot have two arrays named {word!r}: rename the data of the mesh")
-        out[word] = x
-    return out
 
 
 def _data_array(name, x):

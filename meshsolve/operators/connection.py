@@ -201,8 +201,8 @@ def connection_laplacian(mesh: MeshLike, power: int = 1, intrinsic_delaunay: boo
     Raises
     ------
     InvalidInputError
-        Not a mesh; an edge has more than two faces, or two that are not oriented alike (names the edge); a vertex with several
-        fans of faces; a ``power`` below 1 or above 100.
+        Not a mesh. An edge has more than two faces, or two that are not oriented alike (names the edge). A vertex with several
+        fans of faces. A ``power`` below 1 or above 100.
 
     Notes
     -----

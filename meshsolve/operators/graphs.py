@@ -43,8 +43,8 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Weights = "unit
     Raises
     ------
     InvalidInputError
-        Neither a mesh nor a square matrix nor a graph; a directed graph; unknown ``weights``; weights that are negative, NaN or
-        infinite (names the edge); an infinite sum at a vertex; ``"values"`` for a mesh; an array for a matrix.
+        Neither a mesh nor a square matrix nor a graph; a directed graph; unknown ``weights``. Weights that are negative, NaN or
+        infinite (names the edge). An infinite sum at a vertex; ``"values"`` for a mesh; an array for a matrix.
     NotSymmetricError
         ``"values"`` of a matrix whose W[i, j] and W[j, i] differ by more than 1e-10 times the largest weight at i or j. ``.row``
         and ``.column`` name the worst entry. Smaller differences are averaged.

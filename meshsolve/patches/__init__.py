@@ -6,8 +6,8 @@ quotient graph that nested dissection bisects.
 
 Source: Mahmoud, Porumbescu, Owens 2021, "RXMesh: A GPU Mesh Data Structure" (doi 10.1145/3450626.3459748), sections 3-5.
 Code: kmeans.cpp, cut.cpp (partition), topology.cpp, build.cpp (owners, ribbons, local numbers), query.cpp. On the GPU:
-kmeans.cu, cut.cu, build.cu and query.cu, launched by the *_cuda.py of the same name. rings.cpp and rings.cu compose rows of the rows
-of other queries, and reduce over rows.
+kmeans.cu, cut.cu, build.cu and query.cu, launched by the *_cuda.py of the same name. Compositions of queries, and reductions over their
+rows: rings.cpp and rings.cu.
 """
 
 from __future__ import annotations
@@ -346,8 +346,8 @@ class PatchMesh(Sealed):
         Raises
         ------
         InvalidInputError
-            No such function in the source; a parameter type that cannot be passed; the compiler's messages; a patch that does not fit
-            into shared memory; a vertex or edge of so many faces that no patch contains its neighbors.
+            No such function in the source; a parameter type that cannot be passed; the compiler's messages. A patch that does not fit
+            into shared memory. A vertex or edge of so many faces that no patch contains its neighbors.
         DeviceUnavailableError
             There is no GPU, or no CuPy.
         OutOfMemoryError

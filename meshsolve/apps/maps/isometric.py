@@ -2,8 +2,8 @@
 
 ARAP alternates rotations of all faces with solves on one factor; faces may flip. SLIM minimizes the symmetric Dirichlet energy, the
 sum of A (|J|^2 + |J^-1|^2) over faces of area A, where J is the Jacobian of the map. It is 4 A at an isometry. Each step minimizes the
-quadratic proxy sum A |W (J - R)|^2, which has the gradient of the energy at the current map: J = T R with a symmetric T and a rotation
-R, and W^2 = I + T^-1 + T^-2 + T^-3. The step ends before a face flips.
+quadratic proxy sum A |W (J - R)|^2, which has the gradient of the energy at the current map. Here J = T R with a symmetric T and a
+rotation R, and W^2 = I + T^-1 + T^-2 + T^-3. The step ends before a face flips.
 
 Sources: Liu, Zhang, Xu, Gotsman, Gortler 2008 (ARAP); Rabinovich, Poranne, Panozzo, Sorkine-Hornung 2017 (SLIM); Smith, Schaefer
 2015, section 3.2 (largest step without flips).
