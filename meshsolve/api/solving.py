@@ -95,8 +95,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         Relative residual up to which ``info.converged`` is true.
     threads : int, optional
     device : {"auto", "cpu", "cuda"}
-        ``"cuda"`` for Cholesky, real LU and ParAC. ``"auto"`` uses an available GPU if A or b lies on it or A has at least
-        100,000 rows.
+        ``"cuda"`` for Cholesky, real LU and ParAC. ``"auto"`` uses an available GPU if A or b lies on it, and from 100,000 rows on.
     fixed : (k,) integers, one integer, or (n,) bool, optional
         Unknowns with prescribed values (Dirichlet): their rows and columns are removed, and ``info`` describes the free rows.
     pin : bool

@@ -48,8 +48,7 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
         Positions, operators and factor stay on the GPU between steps. ``"auto"`` uses a GPU from 100,000 vertices on.
     callback : callable ``(step, mesh)``, optional: called after each step, ``step`` from 1
     fixed, keep : as in :func:`smooth`; volume or area are restored after the last step
-    boundary : {"fixed", "free"}, optional
-        As in :func:`smooth`, but the conformalized flow moves every vertex.
+    boundary : {"fixed", "free"}, optional: as in :func:`smooth`, but the conformalized flow moves every vertex
 
     Returns
     -------

@@ -38,9 +38,7 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
     partition : {"divide", "couple"} or None
         How rows get the sum 1. ``"divide"``: by division at the end. ``"couple"``: as equalities of one problem, which bends least among
         all such weights but costs more. None: rows need not sum to 1.
-    device : {"auto", "cpu", "cuda"}
-        Where the factor lies and solves, as in :class:`meshsolve.Quadratic`.
-    threads : int, optional
+    device, threads : as in :class:`meshsolve.Quadratic`
 
     Returns
     -------

@@ -45,8 +45,7 @@ def smooth(mesh: MeshLike, strength: float | ArrayLike = 0.25, order: Literal[1,
         s is ``strength`` times the mean edge length of a component to the power 2 (order 1) or 4 (order 2). At order 2 0.25 leaves 40 %
         of the noise between neighbors and 1 leaves 25 %; 10 or 100 also remove features of several edges. One number a vertex smooths
         some parts more.
-    order : {1, 2}
-        1 flattens and shrinks; 2 keeps volume and slopes better.
+    order : {1, 2}: 1 flattens and shrinks; 2 keeps volume and slopes better
     precision, device, threads : as in :func:`mcf`
     fixed : (k,) integers or (n,) bool, optional: vertices that stay
     keep : {"volume", "area"}, optional

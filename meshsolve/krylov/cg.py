@@ -46,8 +46,7 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     rtol, atol : float
         A column has converged if ||b - A x|| <= max(rtol ||b||, atol) in the 2-norm.
     maxiter : int, default 10,000
-    callback : callable, optional
-        Called with the current x after each iteration.
+    callback : callable, optional: called with the current x after each iteration
     threads : int, optional
     fixed, pin, fixed_values
         As in :func:`meshsolve.solve`, for an A with entries. M has n rows, or those of the free rows. Residuals are relative to b

@@ -118,21 +118,20 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     Parameters
     ----------
     mesh : Mesh, TetMesh, PolygonMesh, PointCloud, trimesh.Trimesh or meshio.Mesh
-        Boundaries, non-manifold edges and zero-area faces are allowed. On tetrahedra L is the matrix of the same energy. The
-        weight of an edge is the sum of l cot(a) / 6 over its cells, with the length l and dihedral angle a of the opposite edge.
-        On polygons it is that of triangles around a virtual vertex, with entries for all pairs of corners. Of a PointCloud it
-        is that of the intrinsic Delaunay triangulation of its stars, without negative weights.
+        Boundaries, non-manifold edges and zero-area faces are allowed. On tetrahedra L is the matrix of the same energy: the weight of
+        an edge is the sum of l cot(a) / 6 over its cells, with length l and dihedral angle a of the opposite edge. On polygons L is
+        that of triangles around a virtual vertex, with entries for all pairs of corners. Of a PointCloud it is that of the intrinsic
+        Delaunay triangulation of its stars, without negative weights.
     intrinsic_delaunay : bool
-        Flip edges intrinsically until every edge is Delaunay. Then no interior edge has a negative weight, up to rounding. The
-        pattern is the graph of the flipped edges. Needs a manifold mesh, orientable or not.
+        Flip edges intrinsically until every edge is Delaunay. Then no interior edge has a negative weight, up to rounding. The pattern
+        is the graph of the flipped edges. Needs a manifold mesh, orientable or not.
     device : {"cpu", "cuda", "auto"}
         On the GPU the result is a CuPy csr_matrix. Flips run on the CPU only.
 
     Returns
     -------
     (n, n) csr_array
-        Symmetric, positive semidefinite up to rounding. Stored entries for every edge, zeros included, and a full diagonal.
-        Degenerate triangles and cells count as slightly thicker ones, so all weights are finite, see Notes.
+        Symmetric, positive semidefinite up to rounding, finite. Stored entries for every edge, zeros included, and a full diagonal.
 
     Raises
     ------
@@ -148,13 +147,11 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
 
     Notes
     -----
-    O(vertices + faces), and the flips, whose number grows with the number of bad angles.
-
-    Twice the area of a triangle counts as at least 1e-8 times its longest side squared; a triangle at one point counts as equilateral.
-    So copies of a vertex that an edge joins have the same values in a solution. The volume of a flat tetrahedron is bounded likewise if a
-    corner is at an edge, side or corner of the others. A sliver, a flat quadrilateral with both diagonals, has no such corner: it counts
-    as a cell of its size and does not lock a solution. ``mesh.degenerate_faces`` and ``mesh.degenerate_cells`` list these elements.
-    All other elements are exact. Nothing is warned about, as most scans have some.
+    O(vertices + faces), and the flips, whose number grows with the number of bad angles. Elements are exact, except degenerate ones, which
+    ``mesh.degenerate_faces`` and ``mesh.degenerate_cells`` list. Nothing is warned about, as most scans have some. Twice the area of a
+    triangle counts as at least 1e-8 times its longest side squared; a triangle at one point counts as equilateral. So copies of a vertex
+    that an edge joins have the same values in a solution. The volume of a flat tetrahedron is bounded likewise if a corner is at an edge,
+    side or corner of the others. A sliver, a flat quadrilateral with both diagonals, counts as a cell of its size: it locks no solution.
 
     References
     ----------
@@ -166,10 +163,7 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     """
     intrinsic_delaunay = as_flag(intrinsic_delaunay, "intrinsic_delaunay")
     if type(mesh) in KINDS:
-        if intrinsic_delaunay:
-            raise InvalidInputError(f"intrinsic_delaunay=True needs triangles, got a {type(mesh).__name__}")
-        on_cpu(device, f"the Laplacian of a {type(mesh).__name__} is made")
-        return KINDS[type(mesh)].laplacian(mesh)
+        return _laplacian_of_kind(mesh, intrinsic_delaunay, device)
     mesh = checked_mesh(mesh)
     if intrinsic_delaunay:
         on_cpu(device, "the flips run")
@@ -317,6 +311,14 @@ def divergence(mesh: MeshLike) -> Sparse:
     mesh = checked_mesh(mesh)
     hats = gradients.of_hats(mesh.vertices, mesh.faces, mesh.face_areas, FLATTEST, integrated=True)
     return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices)).T.tocsr()
+
+
+def _laplacian_of_kind(mesh, intrinsic_delaunay, device):
+    """The Laplacian of a mesh that has no triangles."""
+    if intrinsic_delaunay:
+        raise InvalidInputError(f"intrinsic_delaunay=True needs triangles, got a {type(mesh).__name__}")
+    on_cpu(device, f"the Laplacian of a {type(mesh).__name__} is made")
+    return KINDS[type(mesh)].laplacian(mesh)
 
 
 def _mass_of_kind(mesh, kind, device):
