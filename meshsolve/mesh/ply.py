@@ -16,6 +16,7 @@ import numpy as np
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import ply_data
+from meshsolve.mesh.cursor import LARGEST_EXACT
 from meshsolve.mesh.polygons import Polygons, strips, without_small
 from meshsolve.options import counted
 from meshsolve.report import warn
@@ -28,7 +29,6 @@ WIDE = "qQ"                         # types with more digits than float64
 FORMATS = {"ascii": sys.byteorder, "binary_little_endian": "little", "binary_big_endian": "big"}
 HEADER = re.compile(rb"\s*ply[ \t]*(\r\n|\n|\r)(.*?[\r\n])end_header[ \t]*(?:\1|\r\n|\n|\r)", re.DOTALL | re.IGNORECASE)
 CORNERS = ("vertex_indices", "vertex_index")
-LARGEST_EXACT = 2.0 ** 53          # integers up to this bound are exact in float64
 PADDING = b" \t\r\n\0\x1a"         # bytes allowed after the last row
 END_OF_ROW = re.compile(rb"[ \t\0\x1a]*([\r\n]|\Z)")
 
