@@ -15,6 +15,7 @@ from meshsolve.errors import InvalidInputError
 WORD = re.compile(rb"\s*(\S*)")
 END_OF_LINE = re.compile(rb"[ \t\r]*\n")
 LARGEST_EXACT = 2.0 ** 53                   # integers up to this bound are exact in float64
+MOST_COLUMNS = 10**8                        # of an array: numpy's records are smaller than 2^31 bytes
 
 
 class Cursor:
@@ -118,6 +119,11 @@ def typed(values, dtype, text):
     with np.errstate(invalid="ignore"):
         out = values.astype(dtype)
     return out if (out == values).all() else values
+
+
+def whole(word):
+    """Return a word of at most 18 decimal digits as an integer; -1 for any other word."""
+    return int(word) if word.isascii() and word.isdecimal() and len(word) <= 18 else -1
 
 
 def as_integers(values, what):

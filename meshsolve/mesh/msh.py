@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.cursor import LARGEST_EXACT, Cursor, as_integers
+from meshsolve.mesh.cursor import LARGEST_EXACT, MOST_COLUMNS, Cursor, as_integers, whole
 from meshsolve.mesh.data import joined_columns, warn_of_lost
 from meshsolve.mesh.file_cells import CORNERS, Grid, colors_as_fractions, columns, surface_of
 from meshsolve.mesh.msh_elements import read_elements, read_entities, read_nodes
@@ -157,9 +157,9 @@ class _Reader:
         for _ in range(cursor.count("real tags")):
             cursor.word()
         header = [cursor.word() for _ in range(cursor.count("integer tags"))]
-        if len(header) < 3 or not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in header[1:3]):
+        width, rows = [*map(whole, header[1:3]), -1, -1][:2]
+        if min(width, rows) < 0 or width > MOST_COLUMNS:
             raise InvalidInputError(f"{cursor.where()}: ${section} {name!r} must have a step, a width and a number of rows")
-        width, rows = int(header[1]), int(header[2])
         if width == 0:
             raise InvalidInputError(f"{cursor.where()}: ${section} {name!r} has rows without numbers")
         if cursor.text:

@@ -13,7 +13,7 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.cursor import Cursor, as_integers
+from meshsolve.mesh.cursor import Cursor, as_integers, whole
 from meshsolve.mesh.data import narrowed, warn_of_lost
 from meshsolve.mesh.file_cells import POLYGON, STRIP, Grid, columns, conventional, surface_of
 from meshsolve.report import warn
@@ -178,7 +178,10 @@ class _Reader:
             cursor.at -= 1                                      # binary numbers begin after the end of this line or of the next
             if cursor.peek().upper() == "LOOKUP_TABLE":
                 cursor.word(), cursor.word()
-            self.put(keyword, name, int(width) if width.isdecimal() else 1, self.rows, self.type(kind))
+            count = whole(width) if width.isdecimal() else 1
+            if count < 0:
+                raise InvalidInputError(f"{cursor.where()}: {width[:20]!r} is not a number of columns")
+            self.put(keyword, name, count, self.rows, self.type(kind))
         elif keyword == "COLOR_SCALARS":
             name, width = cursor.word(), cursor.count("columns")
             self.put(keyword, name, width, self.rows, "f4" if cursor.text else "u1")

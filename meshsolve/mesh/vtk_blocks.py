@@ -16,7 +16,7 @@ import numpy as np
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
-from meshsolve.mesh.cursor import typed
+from meshsolve.mesh.cursor import typed, whole
 
 TYPES = {"Int8": "i1", "UInt8": "u1", "Int16": "i2", "UInt16": "u2", "Int32": "i4", "UInt32": "u4", "Int64": "i8", "UInt64": "u8",
          "Float32": "f4", "Float64": "f8"}
@@ -66,10 +66,10 @@ def array_of(element, encoding, count, name):
     if form == "binary":
         source, raw = text.translate(None, BLANKS), False
     elif form == "appended":
-        offset = element.get("offset", "").strip()
-        if not (offset.isascii() and offset.isdecimal() and len(offset) <= 18 and int(offset) <= len(encoding.appended)):
-            raise InvalidInputError(f"{name!r} begins at byte {offset[:20]!r} of the appended data, which have {len(encoding.appended)}")
-        source, raw = memoryview(encoding.appended)[int(offset):], encoding.raw
+        word = element.get("offset", "").strip()
+        if not 0 <= (offset := whole(word)) <= len(encoding.appended):
+            raise InvalidInputError(f"{name!r} begins at byte {word[:20]!r} of the appended data, which have {len(encoding.appended)}")
+        source, raw = memoryview(encoding.appended)[offset:], encoding.raw
     else:
         raise InvalidInputError(f"{name!r} has the format {form[:20]!r}: must be ascii, binary or appended")
     if count == 0:

@@ -14,7 +14,7 @@ import zlib
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh.cursor import as_integers
+from meshsolve.mesh.cursor import MOST_COLUMNS, as_integers, whole
 from meshsolve.mesh.data import warn_of_lost
 from meshsolve.mesh.file_cells import POLYGON, STRIP, Grid, columns, conventional, surface_of
 from meshsolve.mesh.vtk_blocks import Encoding, array_of
@@ -117,9 +117,9 @@ def _piece(piece, kind, encoding, left_out):
 def _count(piece, name):
     """Return the number of things in a piece. It is checked against the bytes when they are read."""
     word = piece.get(name, "0").strip()
-    if not (word.isascii() and word.isdecimal() and len(word) <= 18):
+    if (count := whole(word)) < 0:
         raise InvalidInputError(f'{name}="{word[:20]}" is not a number of points or cells')
-    return int(word)
+    return count
 
 
 def _cells(section, number, count, encoding, n):
@@ -148,16 +148,17 @@ def _data(section, rows, encoding, left_out):
     out = {}
     for array in (*section.findall("DataArray"), *section.findall("Array")):
         name = array.get("Name") or f"array {len(out)}"
-        width = array.get("NumberOfComponents", "1").strip()
+        word = array.get("NumberOfComponents", "1").strip()
+        width = whole(word)
         if array.get("type") in ("String", "Bit", "") or array.tag == "Array":
             left_out[name] = f"of type {array.get('type')}"
         elif name in out:
             left_out[name] = "twice in the file"
-        elif not (width.isascii() and width.isdecimal() and int(width[:9]) > 0 and len(width) < 9):
-            left_out[name] = f"{width[:20]!r} components"
+        elif not 0 < width <= MOST_COLUMNS:
+            left_out[name] = f"{word[:20]!r} components"
         else:
-            values = array_of(array, encoding, rows * int(width), name)
-            out[name] = values.reshape(rows, int(width)) if int(width) != 1 else values
+            values = array_of(array, encoding, rows * width, name)
+            out[name] = values.reshape(rows, width) if width != 1 else values
     return conventional(out, {role: section.get(label) for label, role in ROLES.items()})
 
 

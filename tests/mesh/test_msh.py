@@ -214,6 +214,17 @@ def test_damaged_files(tmp_path, change, says):
     assert str(error.value).startswith(f"{tmp_path / 'a.msh'}: ") and says.removeprefix("do not fit") in str(error.value)
 
 
+@each("width", [3 * 10**8, 999999999])
+@each("rows", [0, 3])
+def test_rows_wider_than_a_record_are_refused(tmp_path, width, rows):
+    """numpy's records are shorter than 2^31 bytes."""
+    Mesh(np.eye(3), [[0, 1, 2]], vertex_data={"t": np.arange(3.0)}).save(tmp_path / "a.msh")
+    content = (tmp_path / "a.msh").read_bytes()
+    (tmp_path / "a.msh").write_bytes(content.replace(b"3\n0\n1\n3\n", b"3\n0\n%d\n%d\n" % (width, rows)))
+    with pytest.raises(InvalidInputError, match="must have a step, a width and a number of rows"):
+        load_mesh(tmp_path / "a.msh")
+
+
 @each("number", ["9999999999999999", "99999999999999999999", "-1", "1e9", "x"])
 @each("place", ["strings", "reals", "integers", "width", "rows", "names"])
 def test_no_count_makes_the_reader_busy(tmp_path, number, place):
