@@ -21,7 +21,7 @@ from meshsolve.report import warn
 
 PHYSICAL, GEOMETRICAL = "gmsh:physical", "gmsh:geometrical"         # face data with the group and the entity of each face
 WIDTHS = (1, 3, 9)                      # numbers in a row of data: Gmsh shows numbers, vectors and tensors
-GROUP = re.compile(r'(\d+)\s+(-?\d+)\s+"(.*)"')
+GROUP = re.compile(r'(\d{1,9})\s+(-?\d{1,18})\s+"(.*)"')
 UNWRITABLE = '["\n\r]'                   # characters that a name of data cannot have
 SHOWN = 5                               # most names of groups in a warning
 

@@ -6,6 +6,7 @@ Source: "VTK File Formats", simple legacy formats; vtkDataReader.cxx and vtkData
 
 from __future__ import annotations
 
+import math
 import re
 import urllib.parse
 
@@ -249,12 +250,12 @@ def _structured(dataset, axes, points, size_of_file):
             x = [axes.get(f"{axis}_COORDINATES", np.zeros(0)) for axis in "XYZ"]
         else:
             origin, step = axes.get("ORIGIN", np.zeros(3)), axes.get("SPACING", axes.get("ASPECT_RATIO", np.ones(3)))
-            if max(size) > size_of_file or int(size.prod()) > size_of_file:
+            if math.prod(size.tolist()) > size_of_file:
                 raise InvalidInputError(f"{dataset} of {' x '.join(map(str, size))} points has no data of them: it may be truncated")
             x = [origin[k] + step[k] * np.arange(size[k]) for k in range(3)]
         z, y, x = np.meshgrid(*x[::-1], indexing="ij")
         points = np.stack([x.reshape(-1), y.reshape(-1), z.reshape(-1)], axis=1)
-    if int(size.prod()) != len(points):
+    if math.prod(size.tolist()) != len(points):
         raise InvalidInputError(f"{dataset} of {' x '.join(map(str, size))} points has {len(points)} positions")
     at = np.arange(len(points)).reshape([k for k in size[::-1] if k > 1])
     corners = np.stack([at[:-1, :-1], at[:-1, 1:], at[1:, 1:], at[1:, :-1]], axis=-1).reshape(-1)

@@ -203,6 +203,7 @@ def test_meshio_reads_our_files(tmp_path):
     (("$Nodes\n4", "$Nodes\n3"), "the section $Nodes must end with $EndNodes, got '8'"),
     (("$Elements\n4", "$Elements\n3"), "the file announces 3 elements, but it has 4"),
     (("$Elements\n4", "$Elements\n9999999999999999"), "the file announces 9999999999999999 elements, but it has"),
+    (("$EndMeshFormat", f"$EndMeshFormat\n$PhysicalNames\n1\n2 {'1' * 5000} \"a\"\n$EndPhysicalName"), "must end with $EndPhysicalNames"),
     (("7 8 90", "7 8 91"), "element 3 refers to node 91, which the file does not have"),
     (("8 1 0 0", "7 1 0 0"), "two nodes have the tag 7"), (("8 1 0 0", "8.5 1 0 0"), "tags of nodes must be integers, got 8.5"),
     (("3 2 2", "3 4 2"), "cells of kind 'tetra' are not supported"), (("3 2 2", "3 77 2"), "cells of kind \"Gmsh's type 77\" are not supported"),

@@ -225,6 +225,7 @@ def test_meshio_reads_our_files(tmp_path):
     (("CELL_TYPES 2\n5 5\n", "NORMALS n float\n"), "NORMALS must come after POINT_DATA or CELL_DATA"),
     (("CELL_TYPES 2\n5 5\n", ""), "the file has 2 cells, but CELL_TYPES has 0"),
     (("CELL_TYPES 2\n", f"POINT_DATA 4\nSCALARS a float {'9' * 5000}\n"), "'99999999999999999999' is not a number of columns"),
+    (("DATASET UNSTRUCTURED_GRID\n", "DATASET STRUCTURED_GRID\nDIMENSIONS 4294967296 4294967296 1\n"), "4294967296 x 4294967296 x 1 points has 4 positions"),
 ])
 def test_damaged_legacy_files(tmp_path, change, says):
     with pytest.raises(InvalidInputError) as error:
