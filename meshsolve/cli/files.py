@@ -16,6 +16,7 @@ from meshsolve.datasets.files import MATRIX_SUFFIXES, check_beginning, is_matrix
 from meshsolve.errors import InvalidInputError, MeshsolveError, NotPositiveDefiniteError, OutOfMemoryError, SingularMatrixError
 from meshsolve.files import as_path, content_of, existing, is_special, resolved
 from meshsolve.memory import ensure_memory
+from meshsolve.mesh.cursor import whole
 from meshsolve.mesh.files import READABLE, WRITABLE
 from meshsolve.sparse import io
 from meshsolve.sparse.numpy_files import Npz, load_npy
@@ -195,8 +196,10 @@ def read_vector(path):
 
 def read_vertices(given):
     """Vertices given as numbers, or by the name of one file of numbers (.txt, .npy); None stays None."""
-    if given is None or all(text.isdecimal() for text in given):
-        return None if given is None else np.array(given, np.int64)
+    if given is None:
+        return None
+    if min(numbers := [*map(whole, given)]) >= 0:
+        return np.array(numbers, np.int64)
     if len(given) > 1:
         raise InvalidInputError(f"vertices must be numbers from 0, or one file of them, got {' '.join(given)}")
     numbers = np.asarray(read_vector(given[0]))

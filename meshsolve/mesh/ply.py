@@ -25,6 +25,7 @@ from meshsolve.report import warn
 LETTERS = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "float": "f", "double": "d",
            "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
            "float32": "f", "float64": "d"}
+LONGEST_NUMBER = 100                # digits of a number of rows; Python reads at most 4300
 WIDE = "qQ"                         # types with more digits than float64
 FORMATS = {"ascii": sys.byteorder, "binary_little_endian": "little", "binary_big_endian": "big"}
 HEADER = re.compile(rb"\s*ply[ \t]*(\r\n|\n|\r)(.*?[\r\n])end_header[ \t]*(?:\1|\r\n|\n|\r)", re.DOTALL | re.IGNORECASE)
@@ -136,7 +137,7 @@ def _header(lines):
         match line.split():
             case ["format", name, _] if name in FORMATS:
                 order, text = FORMATS[name], name == "ascii"
-            case ["element", name, rows] if rows.isdecimal():
+            case ["element", name, rows] if rows.isdecimal() and len(rows) < LONGEST_NUMBER:
                 elements.append(Element(name, int(rows), [], [], []))
             case ["property", "list", count, item, name] if elements and count in LETTERS and item in LETTERS:
                 _add(elements[-1], name, LETTERS[count], LETTERS[item])

@@ -50,7 +50,8 @@ def test_what_stays(run, folder):
             assert run(command, folder / "scan.ply", "-o", folder / "out.obj", "--boundary", boundary)[0] == 0
             moved.append((ms.load_mesh(folder / "out.obj").vertices != scan.vertices)[scan.boundary_vertices].any())
         assert moved == [False, True]
-    for given, message in (((3, "x"), "vertices must be numbers from 0"), ((folder / "ball.obj",), "unknown vector format"), ((999,), "fixed")):
+    for given, message in (((3, "x"), "vertices must be numbers from 0"), ((folder / "ball.obj",), "unknown vector format"), ((999,), "fixed"),
+                           ((3, 10**20), "vertices must be numbers from 0")):
         code, _, err = run("smooth", folder / "ball.obj", "-o", folder / "no.obj", "--fixed", *given)
         assert code == 1 and message in err and not (folder / "no.obj").exists()
 

@@ -101,6 +101,7 @@ def test_a_ply_without_a_mesh_is_refused(tmp_path, elements, words):
     ("ascii", (b"3 0 1 2", b"3 0 1"), "row 0 cannot be read"), ("ascii", (b"3 0 1 2", b"-3 0 1 2"), "row 0 cannot be read"),
     ("ascii", (b"3 0 1 2", b"3.5 0 1 2"), "row 0 cannot be read"),
     ("ascii", (b"face 1", b"face 99999999999999999999"), "announces 99999999999999999999 rows of face, but row 1 cannot be read"),
+    ("ascii", (b"face 1", b"face " + b"9" * 5000), "is not a line of a PLY header"),
     ("binary_little_endian", (b"binary", b"zipped"), "'format zipped_little_endian 1.0' is not a line of a PLY header"),
     ("binary_little_endian", (b"end_header", b"end"), "no header"), ("ascii", (b"format ascii 1.0\n", b""), "no line 'format'"),
 ])
