@@ -18,6 +18,7 @@ import numpy as np
 from meshsolve.api import cholesky
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.checks import require_width
 from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, divergence, gradient
 from meshsolve.operators.bending import bending
@@ -272,7 +273,7 @@ def _rows(given, name, h):
 
 @takes_arrays
 def _copied(mesh):
-    return checked_mesh(mesh).copy()
+    return require_width(checked_mesh(mesh)).copy()
 
 
 def _rotate(vectors, turns):

@@ -22,6 +22,7 @@ from meshsolve.apps.smoothing import compare, held_vertices
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.boundary import side_directions
+from meshsolve.mesh.checks import require_width
 from meshsolve.mesh.elements import unit
 from meshsolve.mesh.measures import area_vectors
 from meshsolve.options import as_integer, as_number, one_of
@@ -80,7 +81,7 @@ def denoise(mesh: MeshLike, method: Literal["bilateral", "guided"] = "bilateral"
     >>> bool(abs(report.facts["volume_after"] / report.facts["volume_before"] - 1) < 0.01)
     True
     """
-    mesh, method = checked_mesh(mesh), one_of(method, "method", ("bilateral", "guided"))
+    mesh, method = require_width(checked_mesh(mesh)), one_of(method, "method", ("bilateral", "guided"))
     require_callback(callback)
     sigma, passes = as_number(sigma, "sigma", above=True), as_integer(iterations, "iterations", least=0)
     vertex_passes = as_integer(vertex_iterations, "vertex_iterations", least=0)

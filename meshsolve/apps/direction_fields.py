@@ -23,6 +23,7 @@ from meshsolve.device import to_host
 from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.checks import require_width
 from meshsolve.mesh.measures import component_sums
 from meshsolve.operators import curvatures
 from meshsolve.operators.connection import MOST_POWER, Connection, real_form
@@ -114,7 +115,7 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
     >>> int(field.index.sum()), int((field.index != 0).sum())
     (8, 8)
     """
-    mesh, power, seed = checked_mesh(mesh), as_integer(power, "power", 1, MOST_POWER), as_seed(seed)
+    mesh, power, seed = require_width(checked_mesh(mesh)), as_integer(power, "power", 1, MOST_POWER), as_seed(seed)
     if len(mesh.faces) == 0:
         raise InvalidInputError("the mesh has no faces: direction_field needs a surface")
     connection = Connection.intrinsic(mesh)

@@ -16,6 +16,7 @@ from meshsolve.apps.smoothing import as_fixed, compare, keeping, require_kept, s
 from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh
+from meshsolve.mesh.checks import require_width
 from meshsolve.options import as_flag, as_integer, as_number, is_auto, one_of
 from meshsolve.report import Report, warn
 from meshsolve.sparse.places import on_device
@@ -81,7 +82,7 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     >>> bool(abs(report.facts["volume_after"] / report.facts["volume_before"] - 1) < 1e-9)
     True
     """
-    mesh, steps, conformal = checked_mesh(mesh), as_integer(steps, "steps"), as_flag(conformal, "conformal")
+    mesh, steps, conformal = require_width(checked_mesh(mesh)), as_integer(steps, "steps"), as_flag(conformal, "conformal")
     method = "conformalized" if conformal else "mean curvature"
     given = None if is_auto(dt) else as_number(dt, "dt", above=True)
     require_callback(callback)
@@ -128,7 +129,7 @@ class Flow:
     def __init__(self, mesh: MeshLike, method: str = "mean curvature", precision: Precision = "double", device: Device = "auto",
                  threads: int | None = None, fixed: ArrayLike | None = None,
                  boundary: Literal["fixed", "free"] | None = None) -> None:
-        mesh = checked_mesh(mesh)
+        mesh = require_width(checked_mesh(mesh))
         one_of(method, "method", METHODS)
         is_scaled = method == "conformalized"
         if is_scaled and (fixed is not None or boundary == "fixed"):

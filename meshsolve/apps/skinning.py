@@ -18,6 +18,7 @@ from meshsolve.api.quadratic import Quadratic
 from meshsolve.apps.deformation import checked_handles
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.checks import require_width
 from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators.bending import bending as bi_laplacian
 from meshsolve.options import one_of
@@ -65,7 +66,7 @@ def skinning_weights(mesh: MeshLike, handles: ArrayLike, *, partition: Literal["
     >>> W.shape, bool(abs(W.sum(axis=1) - 1).max() < 1e-9)
     ((162, 2), True)
     """
-    mesh = mesh if isinstance(mesh, TetMesh) else checked_mesh(mesh)
+    mesh = require_width(mesh if isinstance(mesh, TetMesh) else checked_mesh(mesh))
     chosen = checked_handles(mesh, handles)
     if partition is not None:
         one_of(partition, "partition", ("divide", "couple"))

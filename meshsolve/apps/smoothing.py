@@ -14,6 +14,7 @@ from meshsolve import device as _device
 from meshsolve.apps.systems import BILAPLACIAN, SYSTEMS
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh
+from meshsolve.mesh.checks import require_width
 from meshsolve.mesh.measures import component_sums
 from meshsolve.options import as_number, counted, one_of
 from meshsolve.report import Report, warn
@@ -82,7 +83,7 @@ def smooth(mesh: MeshLike, strength: float | ArrayLike = 0.25, order: Literal[1,
     >>> bool((clean.vertices == mesh.vertices)[mesh.boundary_vertices].all())
     True
     """
-    mesh = checked_mesh(mesh)
+    mesh = require_width(checked_mesh(mesh))
     one_of(order, "order", (1, 2))
     strength, weight, held = strengths(strength, mesh, fixed, boundary)
     require_kept(keep, mesh)

@@ -277,7 +277,7 @@ class Mesh(Sealed):
     @property
     def face_normals(self) -> np.ndarray:
         """(m, 3) float64: unit normal of each face, on the side from which its corners go counterclockwise; 0 for a zero-area face."""
-        return elements.unit(measures.area_vectors(self.vertices, self.faces))
+        return measures.face_normals(self.vertices, self.faces)
 
     @property
     def vertex_normals(self) -> np.ndarray:

@@ -10,6 +10,7 @@ from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array
 from meshsolve.sparse.matrix import LARGEST_SIZE
 
+LEAST_WIDTH = 1e-70                # smallest width of a component in applications: its fourth power is far above 0
 LARGEST_COORDINATE = 1e70          # largest accepted |coordinate|: its fourth power, a squared area, stays finite
 
 
@@ -32,6 +33,21 @@ def check_positions(x):
     if not max(x.max(), -x.min()) <= LARGEST_COORDINATE:        # true for NaN as well
         bad = int(np.argmax(~(np.abs(x) <= LARGEST_COORDINATE).all(axis=1)))
         raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates must be finite and at most 1e70")
+
+
+def require_width(mesh):
+    """Return a mesh, solid or cloud; raise if a component is so small that squared areas in it underflow. One at a point may be. O(n)."""
+    x, sizes = mesh.vertices, np.abs(mesh.vertices)
+    if sizes.min(initial=np.inf, where=sizes > 0) >= LEAST_WIDTH * 1e17:         # rounding errors of a coordinate are wider
+        return mesh
+    order, count = np.argsort(mesh.components, kind="stable"), np.bincount(mesh.components)
+    starts = np.cumsum(count) - count
+    width = (np.maximum.reduceat(x[order], starts) - np.minimum.reduceat(x[order], starts)).max(axis=1)
+    if len(small := np.flatnonzero((width > 0) & (width < LEAST_WIDTH))):
+        k = int(small[0])
+        raise InvalidInputError(f"the component of vertex {int(order[starts[k]])} is {width[k]:.3g} wide, it must be at least "
+                                f"{LEAST_WIDTH:g}: smaller areas have squares of 0. Measure in a smaller unit of length")
+    return mesh
 
 
 def as_faces(faces, n):

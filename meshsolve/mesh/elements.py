@@ -43,6 +43,11 @@ def thickness(x, faces):
     return np.sqrt(np.einsum("fk,fk->f", cross, cross)) / (FLATTEST * np.where(longest > 0, longest, 1))
 
 
+def normals_of(x, faces):
+    """(m, 3) unit normals of faces of any size, 0 on a line."""
+    return unit(_scaled_sides(x, faces)[1])
+
+
 def angles_of(x, faces, moves=None):
     """(m, 3) angles at the corners, which keep their digits in any unit; pi / 3 at one point. Vertices are at x + moves."""
     t = tangent_lengths(x, faces, moves)

@@ -13,6 +13,7 @@ from meshsolve.mesh.elements import unit
 from meshsolve.options import thread_count
 
 SMALL = 1e-250          # squared length of a cross product below which digits underflow
+TINY = 1e-280           # component of a cross product below which they do
 
 
 def face_areas(x, faces):
@@ -24,6 +25,14 @@ def area_vectors(x, faces):
     """(m, 3) normals of length area: half the cross product of two sides."""
     a, b, c = (x.take(corner, axis=0) for corner in faces.T)
     return 0.5 * np.cross(b - a, c - a)
+
+
+def face_normals(x, faces, vectors=None):
+    """(m, 3) unit normals, 0 for a face on a line. ``vectors`` (m, 3) are the area vectors of the faces, if known."""
+    normals = unit(vectors := area_vectors(x, faces) if vectors is None else vectors)
+    if len(small := np.flatnonzero(np.abs(vectors).max(axis=1, initial=0) < TINY)):
+        normals[small] = elements.normals_of(x, faces[small])
+    return normals
 
 
 def corner_angles(x, faces):
@@ -53,7 +62,7 @@ def vertex_normals(x, faces):
     Normals of degenerate faces are rounding errors: they count as shorter than 1. Coinciding vertices share the normals of their faces.
     """
     angles, vectors = corner_angles(x, faces), area_vectors(x, faces)
-    normals = unit(vectors)
+    normals = face_normals(x, faces, vectors)
     if len(thin := _thin_faces(angles)):
         normals[thin] *= np.minimum(elements.thickness(x, faces[thin]), 1)[:, None]
     sums = [np.bincount(faces.ravel(), (angles * normals[:, k, None]).ravel(), minlength=len(x)) for k in range(3)]

@@ -16,8 +16,9 @@ import scipy.sparse as sp
 
 from meshsolve import operators
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.checks import LEAST_WIDTH
 from meshsolve.mesh.elements import unit
-from meshsolve.mesh.measures import area_vectors, coinciding_vertices, corner_angles, shared, vertex_normals
+from meshsolve.mesh.measures import area_vectors, coinciding_vertices, corner_angles, face_normals, shared, vertex_normals
 from meshsolve.operators.gradients import frame
 from meshsolve.types import Array
 
@@ -83,6 +84,17 @@ def curvatures(mesh: MeshLike) -> Curvatures:
     (12.566370614, [1.0, 1.0])
     """
     mesh = checked_mesh(mesh)
+    largest = np.abs(mesh.vertices).max()
+    if not 0 < largest < LEAST_WIDTH:
+        return _curvatures(mesh)
+    unit_of_length = 2.0 ** np.frexp(largest)[1]                # squares of areas would underflow
+    c = _curvatures(mesh.with_vertices(mesh.vertices / unit_of_length))
+    with np.errstate(over="ignore"):
+        return Curvatures(c.gaussian, unit_of_length * c.mean, c.principal / unit_of_length, c.directions, unit_of_length**2 * c.areas)
+
+
+def _curvatures(mesh):
+    """The curvatures of a checked mesh."""
     n, x, faces = len(mesh.vertices), mesh.vertices, mesh.faces
     has_faces = np.bincount(faces.ravel(), minlength=n) > 0
     full = np.where(has_faces, 2 * np.pi, 0)
@@ -131,7 +143,7 @@ def _bending(mesh):
     side, n = mesh.side_edges.reshape(-1), len(mesh.vertices)
     order = np.argsort(side, kind="stable")
     first, second = order[np.bincount(side)[side[order]] == 2].reshape(-1, 2).T
-    faces = unit(area_vectors(mesh.vertices, mesh.faces))
+    faces = face_normals(mesh.vertices, mesh.faces)
     corners = mesh.faces.reshape(-1)
     start, end = corners[first], corners[first - first % 3 + (first + 1) % 3]
     along = mesh.vertices[end] - mesh.vertices[start]

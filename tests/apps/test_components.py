@@ -97,3 +97,26 @@ def test_distances_of_components():
     assert np.allclose(G.distance(0)[:n], ms.apps.Geodesics(small).distance(0), rtol=1e-9)
     assert np.allclose(G.distance(n)[n:], ms.apps.Geodesics(big).distance(0), rtol=1e-9)
     assert np.allclose(G.log_map(0)[:n], ms.apps.Geodesics(small).log_map(0), atol=1e-9)
+
+
+TINY = {
+    **{name: SMOOTHED[name] for name in ("smooth", "mcf", "denoise")},
+    "Flow": ms.apps.Flow, "Geodesics": ms.apps.Geodesics, "Deformation": lambda mesh: ms.apps.Deformation(mesh, [0, len(mesh.vertices) - 1]),
+    "skinning": lambda mesh: ms.apps.skinning_weights(mesh, [0, len(mesh.vertices) - 1]), "field": ms.apps.direction_field,
+    "map": lambda mesh: ms.apps.parameterize(mesh, cut=True)}
+
+
+@each("name", TINY)
+@pytest.mark.parametrize("where", ["whole", "part"])
+def test_components_whose_areas_underflow_are_refused(name, where):
+    """They had distances, weights and fields of rounding errors, or were said to have no area."""
+    mesh = together(1e-100) if where == "part" else ms.Mesh(1e-90 * SMALL.vertices, SMALL.faces)
+    vertex = len(SMALL.vertices) if where == "part" else 0
+    with pytest.raises(ms.InvalidInputError, match=f"component of vertex {vertex} is .* wide, it must be at least 1e-70"):
+        TINY[name](mesh)
+
+
+def test_a_component_at_one_point_is_not_tiny():
+    point = ms.Mesh(np.vstack([SMALL.vertices, np.full((3, 3), 1e-9)]), np.vstack([SMALL.faces, len(SMALL.vertices) + np.arange(3)]))
+    found = ms.apps.Geodesics(ms.Mesh(1e-60 * point.vertices, point.faces)).distance(0)[:-3]
+    assert np.allclose(found, 1e-60 * ms.apps.Geodesics(SMALL).distance(0), rtol=1e-9)

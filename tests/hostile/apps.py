@@ -22,6 +22,7 @@ ROWS = [
     bad("apps.smooth", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.apps.smooth), (sphere(),), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("apps.smooth", "unknown device", "device must be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.apps.smooth, (sphere(),), {"device": "gpu"})),
     bad("apps.smooth", "separate triangles, all on the boundary", "boundary='fixed' must leave a vertex free", lambda tmp: (ms.apps.smooth, (ms.Mesh(np.eye(3), [[0, 1, 2]]),), {})),
+    bad("apps.smooth", "a component so small that squared areas underflow", "it must be at least 1e-70", lambda tmp: (ms.apps.smooth, (ms.Mesh(1e-90 * sphere().vertices, sphere().faces),), {})),
     bad("apps.smooth", "a negative strength", "strength must be a finite number of at least 0", lambda tmp: (ms.apps.smooth, (sphere(), -1), {})),
     bad("apps.smooth", "another order than 1 or 2", "order must be one of 1, 2", lambda tmp: (ms.apps.smooth, (sphere(), 1, 3), {})),
     bad("operators.Assembly", "an index outside the matrix", "rows[1] is 5; it must be from 0 to 2", lambda tmp: (ms.operators.Assembly, ([0, 5], [0, 1], 3), {})),

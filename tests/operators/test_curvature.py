@@ -53,3 +53,13 @@ def test_vertices_without_faces_have_no_directions():
     sphere = ms.datasets.icosphere(1)
     c = ms.operators.curvatures(ms.Mesh(np.vstack([sphere.vertices, [[9, 9, 9]]]), sphere.faces))
     assert (c.directions[-1] == 0).all() and (c.principal[-1] == 0).all() and np.isfinite(c.directions).all()
+
+
+def test_curvatures_and_normals_of_tiny_meshes():
+    """Products of lengths of 1e-200 underflow: normals and principal curvatures were 0."""
+    ball = ms.datasets.icosphere(2)
+    tiny, unit = ms.Mesh(2.0**-700 * ball.vertices, ball.faces), 2.0**-700
+    assert np.allclose(tiny.face_normals, ball.face_normals) and np.allclose(tiny.vertex_normals, ball.vertex_normals)
+    c, expected = ms.operators.curvatures(tiny), ms.operators.curvatures(ball)
+    assert np.allclose(c.principal * unit, expected.principal) and np.allclose(c.mean / unit, expected.mean)
+    assert np.allclose(c.gaussian, expected.gaussian)

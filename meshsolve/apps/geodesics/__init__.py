@@ -29,6 +29,7 @@ from meshsolve.apps.geodesics.vector_heat import VectorHeat
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.checks import require_width
 from meshsolve.mesh.measures import mean_edges
 from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.mesh.tets import TetMesh
@@ -410,7 +411,7 @@ class Geodesics(Sealed):
 
 @takes_arrays
 def _checked(mesh):
-    return mesh if isinstance(mesh, (TetMesh, PointCloud)) else checked_mesh(mesh)
+    return require_width(mesh if isinstance(mesh, (TetMesh, PointCloud)) else checked_mesh(mesh))
 
 
 def _require_finite(given, name):
@@ -428,6 +429,6 @@ def _pins(L, components):
 
 
 def _squared_mean_edges(mesh):
-    """(n,) the squared mean edge length of each vertex' component; 1 for vertices without edges."""
+    """(n,) the squared mean edge length of each vertex' component; where it is 0, the largest mean of all, or 1."""
     mean = mean_edges(mesh)
-    return np.where(mean > 0, mean, 1)[mesh.components] ** 2
+    return np.where(mean > 0, mean, mean.max() or 1)[mesh.components] ** 2

@@ -22,6 +22,7 @@ from meshsolve.device import to_host
 from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
+from meshsolve.mesh.checks import require_width
 from meshsolve.mesh.cuts import cut_to_disc, require_surface
 from meshsolve.operators import assembler, cotan_laplacian, graph_laplacian
 from meshsolve.options import as_flag, as_integer, as_number, counted, one_of, thread_count
@@ -118,7 +119,8 @@ def parameterize(mesh: MeshLike, method: Literal["harmonic", "lscm", "conformal"
     >>> uv.shape, len(report.flipped)
     ((173, 2), 0)
     """
-    mesh, method, weights = checked_mesh(mesh), one_of(method, "method", METHODS), one_of(weights, "weights", ("cotan", "uniform"))
+    mesh, method = require_width(checked_mesh(mesh)), one_of(method, "method", METHODS)
+    weights = one_of(weights, "weights", ("cotan", "uniform"))
     options: dict[str, Any] = {"device": device, "threads": thread_count(threads)}
     limits = as_integer(iterations, "iterations"), as_number(tol, "tol")
     return _on_disc(mesh, method, weights, as_flag(cut, "cut"), (fixed, fixed_uv), *limits, options)
