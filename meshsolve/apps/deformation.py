@@ -19,6 +19,7 @@ from meshsolve.api import cholesky
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.checks import require_width
+from meshsolve.mesh.measures import without_shape
 from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, divergence, gradient
 from meshsolve.operators.bending import bending
@@ -190,6 +191,9 @@ def checked_handles(mesh, handles):
     if without.any():
         raise InvalidInputError(f"each component needs a handle, that of vertex {int(without.argmax())} has none: hold one of its vertices "
                                 "or leave it out")
+    if not isinstance(mesh, TetMesh) and (flat := without_shape(mesh)).any():
+        raise InvalidInputError(f"the faces of the component of vertex {int(flat.argmax())} have no area, so that handles move none of the "
+                                "others: leave the component out")
     return chosen
 
 

@@ -24,7 +24,7 @@ from meshsolve.eigen import eigsh
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.checks import require_width
-from meshsolve.mesh.measures import component_sums
+from meshsolve.mesh.measures import component_sums, without_shape
 from meshsolve.operators import curvatures
 from meshsolve.operators.connection import MOST_POWER, Connection, real_form
 from meshsolve.options import as_integer, as_number, as_seed, one_of, shown
@@ -42,7 +42,8 @@ class DirectionField(Sealed):
     Parameters
     ----------
     vectors : (n, 3) float64
-        A unit vector along one direction at each vertex; the others follow by turns of 2 pi / power. 0 at vertices without faces.
+        A unit vector along one direction at each vertex; the others follow by turns of 2 pi / power. 0 at
+        vertices without faces, and in components whose faces have no area.
     powers : (n,) complex128
         The power of the direction in the frame of each vertex. An eigenvector has squared norm 1 in the masses of each component.
         A field with ``fixed`` has absolute value 1 at these vertices, one with ``align`` is close to the powers of its vectors.
@@ -129,9 +130,9 @@ def direction_field(mesh: MeshLike, power: int = 1, *, fixed: tuple[ArrayLike, A
 def _smoothest(mesh, connection, power, seed, options):
     """(powers, energy) of the smoothest field on each component."""
     L, masses, energy = connection.laplacian(power), connection.masses, 0.0
-    powers = np.zeros(len(masses), complex)
+    powers, flat = np.zeros(len(masses), complex), without_shape(mesh)
     for rows in np.split(np.argsort(mesh.components, kind="stable"), np.cumsum(np.bincount(mesh.components))[:-1]):
-        if len(rows) == 1:                                          # a vertex without faces
+        if len(rows) == 1 or flat[rows[0]]:                         # a vertex without faces, or a component without area
             continue
         A, M = real_form(L[rows][:, rows]), sp.diags_array(masses[rows].repeat(2))
         w, X, _ = eigsh(A, min(PAIRS, 2 * len(rows) - 2), M=M, count=False, seed=seed, **options)
@@ -143,10 +144,13 @@ def _smoothest(mesh, connection, power, seed, options):
 def _guided(mesh, connection, power, fixed, align, strength, options):
     """(powers, energy) of the field with prescribed and preferred directions, which are checked."""
     vertices, z = (np.zeros(0, np.int32), np.zeros(0, complex)) if fixed is None else _checked(connection.planes, fixed)
-    wanted = np.zeros(len(mesh.vertices), complex) if align is None else _preferred(mesh, connection.planes, align, power)
-    _require_directions(mesh, (wanted != 0) | np.isin(np.arange(len(wanted)), vertices), align)
+    flat = without_shape(mesh)
+    wanted = np.zeros(len(mesh.vertices), complex) if align is None else _preferred(mesh, connection.planes, align, power, flat)
+    if flat[vertices].any():
+        raise InvalidInputError(f"vertex {vertices[flat[vertices]][0]} of fixed is in a component whose faces have no area: leave it out")
+    _require_directions(mesh, flat | (wanted != 0) | np.isin(np.arange(len(wanted)), vertices), align)
     weight = 0.0 if align is None else strength * 4 * np.pi / _areas(mesh)
-    return _prescribed(connection, power, vertices, z, weight, wanted, options)
+    return _prescribed(connection, power, vertices, z, weight, wanted, flat, options)
 
 
 def _checked(planes, fixed):
@@ -167,7 +171,7 @@ def _checked(planes, fixed):
     return vertices, z
 
 
-def _preferred(mesh, planes, align, power):
+def _preferred(mesh, planes, align, power, flat):
     """(n,) powers of the preferred directions, with a largest absolute value of 1."""
     if isinstance(align, str):
         one_of(align, "align", ("curvature",))
@@ -181,7 +185,7 @@ def _preferred(mesh, planes, align, power):
         if vectors.shape != (len(mesh.vertices), 3) or vectors.dtype.kind not in "biuf" or not np.isfinite(vectors).all():
             raise InvalidInputError(f'align must be "curvature" or ({len(mesh.vertices)}, 3) finite numbers, a vector for each vertex, '
                                     f"got {vectors.dtype} of shape {vectors.shape}")
-    z = np.einsum("nc,nkc->kn", vectors, planes.frames)
+    z = np.where(flat, 0, np.einsum("nc,nkc->kn", vectors, planes.frames))
     size = np.hypot(*z)
     return size / max(size.max(), np.finfo(float).tiny) * unit(z[0] + 1j * z[1])**power
 
@@ -201,12 +205,12 @@ def _require_directions(mesh, has, align):
                                 f"{mesh.faces[reached.argmin(), 0]} has none")
 
 
-def _prescribed(connection, power, vertices, z, weight, wanted, options):
+def _prescribed(connection, power, vertices, z, weight, wanted, flat, options):
     """(powers, energy) of the smoothest field with prescribed directions; ``weight`` times the mass counts the squared differences from
     ``wanted``; (n,) both."""
     L, mass = connection.laplacian(power), weight * connection.masses
     rows = np.stack([2 * vertices, 2 * vertices + 1], axis=1).ravel()
-    factor = cholesky(real_form(with_units(L + sp.diags_array(mass))), fixed=rows if len(rows) else None, **options)
+    factor = cholesky(real_form(with_units(L + sp.diags_array(mass), flat)), fixed=rows if len(rows) else None, **options)
     held = {"fixed_values": (z**power).view(np.float64)} if len(rows) else {}
     powers = factor.solve((mass * wanted).view(np.float64), **held).view(np.complex128)
     return powers, float((powers.conj() @ (L @ powers)).real + mass @ abs(powers - wanted) ** 2)

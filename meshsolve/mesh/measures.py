@@ -13,6 +13,7 @@ from meshsolve.mesh.elements import unit
 from meshsolve.options import thread_count
 
 SMALL = 1e-250          # squared length of a cross product below which digits underflow
+SHAPELESS = 1e-6        # most of twice an area relative to the longest side squared: its weights differ by 12 digits
 TINY = 1e-280           # component of a cross product below which they do
 
 
@@ -105,6 +106,19 @@ def mean_edges(mesh):
     count = int(mesh.components.max(initial=-1)) + 1
     component = mesh.components[mesh.edges[:, 0]]
     return component_sums(mesh.edge_lengths, component, count) / np.bincount(component, minlength=count).clip(1)
+
+
+def without_shape(mesh):
+    """(n,) mask of the vertices of components whose faces have no area: angles and the strongest weights say nothing there. O(m)."""
+    part, least = mesh.components[mesh.faces[:, 0]], SHAPELESS / elements.FLATTEST
+    one_of = np.full(int(mesh.components.max()) + 1, -1)
+    one_of[part] = np.arange(len(part))                     # one face of each component is enough where it has an area
+    flat = np.zeros(len(one_of), bool)
+    flat[part[one_of[one_of >= 0]]] = elements.thickness(mesh.vertices, mesh.faces[one_of[one_of >= 0]]) <= least
+    if flat.any():
+        at = np.flatnonzero(flat[part])
+        flat[part[at[elements.thickness(mesh.vertices, mesh.faces[at]) > least]]] = False
+    return flat[mesh.components]
 
 
 def flattened_faces(x, faces):

@@ -120,3 +120,36 @@ def test_a_component_at_one_point_is_not_tiny():
     point = ms.Mesh(np.vstack([SMALL.vertices, np.full((3, 3), 1e-9)]), np.vstack([SMALL.faces, len(SMALL.vertices) + np.arange(3)]))
     found = ms.apps.Geodesics(ms.Mesh(1e-60 * point.vertices, point.faces)).distance(0)[:-3]
     assert np.allclose(found, 1e-60 * ms.apps.Geodesics(SMALL).distance(0), rtol=1e-9)
+
+
+FLAT = {"two corners coincide": [[0, 0, 0], [1, 0, 0], [1, 0, 0]], "on a line": [[0, 0, 0], [1, 0, 0], [0.3, 0, 0]],
+        "a needle": [[0, 0, 0], [1, 0, 0], [1, 1e-7, 0]], "at one point": [[0, 0, 0]] * 3}
+
+
+def with_a_flat_face(name, size):
+    n = len(SMALL.vertices)
+    return ms.Mesh(np.vstack([alone()[0].vertices, size * np.array(FLAT[name]) + 2]), np.vstack([SMALL.faces, [[n, n + 1, n + 2]]]))
+
+
+@each("name", FLAT)
+@pytest.mark.parametrize("size", [1e-3, 1.0])
+def test_a_component_without_area_does_not_disturb_others(name, size):
+    """Its face made the matrices of all components singular, and its rounding errors were a part of the energy of a field."""
+    mesh, part, n = with_a_flat_face(name, size), alone()[0], len(SMALL.vertices)
+    curve = [0, *(int(v) for v in np.setdiff1d(SMALL.edges[(SMALL.edges == 0).any(axis=1)][0], 0))]
+    found, expected = ms.apps.Geodesics(mesh), ms.apps.Geodesics(part)
+    assert np.allclose(found.distance(0)[:n], expected.distance(0), rtol=1e-9) and np.isinf(found.distance(0)[n:]).all()
+    assert np.allclose(found.transport(0, [1, 2, 3])[:n], expected.transport(0, [1, 2, 3]))
+    assert np.allclose(found.signed_distance(curve)[:n], expected.signed_distance(curve))
+    with pytest.raises(ms.InvalidInputError, match=f"vertex {n} is in a component whose faces have no area"):
+        found.distance([0, n])
+    for options in ({}, {"fixed": ([0], [[1, 2, 3]])}, {"align": "curvature"}):
+        field, expected = (ms.apps.direction_field(m, 4, **options) for m in (mesh, part))
+        assert abs(field.energy - expected.energy) <= 1e-9 * abs(expected.energy) and not field.vectors[n:].any()
+
+
+@each("call", {"weights": ms.apps.skinning_weights, "deformation": ms.apps.Deformation})
+def test_handles_of_a_component_without_area_are_refused(call):
+    call = {"weights": ms.apps.skinning_weights, "deformation": ms.apps.Deformation}[call]
+    with pytest.raises(ms.InvalidInputError, match="the faces of the component of vertex 162 have no area"):
+        call(with_a_flat_face("on a line", 1.0), [0, 162])

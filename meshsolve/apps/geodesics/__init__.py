@@ -30,7 +30,7 @@ from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, checked_mesh, takes_arrays
 from meshsolve.mesh.checks import require_width
-from meshsolve.mesh.measures import mean_edges
+from meshsolve.mesh.measures import mean_edges, without_shape
 from meshsolve.mesh.point_cloud import PointCloud
 from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, mass_matrix
@@ -71,7 +71,8 @@ class Geodesics(Sealed):
     Raises
     ------
     InvalidInputError
-        Not a mesh, no face, t not positive; points of a PointCloud that lie on a line.
+        Not a mesh, no face, t not positive; points of a PointCloud that lie on a line; a component less than 1e-70 wide. Sources in
+        a component whose faces have no area are refused by all methods.
 
     Notes
     -----
@@ -99,12 +100,14 @@ class Geodesics(Sealed):
         self.report = Report(threads=thread_count(threads))
         self._options: dict[str, Any] = {"device": place_for(device, size=len(mesh.vertices)), "threads": threads}
         with self.report.phase("operators"):
+            self._flat = np.zeros(len(mesh.vertices), bool) if isinstance(mesh, TetMesh) else without_shape(_surface_of(mesh))
             laplacian, mass, self._slopes = self._operators()
+            laplacian = with_units(laplacian, self._flat) if self._flat.any() else laplacian
             self._time = _squared_mean_edges(mesh) if is_auto(t) else np.full(len(mesh.vertices), as_number(t, "t", above=True))
         self._components, self._count = mesh.components, int(mesh.components.max()) + 1
         with self.report.phase("factor"):
             self._poisson = cholesky(laplacian + _pins(laplacian, self._components), **self._options)
-        self._heat = ScalarHeat(laplacian, mass / self._time, self._options, self.report, self._poisson.symbolic)
+        self._heat = ScalarHeat(laplacian, np.where(self._flat, 0, mass / self._time), self._options, self.report, self._poisson.symbolic)
 
     @property
     def level(self) -> int:
@@ -204,7 +207,9 @@ class Geodesics(Sealed):
         if level_set is not None:
             one_of(level_set, "level_set", LEVEL_SETS)
         self._require_surface("signed distances need")
-        return self._signed.distance(segments_of(self._mesh, curve), level_set)
+        segments = segments_of(self._mesh, curve)
+        self._require_shape(self._mesh.faces[segments.faces])
+        return self._signed.distance(segments, level_set)
 
     def transport(self, sources: ArrayLike | tuple[ArrayLike, ArrayLike], vectors: ArrayLike) -> Array:
         """Transport tangent vectors from their sources to all vertices, in parallel along shortest paths.
@@ -337,12 +342,12 @@ class Geodesics(Sealed):
     def _vectors(self):
         self._require_surface("tangent vectors need")
         with self.report.phase("operators"):
-            return VectorHeat(self._mesh, self._time, self._options, self.report)
+            return VectorHeat(self._mesh, self._time, self._flat, self._options, self.report)
 
     @functools.cached_property
     def _signed(self):
         with self.report.phase("operators"):
-            return SignedHeat(self._mesh, self._time, self._options, self.report, LEVELS)
+            return SignedHeat(self._mesh, self._time, self._flat, self._options, self.report, LEVELS)
 
     def _on_positions(self, points):
         """The same points with numbers of positions."""
@@ -361,6 +366,12 @@ class Geodesics(Sealed):
             raise InvalidInputError(f"{what} a surface, got a TetMesh: give its surface()")
         if isinstance(self._mesh, PointCloud):
             raise InvalidInputError(f"{what} a surface with faces, got a PointCloud: give a Mesh")
+
+    def _require_shape(self, vertices):
+        """Raise if a vertex is in a component without area."""
+        if (flat := self._flat[vertices]).any():
+            raise InvalidInputError(f"vertex {vertices[flat][0]} is in a component whose faces have no area: there are no distances in it: "
+                                    "remove it, or choose other points")
 
     def _shares(self, points, values):
         """(n, k) mean values (s, k) of the sources, weighted by the heat that comes from each; NaN where none comes."""
@@ -394,6 +405,7 @@ class Geodesics(Sealed):
 
     def _reached(self, points, columns):
         """(n, k) True where a component has a source of the column."""
+        self._require_shape(points.vertices)
         has = np.zeros((self._count, max(columns) + 1), bool)
         has[self._components[points.vertices[:, 0]], columns] = True
         return np.broadcast_to(True, (len(self._time), has.shape[1])) if has.all() else has[self._components]
@@ -412,6 +424,10 @@ class Geodesics(Sealed):
 @takes_arrays
 def _checked(mesh):
     return require_width(mesh if isinstance(mesh, (TetMesh, PointCloud)) else checked_mesh(mesh))
+
+
+def _surface_of(mesh):
+    return mesh.stars if isinstance(mesh, PointCloud) else mesh
 
 
 def _require_finite(given, name):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api import cholesky
@@ -87,6 +88,12 @@ class ScalarHeat:
         return factor
 
 
-def with_units(A):
-    """Return a matrix as csr_array, with 1 on the diagonal of zero rows: vertices without faces, edges of faces without area."""
+def with_units(A, without=None):
+    """Return a matrix as csr_array, with 1 on the diagonal of zero rows: vertices without faces, edges of faces without area.
+
+    The rows of the mask ``without`` (n,), those of whole components, count as zero rows.
+    """
+    if without is not None and without.any():
+        A = sp.csr_array(A)
+        A.data = np.where(without[A.indices], 0, A.data)
     return sp.csr_array(A + sp.diags_array((A.diagonal() == 0).astype(float)))

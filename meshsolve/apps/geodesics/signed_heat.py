@@ -42,6 +42,8 @@ class SignedHeat(Sealed):
         Checked; manifold, with faces that are oriented alike.
     time : (n,) float64
         Time of scalar heat; a quarter of it serves here, because unknowns at edges are half as far apart as vertices.
+    flat : (n,) bool
+        Vertices of components without area, which are left out.
     options : dict
         ``device`` and ``threads`` of the factors.
     report : Report
@@ -50,7 +52,7 @@ class SignedHeat(Sealed):
         Number of times, each 4 times the one before, that are tried until heat reaches all faces.
     """
 
-    def __init__(self, mesh, time, options, report, levels):
+    def __init__(self, mesh, time, flat, options, report, levels):
         self._mesh, self._options, self._report, self._levels = mesh, options, report, levels
         self.planes = TangentPlanes(mesh)
         ascends = mesh.faces == mesh.edges[mesh.side_edges, 0]
@@ -61,6 +63,9 @@ class SignedHeat(Sealed):
         masses = np.bincount(mesh.side_edges.ravel(), np.repeat(areas / 3, 3), len(mesh.edges))
         self._rate = masses / (time[mesh.edges[:, 0]] / 4)
         self._laplacian, self._divergence = cotan_laplacian(mesh), divergence(mesh)
+        self._flat_edges = flat[mesh.edges[:, 0]]
+        if flat.any():
+            self._laplacian = with_units(self._laplacian, flat)
         self._factors: list[Any] = []
 
     def distance(self, segments, level_set):
@@ -120,7 +125,7 @@ class SignedHeat(Sealed):
                 with self._report.phase("factor"):
                     rate = np.maximum(self._rate / 4**level, HELD * self._energy.diagonal().real)
                     A = self._energy + sp.diags_array(rate)
-                    self._factors.append(cholesky(real_form(with_units(A)), **self._options))
+                    self._factors.append(cholesky(real_form(with_units(A, self._flat_edges)), **self._options))
             with self._report.phase("solve"):
                 x, y = self._factors[level].solve(parts).reshape(-1, 2).T
             if np.maximum(np.abs(x), np.abs(y))[self._mesh.side_edges[reached]].max(axis=1).min() > LEAST:

@@ -41,17 +41,20 @@ class VectorHeat(Sealed):
         Checked; manifold, with faces that are oriented alike.
     time : (n,) float64
         Time of the heat flow at each vertex, constant on each component, in squared units of length.
+    flat : (n,) bool
+        Vertices of components without area, which are left out.
     options : dict
         ``device`` and ``threads`` of the factors.
     report : Report
         Gets the seconds of ``factor`` and ``solve``.
     """
 
-    def __init__(self, mesh, time, options, report):
+    def __init__(self, mesh, time, flat, options, report):
+        self._flat = flat
         self._mesh, self._options, self._report = mesh, options, report
         self._connection = Connection.intrinsic(mesh)
         self.planes = self._connection.planes
-        self._rate = self._connection.masses / time
+        self._rate = np.where(flat, 0, self._connection.masses / time)
         self._factors: dict[int, Any] = {}
 
     def in_frames(self, points, vectors):
@@ -133,7 +136,7 @@ class VectorHeat(Sealed):
     @functools.cached_property
     def _heat(self):
         """Heat on the triangles of the vectors, which differ at the boundary from those of the distances."""
-        return ScalarHeat(self._connection.laplacian(0).real, self._rate, self._options, self._report)
+        return ScalarHeat(with_units(self._connection.laplacian(0).real, self._flat), self._rate, self._options, self._report)
 
     @functools.cached_property
     def _gradient(self):
@@ -147,7 +150,7 @@ class VectorHeat(Sealed):
         if level not in self._factors:
             with self._report.phase("factor"):
                 A = self._connection.laplacian() + sp.diags_array(self._rate / 4**level)
-                self._factors[level] = cholesky(real_form(with_units(A)), **self._options)
+                self._factors[level] = cholesky(real_form(with_units(A, self._flat)), **self._options)
         return self._factors[level]
 
 
