@@ -60,9 +60,11 @@ class Cursor:
             self.at = match.end()
 
     def skip_past(self, words):
-        """Skip to the end of the next ``words``, or of the file."""
-        found = self.content.find(words, self.at)
-        self.at = len(self.content) if found < 0 else found + len(words)
+        """Skip to the end of the next ``words``."""
+        found = self.content.find(words.encode(), self.at)
+        if found < 0:
+            raise InvalidInputError(f"{self.where()}: {words[:40]!r} is missing: the file may be truncated")
+        self.at = found + len(words.encode())
 
     def numbers(self, dtype, count, what):
         """Return ``count`` numbers in the type of the file, or as float64 if a text has others.

@@ -11,6 +11,7 @@ import re
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.memory import ensure_memory
 from meshsolve.mesh.cursor import LARGEST_EXACT, MOST_COLUMNS, Cursor, as_integers, whole
 from meshsolve.mesh.data import joined_columns, warn_of_lost
 from meshsolve.mesh.file_cells import CORNERS, Grid, colors_as_fractions, columns, surface_of
@@ -91,7 +92,7 @@ class _Reader:
                     raise InvalidInputError(f"{cursor.where()}: the section ${name} must end with $End{name}, got {end[:20]!r}: the file "
                                             "may be damaged or truncated")
             else:
-                cursor.skip_past(f"$End{name}".encode())
+                cursor.skip_past(f"$End{name}")
         if self.version == 0:
             raise InvalidInputError("not an MSH file: it has no section $MeshFormat")
         return self.assembled()
@@ -111,7 +112,8 @@ class _Reader:
             self.groups |= read_entities(cursor, self.version, self.size, name == "PartitionedEntities")
         elif name == "Nodes":
             self.begin()
-            self.tags, self.points = read_nodes(cursor, self.version, self.size)
+            tags, points = read_nodes(cursor, self.version, self.size)
+            self.tags, self.points = np.concatenate([self.tags, tags]), np.concatenate([self.points, points])
         elif name == "Elements":
             self.begin()
             self.blocks += read_elements(cursor, self.version, self.size, self.groups)
@@ -204,14 +206,17 @@ class _Reader:
             if len(steps) > 1:
                 self.left_out.append(f"{len(steps) - 1} of {len(steps)} time steps of {name!r}, all but the last")
             (_, width), parts = list(steps.items())[-1]
-            values, given = np.full((len(tags), width), np.nan), np.zeros(len(tags), bool)
+            parts, given = [(rows, x) for rows, x in parts if len(rows)], np.zeros(len(tags), bool)
+            if parts:
+                ensure_memory(8 * len(tags) * width, f"{name!r} with {counted(width, 'number')} for each of {len(tags):,} tags")
+                values = np.full((len(tags), width), np.nan)
             for rows, x in parts:
                 if np.array_equal(rows, tags):
                     values, given = x, np.ones(len(tags), bool)
                     continue
                 order = np.argsort(rows, kind="stable")
                 at = np.searchsorted(rows[order], tags, "right") - 1
-                found = (at >= 0) & (rows[order][at] == tags) if len(rows) else given[:0].repeat(len(tags))
+                found = (at >= 0) & (rows[order][at] == tags)
                 values[found], given[found] = x[order[at[found]]], True
                 if strange := int(np.count_nonzero(~np.isin(rows, tags))):
                     self.left_out.append(f"{counted(strange, 'row')} of {name!r} with tags that the file does not have")

@@ -20,7 +20,7 @@ from meshsolve.mesh.file_cells import POLYGON, STRIP, Grid, columns, conventiona
 from meshsolve.report import warn
 
 SAFE = "".join(chr(k) for k in range(33, 127) if chr(k) not in '"%')          # characters of names that VTK writes as they are
-HEADER = re.compile(rb"\s*# *vtk DataFile Version (\d+)\.\d+[^\n]*\n[^\n]*\n\s*(ascii|binary)\s*?\n", re.IGNORECASE)
+HEADER = re.compile(rb"\s*# *vtk DataFile Version (\d{1,4})\.\d+[^\n]*\n[^\n]*\n\s*(ascii|binary)\s*?\n", re.IGNORECASE)
 TYPES = {"unsigned_char": "u1", "char": "i1", "signed_char": "i1", "unsigned_short": "u2", "short": "i2", "unsigned_int": "u4", "int": "i4",
          "unsigned_long": "u8", "long": "i8", "unsigned_long_long": "u8", "long_long": "i8", "float": "f4", "double": "f8",
          "vtkidtype": "i4", "vtktypeint8": "i1", "vtktypeuint8": "u1", "vtktypeint16": "i2", "vtktypeuint16": "u2", "vtktypeint32": "i4",
@@ -29,6 +29,8 @@ WRITTEN = {"u1": "unsigned_char", "i1": "signed_char", "u2": "unsigned_short", "
            "u8": "vtktypeuint64", "i8": "vtktypeint64", "f4": "float", "f8": "double"}
 TEXTS = ("string", "utf8_string", "variant")
 CELLS = {"VERTICES": 2, "LINES": 4, "POLYGONS": POLYGON, "TRIANGLE_STRIPS": STRIP}          # kinds of cells of POLYDATA, in their order
+ONCE = ("DATASET", "POINTS", "CELLS", "CELL_TYPES", "X_COORDINATES", "Y_COORDINATES", "Z_COORDINATES", *CELLS)
+MOST_IMPLIED = 1 << 20              # points of a grid whose positions are not in the file, beyond the bytes of the file
 WIDTHS = {"VECTORS": 3, "NORMALS": 3, "TENSORS": 9, "TENSORS6": 6, "GLOBAL_IDS": 1, "PEDIGREE_IDS": 1, "EDGE_FLAGS": 1}
 ROLES = {"NORMALS": "normal", "TEXTURE_COORDINATES": "uv", "COLOR_SCALARS": "color"}
 
@@ -77,12 +79,15 @@ class _Reader:
         self.data = {"POINT_DATA": {}, "CELL_DATA": {}, "": {}}
         self.roles = {key: {} for key in self.data}
         self.section, self.rows = "", -1                        # of the data that follow
-        self.left_out = []
+        self.left_out, self.found = [], set()
 
     def grid(self):
         """Read the keywords to the end of the file."""
         cursor, dataset = self.cursor, ""
         while keyword := cursor.word().upper():
+            if keyword in ONCE and keyword in self.found:
+                raise InvalidInputError(f"{cursor.where()}: a second {keyword}; a file has one dataset")
+            self.found.add(keyword)
             if keyword == "DATASET":
                 dataset = cursor.word().upper()
             elif keyword == "POINTS":
@@ -245,19 +250,24 @@ def _structured(dataset, axes, points, size_of_file):
     size = as_integers(axes.get("DIMENSIONS", np.zeros(3)), "DIMENSIONS")
     if sorted(size)[0] != 1 or sorted(size)[1] < 2:
         raise InvalidInputError(f"{dataset} of {' x '.join(map(str, size))} points is no surface: one dimension must be 1")
+    count = math.prod(size.tolist())
     if dataset != "STRUCTURED_GRID":
+        if count > max(size_of_file, MOST_IMPLIED):
+            raise InvalidInputError(f"{dataset} of {' x '.join(map(str, size))} points is out of proportion to the {size_of_file:,} bytes "
+                                    "of the file: it may be truncated")
         if dataset == "RECTILINEAR_GRID":
             x = [axes.get(f"{axis}_COORDINATES", np.zeros(0)) for axis in "XYZ"]
         else:
             origin, step = axes.get("ORIGIN", np.zeros(3)), axes.get("SPACING", axes.get("ASPECT_RATIO", np.ones(3)))
-            if math.prod(size.tolist()) > size_of_file:
-                raise InvalidInputError(f"{dataset} of {' x '.join(map(str, size))} points has no data of them: it may be truncated")
             x = [origin[k] + step[k] * np.arange(size[k]) for k in range(3)]
+        if [len(axis) for axis in x] != size.tolist():
+            raise InvalidInputError(f"{dataset} of {' x '.join(map(str, size))} points has {' x '.join(str(len(axis)) for axis in x)} "
+                                    "coordinates")
         z, y, x = np.meshgrid(*x[::-1], indexing="ij")
         points = np.stack([x.reshape(-1), y.reshape(-1), z.reshape(-1)], axis=1)
-    if math.prod(size.tolist()) != len(points):
+    if count != len(points):
         raise InvalidInputError(f"{dataset} of {' x '.join(map(str, size))} points has {len(points)} positions")
     at = np.arange(len(points)).reshape([k for k in size[::-1] if k > 1])
     corners = np.stack([at[:-1, :-1], at[:-1, 1:], at[1:, 1:], at[1:, :-1]], axis=-1).reshape(-1)
-    count = len(corners) // 4
-    return Grid(points, np.full(count, 9), np.full(count, 4), corners)
+    faces = len(corners) // 4
+    return Grid(points, np.full(faces, 9), np.full(faces, 4), corners)

@@ -208,6 +208,7 @@ def test_meshio_reads_our_files(tmp_path):
     (("8 1 0 0", "7 1 0 0"), "two nodes have the tag 7"), (("8 1 0 0", "8.5 1 0 0"), "tags of nodes must be integers, got 8.5"),
     (("3 2 2", "3 4 2"), "cells of kind 'tetra' are not supported"), (("3 2 2", "3 77 2"), "cells of kind \"Gmsh's type 77\" are not supported"),
     (("3 2 2", "3 3 2"), "do not fit"), (("$MeshFormat", "$Nodes"), "an MSH file must begin with $MeshFormat"), (("0 1 0", "0 x 0"), "'x' is not a number"),
+    (("$Elements", "$Nodes\n1\n7 1 1 1\n$EndNodes\n$Elements"), "two nodes have the tag 7"), (("$Nodes", "$Other\n$Nodes"), "'$EndOther' is missing"),
 ])
 def test_damaged_files(tmp_path, change, says):
     with pytest.raises(InvalidInputError) as error:
@@ -237,6 +238,22 @@ def test_no_count_makes_the_reader_busy(tmp_path, number, place):
     with pytest.raises(InvalidInputError):
         read(tmp_path, SQUARE.format(0, 0) + texts[place].format(number) + "$EndNodeData\n")
     assert time.monotonic() - begin < 5
+
+
+@each("width", [100_000_000, 500_000_000])
+def test_no_width_of_rows_takes_memory(tmp_path, width):
+    """Data without rows, in a text and in a binary file."""
+    path = tmp_path / "a.msh"
+    read(tmp_path, SQUARE.format(0, 0))[0].save(path)
+    for content in (SQUARE.format(0, 0).encode(), path.read_bytes()):
+        path.write_bytes(content + b'$NodeData\n1\n"h"\n1\n0.0\n3\n0\n%d\n0\n$EndNodeData\n' % width)
+        with pytest.raises(InvalidInputError, match="a width"):
+            load_mesh(path)
+
+
+def test_numbers_of_groups_with_many_digits(tmp_path):
+    names = '$PhysicalNames\n2\n2 {} "a"\n{} 1 "b"\n$EndPhysicalNames\n$Nodes'.format("1" * 5000, "2" * 5000)
+    assert len(read(tmp_path, SQUARE.format(0, 0).replace("$Nodes", names, 1))[0].faces) == len(read(tmp_path, SQUARE.format(0, 0))[0].faces)
 
 
 def test_many_kinds_in_turn(tmp_path):

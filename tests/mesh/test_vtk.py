@@ -226,11 +226,28 @@ def test_meshio_reads_our_files(tmp_path):
     (("CELL_TYPES 2\n5 5\n", ""), "the file has 2 cells, but CELL_TYPES has 0"),
     (("CELL_TYPES 2\n", f"POINT_DATA 4\nSCALARS a float {'9' * 5000}\n"), "'99999999999999999999' is not a number of columns"),
     (("DATASET UNSTRUCTURED_GRID\n", "DATASET STRUCTURED_GRID\nDIMENSIONS 4294967296 4294967296 1\n"), "4294967296 x 4294967296 x 1 points has 4 positions"),
+    (("Version 3.0", f"Version {'3' * 5000}.0"), "not a legacy VTK file"),
+    (("CELL_TYPES", "POINTS 1 float\n0 0 0\nCELL_TYPES"), "a second POINTS"), (("CELL_TYPES", "DATASET POLYDATA\nCELL_TYPES"), "a second DATASET"),
 ])
 def test_damaged_legacy_files(tmp_path, change, says):
     with pytest.raises(InvalidInputError) as error:
         read(tmp_path, GRID.replace(*change, 1), ".vtk")
     assert str(error.value).startswith(f"{tmp_path / 'a.vtk'}: ") and says in str(error.value)
+
+
+@each("grid, says", [
+    ("RECTILINEAR_GRID\nDIMENSIONS 9000 9000 1\nX_COORDINATES 9000 float\n{0}\nY_COORDINATES 9000 float\n{0}\nZ_COORDINATES 1 float\n0", "out of proportion to the"),
+    ("RECTILINEAR_GRID\nDIMENSIONS 8 9 1\nX_COORDINATES 9 float\n0 1 2 3 4 5 6 7 8\nY_COORDINATES 8 float\n0 1 2 3 4 5 6 7\nZ_COORDINATES 1 float\n0", "has 9 x 8 x 1 coordinates"),
+    ("STRUCTURED_POINTS\nDIMENSIONS 9000 9000 1", "out of proportion to the"), ("STRUCTURED_GRID\nDIMENSIONS 4294967296 4294967296 1\nPOINTS 0 float", "points has 0 positions"),
+])
+def test_grids_in_proportion_to_their_bytes(tmp_path, grid, says):
+    with pytest.raises(InvalidInputError, match=says):
+        read(tmp_path, "# vtk DataFile Version 3.0\nt\nASCII\nDATASET " + grid.format("0 " * 9000) + "\n", ".vtk")
+
+
+def test_a_small_grid_without_data(tmp_path):
+    mesh, _ = read(tmp_path, "# vtk DataFile Version 3.0\nt\nASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 100 1 100\n", ".vtk")
+    assert (len(mesh.vertices), len(mesh.faces)) == (10000, 2 * 99**2)
 
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
