@@ -39,8 +39,7 @@ def meshes(paths: Path | Iterable[Path], pipeline: Callable[[Any], dict[str, Any
     Parameters
     ----------
     paths : folder, or iterable of paths
-        Mesh files. Of a folder: all files whose format :func:`meshsolve.load_mesh` reads, by name, without folders inside and names that
-        begin with a dot.
+        Mesh files. Of a folder, but not of those inside: all that :func:`meshsolve.load_mesh` reads, except names that begin with a dot.
     pipeline : function of a Mesh, or of a Mesh and its path
         Returns a dict of numbers, strings, arrays, lists. Other processes must be able to import what it uses. It runs in worker
         processes, each with one thread, and may not start processes itself. With ``client=False`` any function is called as it is.
@@ -65,8 +64,8 @@ def meshes(paths: Path | Iterable[Path], pipeline: Callable[[Any], dict[str, Any
     Raises
     ------
     InvalidInputError
-        No mesh file; a path given twice; ``pipeline`` cannot be called or sent to other processes; ``out`` has rows of another
-        pipeline; Dask is not installed; a bad ``retries`` or ``again``.
+        No mesh file; a path given twice; a bad ``retries`` or ``again``; Dask is not installed. ``pipeline`` cannot be called or sent to
+        other processes. ``out`` has rows of another pipeline.
 
     Notes
     -----

@@ -26,8 +26,11 @@ struct Pencil {                                     // two matrices in compresse
   const double* masses;                             // (n) the diagonal of M in this case
 };
 
-// `facts` (8 x k): for each column x of X (n x k, by rows), n > 0, with r = A x - w M x and s = |A| |x| + |w| |M| |x|:
-// sum of weights r^2, of weights (M x)^2 and of weights s^2; |x|^T |A| |x|; x^T A x; x^T M x; the largest and the least entry of x.
+// Computes eight `facts` (8 x k) of each column x of X (n x k, by rows), n > 0. With r = A x - w M x and
+// s = |A| |x| + |w| |M| |x| they are
+// - the sums of weights r^2, of weights (M x)^2 and of weights s^2,
+// - |x|^T |A| |x|, x^T A x and x^T M x,
+// - the largest and the least entry of x.
 // O(k nnz).
 void measure(const Pencil& p, const double* weights, const double* w, const double* X, int64_t k, double* facts, int threads);
 

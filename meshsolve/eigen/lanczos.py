@@ -9,8 +9,8 @@ A raw block has lost orthogonality by eps |theta_1| / ||B||, its successor by |t
 square of the first loss, because C is symmetric. If the second is not small, its block is dropped, and from then on each step makes its
 block orthogonal to the whole basis.
 
-Invariants: Q^T W Q = I to rounding, except for raw blocks and for columns that are zero; C Q = Q T + Z B on the last block, Z the next
-block.
+Invariants: Q^T W Q = I to rounding, except for raw blocks and for columns that are zero. C Q = Q T, plus Z B on the last block, where Z is
+the next block.
 
 Sources: Wu, Simon 2000 (thick restart); Zhou, Saad 2008 (blocks); Simon 1984 (the error of T); Bielich et al. 2022 (delayed
 orthogonalization); Giraud, Langou, Rozloznik 2005 (a second pass of Gram-Schmidt suffices); Yamamoto et al. 2015 (Cholesky QR twice).

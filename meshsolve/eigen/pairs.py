@@ -46,8 +46,8 @@ class EigenInfo:
         ``"lanczos"``; ``"dense"`` for small matrices and for more than a third of all pairs; ``"lobpcg"`` where there is no memory for
         a complete factor.
     converged : bool
-        Every residual is at most ``tol``, no eigenvalue is missing where they were counted, and ``floors`` hide no digit that matters: each
-        is at most 1e-6 of its eigenvalue, or, for an eigenvalue 0, of the first one that is not 0.
+        Every residual is at most ``tol``, no eigenvalue is missing where they were counted, and ``floors`` hide no digit that matters.
+        So each floor is at most 1e-6 of its eigenvalue, or, for an eigenvalue 0, of the first one that is not 0.
     count : int or None
         Number of returned values that the inertia proves to be all there are: in the interval, or the smallest. None without ``count``, and
         if nothing is proved: copies of the first eigenvalue, such as 12 of 50 zeros, have no gap below them.
@@ -113,29 +113,23 @@ def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float,
     ----------
     A : (n, n) symmetric matrix of any kind
         Positive semidefinite, singular or not; indefinite with ``interval``, or with ``sigma`` below its eigenvalues.
-    k : int
-        Number of pairs, less than n. Without effect if ``interval`` is given.
+    k : int: number of pairs, less than n; without effect if ``interval`` is given
     M : (n, n) symmetric positive definite matrix, optional
         Default: the identity. M may be singular where A is definite, as rows without mass are; masses like 1e-300 count as 0. Rows that are
         zero in A and M are left out: their rows of X are 0.
     interval : (lo, hi), optional
         All eigenvalues in [lo, hi), proved by the inertia at both ends. An eigenvalue that differs from an end by rounding equals it.
-    sigma : "auto" or float
-        Shift below all eigenvalues, at which the search begins.
+    sigma : "auto" or float: shift below all eigenvalues, at which the search begins
     tol : float
         Largest residual of a pair relative to its eigenvalue: ||A x - w M x|| / (|w| ||M x||), see ``EigenInfo.residuals``.
-    maxiter : int, optional
-        Largest number of blocks of 8 solves.
+    maxiter : int, optional: largest number of blocks of 8 solves
     count : bool
         Whether to compare the number of pairs with the inertia. Without, copies of a multiple eigenvalue may be missing.
-    fixed : (f,) integers, one integer, or (n,) bool, optional
-        Rows where x is 0 (Dirichlet).
-    pin : bool
-        Leave out the constants of a matrix whose rows sum to 0: one eigenvalue 0 per connected component.
+    fixed : (f,) integers, one integer, or (n,) bool, optional: rows where x is 0 (Dirichlet)
+    pin : bool: leave out the constants of a matrix whose rows sum to 0, one eigenvalue 0 per connected component
     method : {"auto", "lanczos", "lobpcg", "dense"}
         ``"lobpcg"``: for a Laplacian whose factor does not fit into memory, with :func:`parac`.
-    seed, device, threads
-        As in :func:`cholesky`; the seed is that of the first block.
+    seed, device, threads : as in :func:`cholesky`; the seed is that of the first block
 
     Returns
     -------
@@ -161,8 +155,7 @@ def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float,
     >>> w, X, info = ms.eigsh(ms.datasets.grid2d(30, 20), 4)
     """
     place, threads = place_of_factor(device, A), thread_count(threads)
-    matrices = read(A, M, fixed, checked(fixed, pin), threads)
-    bounds = _checked_interval(interval)
+    matrices, bounds = read(A, M, fixed, checked(fixed, pin), threads), _checked_interval(interval)
     options = _Options(one_of(method, "method", METHODS), as_number(tol, "tol", above=True),
                        None if maxiter is None else as_integer(maxiter, "maxiter"), as_seed(seed),
                        sigma if is_auto(sigma) else as_number(sigma, "sigma", least=-np.inf), as_flag(count, "count"))
@@ -215,16 +208,6 @@ def _checked_interval(interval):
     return lo, hi
 
 
-@dataclass
-class _Part:
-    """The pairs of one group of components, in the caller's units, without constants."""
-
-    method: str
-    found: Found
-    search: Search
-    lost: float                     # the largest floor that hides digits, or 0
-
-
 def _solved(pencil, k, bounds, options):
     """The :class:`_Part` of one pencil: k pairs, or those in an interval."""
     wanted = k + pencil.constants
@@ -247,6 +230,16 @@ def _solved(pencil, k, bounds, options):
     if pencil.unit != 1 or pencil.length != 1:
         found = _in_caller_units(pencil, found)
     return _Part(method, found, search, lost * pencil.unit)
+
+
+@dataclass
+class _Part:
+    """The pairs of one group of components, in the caller's units, without constants."""
+
+    method: str
+    found: Found
+    search: Search
+    lost: float                     # the largest floor that hides digits, or 0
 
 
 def _in_caller_units(pencil, found):
@@ -380,8 +373,10 @@ def _merged(parts, pencils, n, wanted):
 
 
 def _lost(pencil, found, tol):
-    """The largest floor that hides digits of an eigenvalue, or, if it is 0 to rounding, those of the first one that is not; 0.0 if there
-    is none. Zeros need no other eigenvalue where they are constants of components whose rows sum to 0."""
+    """The largest floor that hides digits of an eigenvalue, else 0.0. For a zero to rounding, the digits of the first other one count.
+
+    Zeros need no other eigenvalue where they are constants of components whose rows sum to 0.
+    """
     w, floors = found.values, found.quality.floors
     if len(w) == 0:
         return 0.0
@@ -391,7 +386,7 @@ def _lost(pencil, found, tol):
     if first == np.inf and np.count_nonzero(zero) > len(pencil.null_components(len(w))[0]):
         first = 0.0
     if nonzero == np.inf and found.zeros > MOTIONS and found.zeros > MOTIONS * (pencil.null_components(0)[1].max() + 1):
-        first = 0.0                                         # rounding errors make a null space that is none
+        first = 0.0                                         # most of these zeros are made by rounding errors
     hidden = floors > max(tol, quality.LIMITED) * np.where(zero, first, abs(w))
     return float(floors[hidden].max(initial=0.0))
 

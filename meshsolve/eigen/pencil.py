@@ -108,8 +108,10 @@ class Pencil:
         return sp.csr_array((self.A.data - sigma * self.M.data, self.A.indices, self.A.indptr), shape=(self.n, self.n))
 
     def scale(self):
-        """The order of magnitude of the eigenvalues: the largest entry of A's diagonal over the mean of M's, or the typical one of the rows
-        if few rows have that largest entry."""
+        """The order of magnitude of the eigenvalues: the largest entry of A's diagonal over the mean of M's.
+
+        If few rows have such a large entry, it is that of typical rows.
+        """
         mean = self.M.diagonal().mean()
         largest = abs(self.A.diagonal()).max() or abs(self.A.data).max(initial=0.0) or 1.0
         return min(largest / mean, FEW * self.typical or np.inf) if mean > 0 else 1.0

@@ -1,8 +1,8 @@
 """How good eigenpairs are: attainable accuracies, residuals relative to them, Rayleigh quotients, and a step that repairs single pairs.
 
 No scale comes from the largest entry of A. For each vector x, rounding errors in the entries of A change its eigenvalue by up to
-floor(x) = 2 eps |x|^T |A| |x| / (x^T M x). A penalized row, where x is 0, adds nothing to it. Residuals are compared row by row: row i
-of A x - w M x is divided by the root of the sum of |A|'s row i, so that the units of the rows do not matter.
+floor(x) = 2 eps |x|^T |A| |x| / (x^T M x). A penalized row, where x is 0, adds nothing to it. Residuals are compared row by row.
+Row i of A x - w M x is divided by the root of the sum of row i of |A|. So the units of the rows do not matter.
 
 Source: Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 7.2 (componentwise backward error).
 """
@@ -72,7 +72,7 @@ def judged(pencil, tol, w, X):
         floors = np.where(norms > 0, FLOOR * ROUNDING * energy / norms, np.inf)
         quotients = np.where(norms > 0, quotient / norms, np.nan)
         accepted = tol * abs(w) * np.sqrt(masses)
-        if tol >= ROUNDING:                                 # else the caller wants more than rounding errors allow
+        if tol >= ROUNDING:                                 # a smaller tolerance is below rounding errors
             accepted = np.maximum(np.maximum(accepted, floors * np.sqrt(masses)), BACKWARD * ROUNDING * np.sqrt(sizes))
         residuals = np.where(left > 0, tol * np.sqrt(left) / accepted, 0.0)
     return Quality(np.where(np.isnan(residuals), np.inf, residuals), floors, quotients, norms, most, least)
@@ -99,6 +99,31 @@ def improved(pencil, tol, w, X, quality, shifts):
     return w
 
 
+def rayleigh_ritz(pencil, X):
+    """(values ascending, M-orthonormal vectors) of the pencil on the span of X, without directions that are dependent to rounding."""
+    AX, MX = pencil.product(pencil.A)(X), pencil.weighed(X)
+    a, m = (device.to_host(X.T @ product) for product in (AX, MX))
+    scale = 1 / np.sqrt(np.maximum(np.diag(m), np.finfo(float).tiny))
+    a, m = (scale[:, None] * (matrix + matrix.T) / 2 * scale for matrix in (a, m))
+    if not (np.isfinite(a).all() and np.isfinite(m).all()):
+        return np.zeros(0), X[:, :0]
+    sizes, U = np.linalg.eigh(m)
+    kept = sizes > DEPENDENT * sizes[-1]
+    U = U[:, kept] / np.sqrt(sizes[kept])
+    values, V = np.linalg.eigh(U.T @ a @ U)
+    return values, X @ pencil.place.bring(np.ascontiguousarray(scale[:, None] * (U @ V)))
+
+
+def values_of(w, sigma, theta, errors, quality):
+    """Eigenvalues by the more accurate of two ways: sigma + 1 / theta, or the Rayleigh quotient, which has the error ``floors``.
+
+    The error of the first grows with the distance from the shift and with the relative errors (k,) of theta.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = SHIFTED * ROUNDING * (w - sigma)**2 * abs(theta).max(initial=0.0) + errors * abs(w - sigma)
+    return np.where((quality.floors < error) & np.isfinite(quality.quotients), quality.quotients, w)
+
+
 def _repair(pencil, tol, w, X, quality, F, some, others):
     """One step of inverse iteration for the pairs ``some``, orthogonal to ``others``, which it would amplify; kept if it helps."""
     place = pencil.place
@@ -116,26 +141,3 @@ def _repair(pencil, tol, w, X, quality, F, some, others):
     if is_better and np.isfinite(trial.quotients).all():
         X[:, place.bring(some)], w[some] = Y, values
         quality.replace(some, trial)
-
-
-def rayleigh_ritz(pencil, X):
-    """(values ascending, M-orthonormal vectors) of the pencil on the span of X, without directions that are dependent to rounding."""
-    AX, MX = pencil.product(pencil.A)(X), pencil.weighed(X)
-    a, m = (device.to_host(X.T @ product) for product in (AX, MX))
-    scale = 1 / np.sqrt(np.maximum(np.diag(m), np.finfo(float).tiny))
-    a, m = (scale[:, None] * (matrix + matrix.T) / 2 * scale for matrix in (a, m))
-    if not (np.isfinite(a).all() and np.isfinite(m).all()):
-        return np.zeros(0), X[:, :0]
-    sizes, U = np.linalg.eigh(m)
-    kept = sizes > DEPENDENT * sizes[-1]
-    U = U[:, kept] / np.sqrt(sizes[kept])
-    values, V = np.linalg.eigh(U.T @ a @ U)
-    return values, X @ pencil.place.bring(np.ascontiguousarray(scale[:, None] * (U @ V)))
-
-
-def values_of(w, sigma, theta, errors, quality):
-    """Eigenvalues by the more accurate of two ways: sigma + 1 / theta, with an error that grows with the distance from the shift and with
-    the relative errors (k,) of theta; and the Rayleigh quotient, with the error ``floors``."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = SHIFTED * ROUNDING * (w - sigma)**2 * abs(theta).max(initial=0.0) + errors * abs(w - sigma)
-    return np.where((quality.floors < error) & np.isfinite(quality.quotients), quality.quotients, w)

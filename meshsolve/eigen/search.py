@@ -251,22 +251,6 @@ def smallest(search, k, sigma, counted):
         search.deflate(iteration, ritz, numbers)
 
 
-def _by_slices(search, found, k, lo):
-    """The k smallest pairs of a spectrum that no single shift resolves, from an interval that holds them; ``found`` if it is none."""
-    hi = max(2 * found.values[-1], abs(lo))
-    for _ in range(SLICES):
-        try:
-            several = in_interval(search, lo, hi, 1)
-        except InvalidInputError:
-            return found
-        if len(several.values) >= k:
-            better = chosen(search.pencil, several, np.arange(k))
-            is_better = better.quality.residuals.max() < found.quality.residuals.max()
-            return better._replace(proved=k if several.is_complete else None) if is_better else found
-        hi *= WIDE
-    return found
-
-
 def in_interval(search, lo, hi, share):
     """All pairs with lo <= lambda < hi as :class:`Found`. Eigenvalues that equal an end to rounding count as equal.
 
@@ -297,47 +281,6 @@ def in_interval(search, lo, hi, share):
         else:
             parts.append(found)
     return _within(search, parts, lo, hi)
-
-
-def _ends(search, lo, hi):
-    """(shift below lo, eigenvalues below it, shift near hi, eigenvalues below it). The second shift lies below hi if rounding errors are
-    small, so that it equals hi; else above it, and each eigenvalue is compared with hi."""
-    steps = [search.pencil.step(end) for end in (lo, hi)]
-    most = max(hi - lo, MOST_STEPS * max(steps))
-    below_first, first, _ = search.below(lo, -1, steps[0], most)
-    below_last, last, _ = search.below(hi, -1, steps[1], most)
-    if hi - last > 2 * steps[1] or hi - lo <= NARROW * max(steps):
-        below_last, last, _ = search.below(hi, 1, hi - last, 2 * most)
-    return first, below_first, last, below_last
-
-
-def _first(ritz, wanted):
-    """The numbers of all Ritz pairs, the wanted ones first."""
-    return np.r_[wanted, np.setdiff1d(np.arange(len(ritz.theta)), wanted)]
-
-
-def _blocks_to_wait(before, now):
-    """Blocks until the next test of convergence. ``before``, ``now``: blocks and logarithm of the worst residual over the tolerance, of the
-    test before (or None) and of this one. An even number, if it is not 1, makes no block orthogonal alone."""
-    rate = FASTEST if before is None else max((before[1] - now[1]) / (now[0] - before[0]), SLOWEST)
-    wait = int(min(PATIENCE * now[1] / rate, now[1] / SLOWEST))
-    return max(wait - wait % 2, 1)
-
-
-def _counted(search, found, sigma):
-    """(number of values that are proved, whether none is missing). The first count lies just above the last value or, if that value has
-    more copies than were asked for, just below its cluster: the copies are then any of the cluster. A count below the first value proves
-    nothing: it is None."""
-    values, floors = found.values, found.quality.floors
-    margin = max(CLUSTER / 2 * max(abs(values[-1]), abs(sigma)), quality.ZERO * min(floors[-1], floors.max()))
-    number = search.below(values[-1] + margin, 1)[0]
-    if number == len(values):
-        return number, True
-    start = np.searchsorted(values, values[-1] - 2 * margin)
-    while start and values[start] - values[start - 1] <= 2 * margin:
-        start -= 1
-    number = search.below(values[start] - margin, -1)[0]
-    return len(values) if start and number == start else None, number == start
 
 
 def zeros_among(values, facts, errors=0.0):
@@ -386,6 +329,65 @@ def normalized(pencil, X):
     except np.linalg.LinAlgError:                           # dependent columns: residuals and counts show it
         return X
     return X @ pencil.place.bring(np.ascontiguousarray(inverse.T))
+
+
+def _blocks_to_wait(before, now):
+    """Blocks until the next test of convergence. ``before``, ``now``: blocks and logarithm of the worst residual over the tolerance, of the
+    test before (or None) and of this one. An even number, if it is not 1, makes no block orthogonal alone."""
+    rate = FASTEST if before is None else max((before[1] - now[1]) / (now[0] - before[0]), SLOWEST)
+    wait = int(min(PATIENCE * now[1] / rate, now[1] / SLOWEST))
+    return max(wait - wait % 2, 1)
+
+
+def _first(ritz, wanted):
+    """The numbers of all Ritz pairs, the wanted ones first."""
+    return np.r_[wanted, np.setdiff1d(np.arange(len(ritz.theta)), wanted)]
+
+
+def _counted(search, found, sigma):
+    """(number of values that are proved, or None; whether none is missing).
+
+    The first count lies just above the last value. If that value has more copies than were asked for, another count lies just below its
+    cluster, and the copies are any of the cluster. A count below the first value proves nothing.
+    """
+    values, floors = found.values, found.quality.floors
+    margin = max(CLUSTER / 2 * max(abs(values[-1]), abs(sigma)), quality.ZERO * min(floors[-1], floors.max()))
+    number = search.below(values[-1] + margin, 1)[0]
+    if number == len(values):
+        return number, True
+    start = np.searchsorted(values, values[-1] - 2 * margin)
+    while start and values[start] - values[start - 1] <= 2 * margin:
+        start -= 1
+    number = search.below(values[start] - margin, -1)[0]
+    return len(values) if start and number == start else None, number == start
+
+
+def _by_slices(search, found, k, lo):
+    """The k smallest pairs of a spectrum that no single shift resolves, from an interval that holds them, else ``found``."""
+    hi = max(2 * found.values[-1], abs(lo))
+    for _ in range(SLICES):
+        try:
+            several = in_interval(search, lo, hi, 1)
+        except InvalidInputError:
+            return found
+        if len(several.values) >= k:
+            better = chosen(search.pencil, several, np.arange(k))
+            is_better = better.quality.residuals.max() < found.quality.residuals.max()
+            return better._replace(proved=k if several.is_complete else None) if is_better else found
+        hi *= WIDE
+    return found
+
+
+def _ends(search, lo, hi):
+    """(shift below lo, eigenvalues below it, shift near hi, eigenvalues below it). The second shift lies below hi if rounding errors are
+    small, so that it equals hi; else above it, and each eigenvalue is compared with hi."""
+    steps = [search.pencil.step(end) for end in (lo, hi)]
+    most = max(hi - lo, MOST_STEPS * max(steps))
+    below_first, first, _ = search.below(lo, -1, steps[0], most)
+    below_last, last, _ = search.below(hi, -1, steps[1], most)
+    if hi - last > 2 * steps[1] or hi - lo <= NARROW * max(steps):
+        below_last, last, _ = search.below(hi, 1, hi - last, 2 * most)
+    return first, below_first, last, below_last
 
 
 def _middle(a, b):

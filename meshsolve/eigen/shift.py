@@ -64,7 +64,7 @@ def started(search, k, sigma):
 
 
 def amid(search, k, F, sigma, iteration):
-    """(factor, shift, iteration) with a shift amid the k smallest eigenvalues; the arguments if there is none, or it does not pay."""
+    """(factor, shift, iteration) with a shift amid the k smallest eigenvalues; the arguments if no such shift is found, or none pays."""
     if k < AMID or search.is_dense or F.flops > EFFORT * k * F.nnz:
         return F, sigma, iteration
     search.extend(iteration, WARM_UP)

@@ -118,7 +118,7 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     Parameters
     ----------
     mesh : Mesh, TetMesh, PolygonMesh, PointCloud, trimesh.Trimesh or meshio.Mesh
-        Boundaries, non-manifold edges and zero-area faces are allowed. On tetrahedra L is the matrix of the same energy: the weight of
+        Boundaries, non-manifold edges and zero-area faces are allowed. On tetrahedra L is the matrix of the same energy. The weight of
         an edge is the sum of l cot(a) / 6 over its cells, with length l and dihedral angle a of the opposite edge. On polygons L is
         that of triangles around a virtual vertex, with entries for all pairs of corners. Of a PointCloud it is that of the intrinsic
         Delaunay triangulation of its stars, without negative weights.

@@ -23,8 +23,10 @@ TINY = np.finfo(float).tiny
 
 
 class Residual(NamedTuple):
-    """Largest violations, relative to each row: of bounds and rows; of the gradient; products of gradient and slack; their sum
-    relative to the summands of the primal and the dual objective."""
+    """Largest violations: of bounds and rows, of the gradient, and products of gradient and slack, each relative to its row.
+
+    ``gap`` is the sum of these products, relative to the summands of the primal and the dual objective.
+    """
 
     primal: float
     dual: float

@@ -81,12 +81,12 @@ class _Search:
                 self._direction = self._descent(plain) if self._certificate is None else None
         return self._certificate is not None or self._direction is not None
 
+    def answer(self, point):
+        return Answer(None if point is None else self._program.finished(point), self._certificate, self._direction)
+
     def _descent(self, plain):
         k, b = self._program.endless, plain.b
         return no_minimum(plain) if k < 0 else np.where(np.arange(len(b)) == k, np.sign(b), 0)
-
-    def answer(self, point):
-        return Answer(None if point is None else self._program.finished(point), self._certificate, self._direction)
 
 
 def _first(program):

@@ -288,8 +288,7 @@ class Circuit(Sealed):
             Start from the ``ic=`` and ``.ic`` values of the deck, by default 0, instead of an operating point.
         fixed_step : bool
             Use steps of tstep without error control or corners of sources: a linear circuit is factored once.
-        threads : int, optional
-        solver, device : as in :meth:`op`; ``.ic`` voltages without ``uic`` use LU at time 0
+        threads, solver, device : as in :meth:`op`; ``.ic`` voltages without ``uic`` use LU at time 0
 
         Returns
         -------
