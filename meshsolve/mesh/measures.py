@@ -109,7 +109,7 @@ def mean_edges(mesh):
 
 
 def without_shape(mesh):
-    """(n,) mask of the vertices of components whose faces have no area: angles and the strongest weights say nothing there. O(m)."""
+    """(n,) mask of the vertices of components whose faces have no area: angles and the strongest weights say nothing about them. O(m)."""
     part, least = mesh.components[mesh.faces[:, 0]], SHAPELESS / elements.FLATTEST
     one_of = np.full(int(mesh.components.max()) + 1, -1)
     one_of[part] = np.arange(len(part))                     # one face of each component is enough where it has an area
