@@ -112,7 +112,7 @@ def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float,
     Parameters
     ----------
     A : (n, n) symmetric matrix of any kind
-        Positive semidefinite, singular or not; indefinite with ``interval``, or with ``sigma`` below its eigenvalues.
+        It may be singular or indefinite.
     k : int: number of pairs, less than n; without effect if ``interval`` is given
     M : (n, n) symmetric positive definite matrix, optional
         Default: the identity. M may be singular where A is definite, as rows without mass are; masses like 1e-300 count as 0. Rows that are
@@ -141,7 +141,7 @@ def eigsh(A: Matrix, k: int = 6, M: Matrix | None = None, interval: tuple[float,
     InvalidInputError
         k is not in 1 .. n - 1; lo >= hi; A or M is not symmetric or holds NaN; the inertia at an end is not decided; results overflow.
     NotPositiveDefiniteError, NotLaplacianError, OutOfMemoryError, DeviceUnavailableError
-        A has a negative eigenvalue and no interval is given, or M is not positive definite; ``pin`` and a row that does not sum to 0.
+        A has an eigenvalue below ``sigma``; M is not positive definite, or A where M is 0; ``pin`` and a row that does not sum to 0.
 
     Notes
     -----

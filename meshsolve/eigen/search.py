@@ -233,9 +233,9 @@ def smallest(search, k, sigma, counted):
         ritz, numbers, done = search.run(iteration, k, lowest)
         found = search.pairs(iteration, ritz, numbers, F)
         values = found.values
-        if done and (found.quality.norms <= 0).any():
-            raise InvalidInputError("k must be at most the number of finite eigenvalues, which is the rank of M, about "
-                                    f"{np.count_nonzero(found.quality.norms > 0)}")
+        finite = iteration.dim if search.is_dense else np.count_nonzero(found.quality.norms > 0)
+        if done and finite < len(values) or search.is_dense and finite < k:
+            raise InvalidInputError(f"k must be at most the number of finite eigenvalues, which is the rank of M, about {finite}")
         in_vain = in_vain + 1 if len(before) == len(values) and np.allclose(before, values, CLUSTER, search.floor) else 0
         before = values
         try:

@@ -8,6 +8,8 @@ meshes need no second look.
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 
 from meshsolve.eigen import quality
@@ -25,6 +27,7 @@ GROUP = 1e-4            # size of eigenvalues next to 0, relative to the shift, 
 SHIFTS = 30             # first shifts at most
 RAISED = 1e3            # ratio of a shift to the one before, if rounding errors or negative eigenvalues forbid that
 WARM_UP = 6             # blocks of the quadrature rule
+NEGATIVE = 1e-5         # distance of a shift from a negative first eigenvalue, relative to it, at least
 AMID = 24               # pairs from which on a shift amid them is considered
 EFFORT = 5.0            # most operations of Cholesky's factorization for that, for each pair and nonzero of L: blocks then cost less
 MIDDLE = 0.55           # share of the wanted eigenvalues below such a shift
@@ -32,13 +35,13 @@ GAP = 1e-2              # smallest gap that it may lie in, relative to the dista
 
 
 def started(search, k, sigma):
-    """(factor, shift, iteration) for a shift below all eigenvalues, ``"auto"`` for a positive semidefinite A. Too near to 0 the null
-    space drowns the rest, too far the eigenvalues cluster.
+    """(factor, shift, iteration) for a shift below all eigenvalues. Too near to 0 the null space drowns the rest, too far the eigenvalues
+    cluster.
 
     Raises
     ------
     NotPositiveDefiniteError
-        A has a negative eigenvalue, or one below a given shift.
+        A has an eigenvalue below a given shift, or is not positive definite where M is 0.
     """
     if not is_auto(sigma):
         F = search.factor(sigma)
@@ -50,16 +53,10 @@ def started(search, k, sigma):
         better = _better(search, iteration, F, k, is_raised)
         if better is None:
             break
-        try:
-            F = search.factor(better)
-        except NotPositiveDefiniteError:
-            if is_raised or better < sigma:
-                raise
-            F, is_raised = search.factor(sigma), True
-            return F, sigma, search.lanczos(F, k, sigma)
-        if better < sigma:                                  # it was too near: one look is enough
-            return F, better, search.lanczos(F, k, better)
-        sigma = better
+        F, at = _nearest(search, sigma, better)
+        if at <= sigma:                                     # it was too near, or cannot be nearer: one look is enough
+            return F, at, search.lanczos(F, k, at)
+        sigma = at
     return F, sigma, iteration
 
 
@@ -108,6 +105,15 @@ def _first(search, sigma):
             at = max(RAISED * at, -bound)
 
 
+def _nearest(search, sigma, better):
+    """(factor, shift): the better shift, or one nearer to ``sigma`` if an eigenvalue lies below that."""
+    for share in (0.0, 0.1, 0.5):
+        with contextlib.suppress(NotPositiveDefiniteError):
+            at = better + share * (sigma - better) if sigma < better else better
+            return search.factor(at), at
+    return search.factor(sigma), sigma
+
+
 def _better(search, iteration, F, k, is_raised):
     """A shift that is better than that of the iteration, or None."""
     sigma, ritz = iteration.sigma, iteration.ritz()
@@ -123,7 +129,7 @@ def _better(search, iteration, F, k, is_raised):
     if number < 0:
         return None
     if quotients[0] < -quality.ZERO * floors[0]:
-        _refuse(search, quotients[0])
+        return _below(quotients[0], quotients[number], floors[:number + 1].max(), sigma)
     last, largest = quotients[number], quality.ZERO * floors[:number + 1].max()
     near = np.count_nonzero(quotients < -SHIFT_TO_LAST * sigma)
     if near <= number or near < len(quotients) and quotients[near - 1] <= -GROUP * sigma or last <= quality.ZERO * floors[number]:
@@ -132,11 +138,10 @@ def _better(search, iteration, F, k, is_raised):
     return better if better > SHIFT_TO_LAST * sigma else None
 
 
-def _refuse(search, value):
-    raise NotPositiveDefiniteError(
-        f"A has a negative eigenvalue: x^T A x = {value * search.pencil.unit:.6g} x^T M x for some x\n"
-        "- for all pairs in an interval call eigsh with interval=(lo, hi)\n- for the smallest pairs give sigma below all eigenvalues",
-        column=search.pencil.row(0))
+def _below(first, last, floor, sigma):
+    """A shift below the first of some negative eigenvalues, as far from it as it is from the last wanted one; None if that is no gain."""
+    better = first - max(last - first, NEGATIVE * abs(first), quality.ZERO * floor)
+    return better if first - better < SHIFT_TO_LAST * (first - sigma) else None
 
 
 def _quotients(search, iteration, ritz, F, k):

@@ -231,3 +231,26 @@ def permutations(rng):
     other = ms.eigsh(B, k, M=sp.diags_array(d[p]), method=str(rng.choice(["lanczos", "lobpcg", "dense"])), seed=int(rng.integers(9)))
     assert one.info.converged
     agree(other, one.values)
+
+
+@attack("eigsh", quick=20)
+def indefinite(rng):
+    """Matrices with negative eigenvalues: shifted, negated, single rows; both methods and units. Oracle: dense LAPACK."""
+    A, d = random_grid(rng, 20)
+    n, how = A.shape[0], rng.integers(4)
+    if n < 3:
+        return
+    if how == 0:
+        A = A - rng.uniform(0, 9) * sp.eye_array(n)
+    elif how == 1:
+        A = A - sp.diags_array(np.where(np.arange(n) == rng.integers(n), 10.0 ** rng.uniform(-6, 2), 0))
+    elif how == 2:
+        A = -A
+    else:
+        A = A - sp.diags_array(np.where(rng.random(n) < 0.3, 10.0 ** rng.uniform(-2, 3), 0))
+    k, unit = int(rng.integers(1, min(n, 12))), float(rng.choice([1, 1, 1e-100, 1e100]))
+    right = scipy.linalg.eigh(A.toarray(), np.diag(d), eigvals_only=True)
+    with well_posed("the smallest pairs of an indefinite matrix"):
+        result = ms.eigsh(sp.csr_array(A * unit), k, M=sp.diags_array(d), method=str(rng.choice(["auto", "lanczos"])))
+    assert result.info.converged or abs(right[:k]).min() < 1e-2 * abs(right[0]), f"{result.info}"
+    agree(result, right[:k] * unit, unit)
