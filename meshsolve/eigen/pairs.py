@@ -36,6 +36,7 @@ MOTIONS = 12            # eigenvalues 0 of a component that may be true ones: ri
 NOISE = 100             # units of rounding of the largest eigenvalue by which LAPACK's other values may be wrong
 METHODS = ("auto", "lanczos", "lobpcg", "dense")
 
+
 @dataclass(repr=False)
 class EigenInfo:
     """How eigenpairs were found.

@@ -91,7 +91,7 @@ def test_many_problems_share_one_analysis():
     ({"C": np.ones((1, 4))}, {}, "C must"), ({"C": np.ones((1, 300))}, {"row_upper": [1, 2]}, "row_upper"), ({}, {"row_lower": 1.0}, "row_lower"),
     ({"C": np.ones((1, 300))}, {"row_lower": 1, "row_upper": 0}, "row_lower must not be above row_upper"), ({"C": [[np.inf] * 300]}, {}, "C must be a finite"),
     ({}, {"b": np.full(300, 1j)}, "b must have real"), ({}, {"b": "text"}, "b must"), ({}, {"upper": "text"}, "upper must"), ({}, {"lower": 1j}, "lower must"),
-    ({"C": [["text"] * 300]}, {}, "C must be a matrix of numbers"), ({"Aeq": np.full((1, 300), 1j)}, {}, "Aeq must be real"),
+    ({"C": [["text"] * 300]}, {}, "C must be a matrix of real numbers"), ({"Aeq": np.full((1, 300), 1j)}, {}, "Aeq must be real"),
     ({}, {"lower": np.where(np.arange(300) == 4, np.inf, 0)}, "row 4"), ({}, {"upper": -np.inf}, "row 0")])
 def test_bad_input(make, ask, error):
     with pytest.raises(ms.MeshsolveError, match=error):
