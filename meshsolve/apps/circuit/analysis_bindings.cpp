@@ -260,8 +260,7 @@ class RestInPython : public circuit::Equations {
  public:
   explicit RestInPython(nb::object solve) : solve_(std::move(solve)) {}
   bool solve(const circuit::Request& r, circuit::Solution& out) override {
-    nb::gil_scoped_acquire gil;
-    out.x = vector_of<double>(solve_(copied(*r.s), copied(*r.x)));
+    with_gil([&] { out.x = vector_of<double>(solve_(copied(*r.s), copied(*r.x))); });
     return true;
   }
 

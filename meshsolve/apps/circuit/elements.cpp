@@ -266,7 +266,7 @@ void Reader::device(const Declaration& what, std::string_view name, Words& words
   if (std::find(what.types.begin(), what.types.end(), model->type) == what.types.end())
     words.fail(model_name, "the model " + in_quotes(model_name) + " is of type " + in_quotes(model->type) +
                                ", not of a " + what.name);
-  require_numbers(*model, [&](std::string_view key) { return what.knows(key); });
+  require_numbers(*model, [&](std::string_view key) { return what.accepts(key); });
   Values line;
   for (const LineParameter& p : what.line) line.push_back(p.otherwise);
   double copies = 1, temp = kMissing, dtemp = kMissing;

@@ -32,7 +32,6 @@ class Equations {
  public:
   virtual ~Equations() = default;
   virtual bool solve(const Request& request, Solution& out) = 0;      // false: Newton's method does not converge
-  virtual bool was_singular() const { return true; }      // the matrix of the latest failure may have been singular
 };
 
 struct SmallSystem {                // G + a C in compressed rows, and the devices
@@ -53,7 +52,7 @@ class SmallEquations : public Equations {
  public:
   SmallEquations(SmallSystem system, Tolerances tolerances, Equations& fallback);      // fallback: solves if a pivot is rounding
   bool solve(const Request& request, Solution& out) override;
-  bool was_singular() const override { return singular_; }
+  bool was_singular() const { return singular_; }        // the latest request
   const Effort& effort() const { return effort_; }
 
  private:
