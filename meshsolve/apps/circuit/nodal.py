@@ -277,7 +277,8 @@ class NodalSolver:
             return self._solve(b)
 
     def _by_cholesky(self, b):
-        return self._factor.solve(b)
+        with without_warnings(ConvergenceWarning):          # a solution that is not finite is an error of the circuit
+            return self._factor.solve(b)
 
     def _by_cg(self, b):
         """Conjugate gradients until the unknowns change by less than a tolerance in volt within DELAY iterations."""
