@@ -17,7 +17,8 @@ constexpr int64_t kWorthThreads = 2'000'000;   // products of a sweep below whic
 class Points {
  public:
   Points(const SmallSignals& system, const SmallLu<Complex>& first)
-      : system_(system), lu_(first), unit_(unit_of(system.s)), s_(system.s), entries_(system.g.size()), x_(system.n), change_(system.n), residual_(system.n) {
+      : system_(system), lu_(first), unit_(unit_of(system.s)), s_(system.s), entries_(system.g.size()), x_(system.n),
+        change_(system.n), residual_(system.n) {
     for (Complex& value : s_) value = value * unit_;
   }
 
