@@ -21,10 +21,14 @@ def split(V, F, p, gap, rng):
         return V, F, None                                        # on the boundary
     if gap > 0 and np.linalg.norm(V[walk] - V[p], axis=1).min() < 0.01 * np.linalg.norm(V[walk] - V[p], axis=1).max():
         return V, F, None                                        # faces would overlap
-    F, new, half = F.copy(), len(V), int(rng.integers(2, len(walk) - 1))
+    half = int(rng.integers(2, len(walk) - 1))
+    step, (first, last) = V[walk[half // 2]] - V[p], V[[walk[0], walk[half]]] - V[p]
+    normal = np.cross(V[walk] - V[p], V[np.roll(walk, -1)] - V[p]).sum(axis=0)
+    if gap > 0 and min(np.cross(first, step) @ normal, np.cross(step, last) @ normal) < 0:
+        return V, F, None                                        # a fold
+    F, new = F.copy(), len(V)
     for v in walk[:half]:
         F[ring[v][1]] = np.where(F[ring[v][1]] == p, new, F[ring[v][1]])
-    step = V[walk[half // 2]] - V[p]
     return np.vstack([V, V[p] + gap * step]), np.vstack([F, [[p, walk[0], new], [new, walk[half], p]]]), new
 
 

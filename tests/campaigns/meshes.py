@@ -95,6 +95,36 @@ def measures(rng):
     assert abs(mesh.volume / u / u / u - volume) <= 1e-9 * abs(W - middle).max() ** 3 if u**3 not in (0.0, np.inf) else True, f"volume {mesh.volume / u**3} instead of {volume}"
 
 
+def flatness(rng, corners, gap):
+    """Corners (c, 3) of an element whose last corner is ``gap`` away from the plane or line of the others, in some unit and place."""
+    x = np.vstack([np.zeros(3), np.eye(3)[:corners - 2], np.append(rng.uniform(-1, 2, corners - 2), np.zeros(5 - corners))])
+    x[-1, corners - 2] = gap
+    return x @ np.linalg.qr(rng.standard_normal((3, 3)))[0].T
+
+
+@attack("Mesh.degenerate_faces", "TetMesh.degenerate_cells", quick=30)
+def degenerate(rng):
+    """Elements of heights from 0 to 1, in units from 1e-60 to 1e60, with others. Oracle: the definition, far from its limit; units; orders."""
+    gaps = 10.0 ** rng.uniform(-20, 0, int(rng.integers(1, 12))) * (rng.random() < 0.9)
+    V = np.vstack([flatness(rng, 3, gap) for gap in gaps])
+    F, sizes, p = np.arange(len(V)).reshape(-1, 3), 10.0 ** rng.uniform(-50, 50, len(gaps)), rng.permutation(len(gaps))
+    longest = np.linalg.norm(V[F] - V[np.roll(F, 1, axis=1)], axis=2).max(axis=1)
+    ratio = gaps / longest**2
+    with well_posed("triangles"):
+        mesh = ms.Mesh(V * sizes.repeat(3)[:, None], F[p])
+        found = np.isin(np.arange(len(gaps)), p[mesh.degenerate_faces])
+    assert (np.diff(mesh.degenerate_faces) > 0).all() and mesh.degenerate_faces.dtype == np.int64
+    sure = abs(np.log10(np.maximum(ratio, 1e-300)) + 8) > 0.01
+    assert (found == (ratio <= 1e-8))[sure].all(), f"{found} for {ratio}"
+    V = np.vstack([flatness(rng, 4, gap) for gap in gaps])
+    T, unit = np.arange(len(V)).reshape(-1, 4), axes.unit(rng, 1e30)
+    with well_posed("tetrahedra"):
+        solid = ms.TetMesh(V * unit, T[p], orient=True)
+        found = np.isin(np.arange(len(gaps)), p[solid.degenerate_cells])
+    longest = np.linalg.norm(V[T][:, :, None] - V[T][:, None], axis=3).max(axis=(1, 2))
+    assert found[gaps < 1e-9].all() and not found[gaps > 1e-4 * longest**3].any(), f"{found} for {gaps}"
+
+
 @attack("Mesh.copy", "Mesh.with_vertices", "Mesh.to_trimesh", "Mesh.from_trimesh", "Mesh.vertex_data", "Mesh.face_data", "Mesh.corner_data")
 def copies(rng):
     """Data of any dtype and shape; writes into copies and originals. Oracle: the arrays that were given."""
