@@ -61,7 +61,8 @@ def denoise(mesh: MeshLike, method: Literal["bilateral", "guided"] = "bilateral"
     -------
     Mesh
     report : Report
-        ``report.facts``: ``area_before``, ``area_after``, ``volume_before``, ``volume_after``, ``largest_move``.
+        ``report.facts``: ``area_before``, ``area_after``, ``volume_before``, ``volume_after``, ``largest_move``,
+        ``degenerate_faces`` (their number before).
 
     Warns
     -----

@@ -158,11 +158,13 @@ def keeping(keep, before, after, held):
 
 
 def compare(before, after, report, left=LEFT):
-    """Add areas and volumes to the report; return the text of a warning if the surface has collapsed, else an empty text.
+    """Add areas, volumes and the number of degenerate faces to the report; return the text of a warning if the surface has collapsed, else
+    an empty text.
 
     A closed surface has collapsed if less than the fraction ``left`` of its volume remains.
     """
     areas, facts = [before.face_areas, after.face_areas], report.facts
+    facts["degenerate_faces"] = len(before.degenerate_faces)
     for name, mesh, area in zip(("before", "after"), (before, after), areas):
         facts[f"area_{name}"], facts[f"volume_{name}"] = float(area.sum()), mesh.volume
     lost = float(areas[0][areas[1] < FLATTENED * areas[0]].sum())

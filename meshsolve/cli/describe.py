@@ -68,6 +68,7 @@ def _describe_mesh(path, threads):
     boundary, shared = int((faces_of == 1).sum()), int((faces_of > 2).sum())
     areas = mesh.face_areas
     flat, area, euler = int((areas == 0).sum()), float(areas.sum()), n - unused - e + m
+    degenerate = len(mesh.degenerate_faces)
     extent = np.ptp(mesh.vertices, axis=0).tolist()
     mean_edge = float(mesh.edge_lengths.mean()) if e else None
     return [
@@ -76,6 +77,7 @@ def _describe_mesh(path, threads):
         Row("edges", f"{e:,}, {boundary:,} on a boundary, {shared:,} with more than two faces",
             {"edges": e, "boundary_edges": boundary, "edges_of_more_than_two_faces": shared}),
         Row("faces", f"{m:,}, {flat:,} with zero area", {"faces": m, "faces_without_area": flat}),
+        Row("degenerate faces", f"{degenerate:,}" + ", mollified by operators" * (degenerate > 0), {"degenerate_faces": degenerate}),
         Row("components", f"{size['components']:,}", {"components": size["components"]}),
         Row("manifold", "yes" if size["manifold"] else "no", {"manifold": size["manifold"]}),
         Row("Euler characteristic", f"{euler:,}", {"euler_characteristic": euler}),

@@ -153,3 +153,11 @@ def test_handles_of_a_component_without_area_are_refused(call):
     call = {"weights": ms.apps.skinning_weights, "deformation": ms.apps.Deformation}[call]
     with pytest.raises(ms.InvalidInputError, match="the faces of the component of vertex 162 have no area"):
         call(with_a_flat_face("on a line", 1.0), [0, 162])
+
+
+def test_reports_count_degenerate_faces():
+    mesh = with_a_flat_face("on a line", 1.0)
+    for report in (ms.apps.smooth(mesh)[1], ms.apps.mcf(mesh)[1], ms.apps.denoise(mesh, iterations=1)[1]):
+        assert report.facts["degenerate_faces"] == 1
+    disc = ms.Mesh([[0, 0, 0], [2, 0, 0], [0, 2, 0], [1, 1, 0], [2, 2, 0]], [[0, 1, 3], [0, 3, 2], [1, 2, 3], [1, 4, 2]])
+    assert ms.apps.parameterize(disc)[1].facts["degenerate_faces"] == 1 and disc.degenerate_faces.tolist() == [2]

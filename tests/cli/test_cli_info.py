@@ -194,7 +194,7 @@ def test_info_of_a_mesh_for_programs(run, folder):
     sym = ms.analyze(ms.graph_laplacian(mesh))
     report = reported(run, folder, "info", folder / "scan.ply")
     for name, value in {"kind": "mesh", "vertices": len(mesh.vertices), "edges": len(mesh.edges), "faces": len(mesh.faces), "manifold": True,
-                        "components": 1, "vertices_in_no_face": 0, "edges_of_more_than_two_faces": 0, "faces_without_area": 0,
+                        "components": 1, "vertices_in_no_face": 0, "edges_of_more_than_two_faces": 0, "faces_without_area": 0, "degenerate_faces": 0,
                         "method": "cholesky", "ordering": sym.report.as_dict()["ordering"], "nnz_L": sym.nnz, "flops": sym.flops, "bytes": sym.nbytes}.items():
         assert report[name] == value and type(report[name]) in (type(value), float, int), name
     assert report["extent"] == pytest.approx(np.ptp(mesh.vertices, axis=0)) and report["area"] > 0 and report["mean_edge"] > 0
@@ -203,6 +203,9 @@ def test_info_of_a_mesh_for_programs(run, folder):
     report = reported(run, folder, "info", folder / "odd.obj")
     assert report["vertices_in_no_face"] == 1 and report["manifold"] is False and report["edges_of_more_than_two_faces"] == 1
     assert report["boundary_edges"] == 2
+    ms.Mesh([[0, 0, 0], [1, 0, 0], [0.3, 1e-9, 0], [0, 1, 0]], [[0, 1, 2], [0, 1, 3]]).save(folder / "flat.ply")
+    report = reported(run, folder, "info", folder / "flat.ply")
+    assert report["degenerate_faces"] == 1 and report["faces_without_area"] == 0
 
 
 @pytest.mark.parametrize("name, expected", [

@@ -37,7 +37,7 @@ PINNED = ("harmonic", "lscm", "arap")               # methods that take prescrib
 
 
 class MapReport(Report):
-    """Report of a map. ``.facts`` has ``energy``, ``iterations``, ``weights`` and the number of flipped faces, ``flipped``.
+    """Report of a map. ``.facts`` has ``energy``, ``iterations``, ``weights``, and the numbers of ``flipped`` and ``degenerate_faces``.
 
     Attributes
     ----------
@@ -150,7 +150,8 @@ def _describe(report, disc, uv):
     """Fill in what is counted on the map, and warn if faces are flipped."""
     report.flipped, area = _flipped(disc, uv)
     report.area_sign = int(np.sign(area))
-    report.facts.update(energy=report.energy, flipped=len(report.flipped), iterations=report.iterations)
+    report.facts.update(energy=report.energy, flipped=len(report.flipped), iterations=report.iterations,
+                        degenerate_faces=len(disc.degenerate_faces))
     if len(report.flipped):
         warn(f"parameterize: {len(report.flipped)} of {counted(len(disc.faces), 'face')} flipped, the first is face {report.flipped[0]}; "
              "method='slim' flips none", MeshsolveWarning)
