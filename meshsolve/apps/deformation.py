@@ -23,7 +23,7 @@ from meshsolve.mesh.measures import without_shape
 from meshsolve.mesh.tets import TetMesh
 from meshsolve.operators import cotan_laplacian, divergence, gradient
 from meshsolve.operators.bending import bending
-from meshsolve.operators.rigid import VertexRotations, alternate
+from meshsolve.operators.rigid import VertexRotations, alternate, alternate_parts
 from meshsolve.options import as_integer, as_number, one_of, thread_count
 from meshsolve.order import rcm
 from meshsolve.report import Report
@@ -202,14 +202,17 @@ class _Arap:
 
     Vertices are numbered by the reverse Cuthill-McKee ordering, so that neighbors are close in memory. All positions of this class have
     this numbering. Displacements d of the handles solve L d = 0. They are linear in the handles, so one solve has those of all starts.
+    Each component with faces has its own start and end, so that it becomes what it would become alone.
     """
 
     def __init__(self, mesh, L, held, factor, report, threads, rims):
         order, self._position = rcm(L).perm, np.empty(len(mesh.vertices), np.int32)
         self._position[order] = np.arange(len(order), dtype=np.int32)
         rest = Mesh(mesh.vertices[order], self._position[mesh.faces])
-        self._rest, self._rotations, self._factor, self._report = rest.vertices, VertexRotations(rest, threads, rims), factor, report
-        self._least = ZERO * float((np.ptp(self._rest, axis=0) ** 2).sum())
+        self._rest, self._part, self._factor, self._report = rest.vertices, _parts(rest), factor, report
+        self._rotations = VertexRotations(rest, threads, rims, self._part)
+        rows_of_parts = self._rows_of_parts(np.arange(len(order)))
+        self._least = ZERO * np.array([(np.ptp(self._rest[rows], axis=0) ** 2).sum() for rows in rows_of_parts])
         self._extended = self._displacement(self._rest.copy())          # of the handles at rest
         self._details = self._rest - self._extended
         block = L[held]
@@ -222,7 +225,7 @@ class _Arap:
         """Energy of the last shape."""
         if self._energy is None:
             self._energy = self._rotations.fit(self._last)
-        return self._energy
+        return float(np.sum(self._energy))
 
     def move(self, handles, at, iterations, tol):
         """(positions (n, 3) in the numbering of the mesh, number of solves): local and global steps in turn, from the best start."""
@@ -231,26 +234,49 @@ class _Arap:
         start, energy = self._start(self._position[handles], at, moved)
         solve = self._solver(moved)
         with self._report.phase("alternate"):
-            self._last, self._energy, steps = alternate(self._rotations, solve, start, iterations, tol, self._least, energy)
+            options = self._rotations, solve, start, iterations, tol
+            self._last, self._energy, steps = (alternate(*options, self._least[0], energy) if self._part is None else
+                                               alternate_parts(*options, self._least, self._part, energy))
         return self._last.take(self._position, axis=0), steps
 
     def _start(self, handles, at, moved):
         """(positions, their energy or None): the last shape, or a rigid motion of the rest shape, plus a displacement of the handles."""
         last, self._last_change = self._last_change, self._displacement(moved - self._rest)
-        turn, shift = _rigid_motion(self._rest[handles], at)
-        rigid = self._details @ turn + (self._last_change + self._extended)
+        of_parts = [_rigid_motion(self._rest[handles[rows]], at[rows]) for rows in self._rows_of_parts(handles)]
+        turns, shifts = (np.array(motion) for motion in zip(*of_parts, strict=True))
+        rigid = self._turned(self._details, turns) + (self._last_change + self._extended)
         if self._last is None:
-            rest = self._rest + self._last_change
-            return rest if self._dirichlet(np.eye(3), 0) <= self._dirichlet(turn, shift) else rigid, None
+            rest, still = self._rest + self._last_change, np.eye(3) + np.zeros_like(turns)
+            return self._chosen(self._dirichlet(still, np.zeros_like(shifts)) <= self._dirichlet(turns, shifts), rest, rigid), None
         near = self._last + (self._last_change - last)
         of_rigid, of_near = self._rotations.fit(rigid), self._rotations.fit(near)
-        return (near, of_near) if of_near < of_rigid else (rigid, None)
+        is_near = of_near < of_rigid
+        return self._chosen(is_near, near, rigid), of_near if np.all(is_near) else None
 
-    def _dirichlet(self, turn, shift):
-        """d^T L d of the displacement d from a rigid motion of the rest shape to the last handles: a bound of the energy."""
-        held, near = (self._last_change[rows] + (self._extended[rows] - self._extended[rows] @ turn - shift)
+    def _dirichlet(self, turns, shifts):
+        """d^T L d of the displacement d from a rigid motion of each part at rest to the last handles: a bound of the energy; (p,)."""
+        held, near = (self._last_change[rows] + (self._extended[rows] - self._turned(self._extended[rows], turns, rows)
+                                                 - shifts[0 if self._part is None else self._part[rows]])
                       for rows in (self._held, self._near))
-        return float((held * (self._held_block @ near)).sum())
+        products = (held * (self._held_block @ near)).sum(axis=1)
+        return products.sum(keepdims=True) if self._part is None else np.bincount(self._part[self._held], products, len(turns))
+
+    def _turned(self, x, turns, rows=slice(None)):
+        """Positions x (k, 3) of the vertices ``rows``, each times the matrix of its part (p, 3, 3)."""
+        return x @ turns[0] if self._part is None else np.einsum("nk,nkl->nl", x, turns[self._part[rows]])
+
+    def _chosen(self, is_first, first, second):
+        """The rows of ``first`` (n, 3) in the parts of the mask ``is_first``, of ``second`` in the others."""
+        if self._part is None:
+            return first if np.all(is_first) else second
+        return np.where(is_first[self._part][:, None], first, second)
+
+    def _rows_of_parts(self, vertices):
+        """For each part, the rows of ``vertices`` (k,) in it; all of them if there is one part."""
+        if self._part is None:
+            return [np.arange(len(vertices))]
+        part = self._part[vertices]
+        return np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part))[:-1])
 
     def _displacement(self, moves):
         """The displacement with the values of ``moves`` (n, 3) in the held rows; it overwrites ``moves``."""
@@ -265,6 +291,15 @@ class _Arap:
                 return solver(b)
 
         return solve
+
+
+def _parts(mesh):
+    """(n,) the number of each vertex' component among those with faces, 0 without faces; None if there is only one."""
+    with_faces = np.unique(mesh.components[mesh.faces[:, 0]])
+    if len(with_faces) == 1:
+        return None
+    at = np.minimum(np.searchsorted(with_faces, mesh.components), len(with_faces) - 1)
+    return np.where(with_faces[at] == mesh.components, at, 0)
 
 
 def _rows(given, name, h):

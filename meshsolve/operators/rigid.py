@@ -36,6 +36,8 @@ class VertexRotations(Sealed):
     threads : int, optional
     rims : bool
         Whether the sides opposite to a vertex count.
+    part : (n,) integers from 0, optional
+        Parts of the surface with an energy each: unions of components.
 
     Attributes
     ----------
@@ -43,7 +45,7 @@ class VertexRotations(Sealed):
         Unit quaternions (w, x, y, z), the rotations of the last fit.
     """
 
-    def __init__(self, mesh, threads=None, rims=True):
+    def __init__(self, mesh, threads=None, rims=True, part=None):
         self._threads, n = thread_count(threads), len(mesh.vertices)
         faces, w = mesh.faces.reshape(-1), side_weights(mesh, threads).reshape(-1)
         indptr, other, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, self._threads)
@@ -53,19 +55,33 @@ class VertexRotations(Sealed):
         self._rings, self._faces = (indptr, other, *rings), (faces, w, rims, sides)
         self._matrix, self._values = np.empty(12 * n if self._threads > 1 else 0), (np.empty(n), np.empty(n))
         self.turns, self._pull = np.tile([1.0, 0, 0, 0], (n, 1)), np.empty((n, 4))
+        self._part = None if part is None else (part, part[mesh.faces[:, 0]])
+        if part is not None:                                # at rest the energy of each part is 0
+            self._rest = 0.0
+            trace, stretch = self._traces(mesh.vertices)
+            self._rest = 2 * trace - stretch
 
     def fit(self, x):
-        """Fit the rotations to positions x (n, 3); return the energy, a float."""
+        """Fit the rotations to positions x (n, 3); return the energy, a float, or (p,) that of each part."""
         x = np.asarray(x, np.float64)
-        trace, stretch = self._values
-        _core.fit_vertices(*self._rings, x, self.turns.reshape(-1), self._matrix, trace, stretch, self._pull.reshape(-1), self._threads)
-        total = float(stretch.sum()) + self._rest
-        energy = total - 2 * float(trace.sum())
-        if energy > CANCELED * total:
+        trace, stretch = self._traces(x)
+        total = stretch + self._rest
+        energy = total - 2 * trace
+        if np.all(energy > CANCELED * total):
             return energy
         of_face = np.empty(len(self._faces[0]) // 3)
         _core.energy_of_vertices(*self._faces, x, self.turns.reshape(-1), of_face, self._threads)
-        return float(of_face.sum())
+        return self._sum(of_face, 1)
+
+    def _traces(self, x):
+        """Fit the rotations; return the sums of two terms of the energy, floats or (p,)."""
+        trace, stretch = self._values
+        _core.fit_vertices(*self._rings, x, self.turns.reshape(-1), self._matrix, trace, stretch, self._pull.reshape(-1), self._threads)
+        return self._sum(trace, 0), self._sum(stretch, 0)
+
+    def _sum(self, values, of_faces):
+        """The sum of values of vertices or faces, a float, or (p,) those of the parts."""
+        return float(values.sum()) if self._part is None else np.bincount(self._part[of_faces], values, int(self._part[0].max()) + 1)
 
     def pull(self):
         """Return the right-hand side (n, 3) of the solve for the positions."""
@@ -100,6 +116,21 @@ class FaceRotations(Sealed):
     def pull(self):
         """Return the right-hand side (n, 2) of the solve for the positions."""
         return _core.pull_faces(*self._shape, self.turns.reshape(-1), self._threads).reshape(2, -1).T
+
+
+def alternate_parts(rotations, solve, x, iterations, tol, least, part, energy=None):
+    """:func:`alternate` for rotations with several parts, each of which stops as it does alone: (x, energies (p,), most solves).
+
+    ``least`` (p,) are energies of parts that are 0 to rounding, ``part`` (n,) their numbers.
+    """
+    energy, count = rotations.fit(x) if energy is None else energy, 0
+    moves = energy > least
+    while count < iterations and moves.any():
+        x = np.where(moves[part][:, None], solve(rotations.pull()), x)
+        before, energy, count = energy, rotations.fit(x), count + 1
+        report.count(count, iterations)
+        moves &= (energy > least) & (before - energy > tol * before)
+    return x, energy, count
 
 
 def alternate(rotations, solve, x, iterations, tol, least, energy=None):

@@ -161,3 +161,29 @@ def test_reports_count_degenerate_faces():
         assert report.facts["degenerate_faces"] == 1
     disc = ms.Mesh([[0, 0, 0], [2, 0, 0], [0, 2, 0], [1, 1, 0], [2, 2, 0]], [[0, 1, 3], [0, 3, 2], [1, 2, 3], [1, 4, 2]])
     assert ms.apps.parameterize(disc)[1].facts["degenerate_faces"] == 1 and disc.degenerate_faces.tolist() == [2]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@each("ratio", [1e-8, 1.0, 1e7])
+def test_each_component_is_deformed_as_alone(ratio, threads):
+    """ARAP began with one rigid motion for all components, and ended by the sum of their energies."""
+    parts, n, rng = alone(ratio), len(SMALL.vertices), np.random.default_rng(0)
+    handles = [np.array([0, 7, 50]), np.array([3, 100, 400])]
+    moves = [[size * rng.standard_normal((3, 3)) for size in (0.3, 0.3 * ratio)] for _ in range(2)]
+    whole = ms.apps.Deformation(together(ratio, unused=True), np.concatenate([handles[0], handles[1] + n]), threads=threads)
+    single = [ms.apps.Deformation(part, h, threads=threads) for part, h in zip(parts, handles, strict=True)]
+    for move, iterations in zip(moves, (30, 4), strict=True):
+        to = [part.vertices[h] + m for part, h, m in zip(parts, handles, move, strict=True)]
+        found = whole.move(np.vstack(to), iterations=iterations).vertices
+        small, big = (D.move(at, iterations=iterations).vertices for D, at in zip(single, to, strict=True))
+        assert abs(found[:n] - small).max() < 1e-9 and abs(found[n:-1] - big).max() < 1e-9 * ratio
+        assert whole.iterations == max(D.iterations for D in single)
+        assert np.isclose(whole.energy, sum(D.energy for D in single))
+
+
+def test_sources_of_another_component_are_no_nearest_sources():
+    """The straight distance to the nearest source of all bounded distances from below."""
+    parts, n = alone(1.0), len(SMALL.vertices)
+    mesh = ms.Mesh(np.vstack([parts[0].vertices, parts[0].vertices[::-1]]), np.vstack([parts[0].faces, n - 1 - parts[0].faces[:, ::-1] + n]))
+    found, expected = ms.apps.Geodesics(mesh).distance([0, n]), ms.apps.Geodesics(parts[0]).distance(0)
+    assert np.allclose(found[:n], expected, rtol=1e-9)

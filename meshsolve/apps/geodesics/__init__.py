@@ -398,7 +398,12 @@ class Geodesics(Sealed):
         else:
             from scipy.spatial import cKDTree  # takes long to import
 
-            straight = [cKDTree(at[columns == k]).query(self._mesh.vertices)[0] for k in range(phi.shape[1])]
+            x = self._mesh.vertices
+            if self._count > 1:                             # a fourth coordinate, so that the nearest source is in the same component
+                apart = 4 * np.ptp(np.concatenate([x, at]), axis=0).sum() * np.arange(self._count)
+                x = np.column_stack([x, apart[self._components]])
+                at = np.column_stack([at, apart[self._components[points.vertices[:, 0]]]])
+            straight = [cKDTree(at[columns == k]).query(x)[0] for k in range(phi.shape[1])]
             out[:] = np.maximum(phi - shift[self._components], np.stack(straight, axis=1))
         source, corner = np.nonzero(points.weights == 1)
         out[points.vertices[source, corner], columns[source]] = 0
