@@ -111,7 +111,7 @@ def write_mesh(path, mesh, texture=None):
     """
     path = as_path(path)
     kind = _kind(path, WRITABLE)
-    _write_whole(path, _encode(kind, mesh, texture))
+    _write_whole(path, _encode(kind, _without_empty(mesh), texture))
 
 
 def require_format(path, fields, uv):
@@ -138,6 +138,16 @@ def _require_both(path, vertices, faces):
     if len(vertices) == 0 or len(faces) == 0:
         hint = ", points alone are read by ms.PointCloud.load" if len(vertices) else ""
         raise InvalidInputError(f"{path}: the file has {len(vertices)} vertices and {len(faces)} faces; a mesh needs both{hint}")
+
+
+def _without_empty(mesh):
+    """Leave out data without columns, with a warning: no format holds them."""
+    kept = {}
+    for key in ("vertex_data", "face_data", "corner_data"):
+        kept[key] = {name: x for name, x in getattr(mesh, key).items() if 0 not in x.shape[1:]}
+        if empty := [name for name in getattr(mesh, key) if name not in kept[key]]:
+            warn(f"{key.removesuffix('_data')} data {', '.join(map(repr, empty))} have no columns: left out", MeshsolveWarning)
+    return mesh._replace(**kept)
 
 
 def _write_whole(path, content):

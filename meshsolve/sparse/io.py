@@ -175,9 +175,7 @@ def _coordinates(header, numbers, name):
     values = _values(header, numbers[:, 2:])
     if header.symmetry != "general":
         off = row != column
-        if header.symmetry == "skew-symmetric" and values[~off].any():
-            at = int(np.argmax(~off & (values != 0)))
-            raise InvalidInputError(f"{name}: entry {at + 1} of a skew-symmetric matrix is on the diagonal and not 0")
+        _require_diagonal(header, values, ~off, name)
         row, column = np.concatenate([row, column[off]]), np.concatenate([column, row[off]])
         values = np.concatenate([values, _mirrored(header, values[off])])
     return sp.coo_array((values, (row, column)), shape=header.shape)
@@ -191,7 +189,18 @@ def _array(header, numbers, name):
     column, row = np.triu_indices(n, header.symmetry == "skew-symmetric")
     A[column, row] = _mirrored(header, values)
     A[row, column] = values
+    _require_diagonal(header, values, row == column, name)
     return A
+
+
+def _require_diagonal(header, values, on_diagonal, name):
+    """Raise if entries on the diagonal are not those of a skew-symmetric or hermitian matrix."""
+    rules = {"skew-symmetric": ("0", values), "hermitian": ("real", values.imag)}
+    if header.symmetry in rules:
+        says, wrong = rules[header.symmetry]
+        if (bad := on_diagonal & (wrong != 0)).any():
+            at = int(bad.argmax()) + 1
+            raise InvalidInputError(f"{name}: entry {at} of a {header.symmetry} matrix is on the diagonal and not {says}")
 
 
 def _values(header, numbers):

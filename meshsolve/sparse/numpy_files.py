@@ -63,12 +63,17 @@ class Npz:
         shape, data = tuple(self._integers("shape").tolist()), self["data"]
         if len(shape) != 2:
             raise ValueError(f"its shape must be two integers, got {shape}")
+        if not 0 <= min(shape) <= max(shape) <= np.iinfo(np.int64).max:
+            raise ValueError(f"its shape is {shape[0]} x {shape[1]}")
+        if kind == "bsr" and (data.ndim != 3 or 0 in data.shape[1:]):
+            raise ValueError(f"its blocks have the shape {data.shape[1:]}")
         if kind in COMPRESSED:
             A = COMPRESSED[kind]((data, self._integers("indices"), self._integers("indptr")), shape=shape)
         elif kind == "coo":
             A = sp.coo_array((data, (self._integers("row"), self._integers("col"))), shape=shape)
         elif kind == "dia":
-            A = sp.dia_array((data, self._integers("offsets")), shape=shape)
+            A = sp.dia_array(shape)                         # its constructor would cast offsets to 32 bits before they are checked
+            A.data, A.offsets = data, self._integers("offsets")
         else:
             raise ValueError(f"the sparse format {kind!r} is not supported")
         try:

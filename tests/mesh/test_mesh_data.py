@@ -1,5 +1,7 @@
 """Named data of vertices, faces and corners: checks, copies, round trips through every format, and through the functions of the library."""
 
+import warnings
+
 import numpy as np
 import pytest
 from cases import each
@@ -434,3 +436,16 @@ def test_results_are_saved_with_the_data_of_the_mesh(tmp_path):
         assert np.array_equal(again.corner_data["uv"] if isinstance(given, tuple) else again.vertex_data["uv"][again.faces], uv[mesh.faces])
         assert ("uv" in again.corner_data) == isinstance(given, tuple)
     assert list(mesh.vertex_data) == ["a"] and (mesh.corner_data["uv"] == 1).all()
+
+
+@each("suffix", [".ply", ".vtu", ".vtp", ".vtk", ".msh", ".obj", ".glb"])
+def test_data_without_columns_are_named_when_they_are_lost(tmp_path, suffix):
+    mesh = datasets.icosphere(0)
+    for data, rows in ((mesh.vertex_data, (12,)), (mesh.face_data, (20,)), (mesh.corner_data, (20, 3))):
+        data["none"] = np.zeros((*rows, 0))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        mesh.save(tmp_path / f"a{suffix}")
+        again = load_mesh(tmp_path / f"a{suffix}")
+    assert [str(w.message) for w in said] == [f"{what} data 'none' have no columns: left out" for what in ("vertex", "face", "corner")]
+    assert len(again.vertices) == 12 and not again.vertex_data

@@ -97,6 +97,8 @@ def test_zeros_on_the_diagonal_of_a_skew_symmetric_matrix():
     (HEAD + b"2 2 1\n1 1 1\n2 2 1\n", "A.mtx:4: the file has more entries"), (HEAD + b"2 2 1\n3 1 1\n", "entry 1 has row 3"), (HEAD + b"2 2 1\n0 1 1\n", "row 0"),
     (HEAD + b"2 2 1\n1 1.5 1\n", "column 1.5"), (HEAD + b"2 2 1\nnan 1 1\n", "row nan"), (HEAD.replace(b"general", b"symmetric") + b"2 3 0\n", "square, got 2 x 3"),
     (HEAD.replace(b"general", b"skew-symmetric") + b"2 2 1\n1 1 1\n", "of a skew-symmetric matrix is on the diagonal"), (HEAD.replace(b"coordinate real", b"array pattern") + b"1 1\n1\n", "'pattern' needs 'coordinate'"),
+    (HEAD.replace(b"real general", b"complex hermitian") + b"2 2 2\n2 1 0 1\n1 1 1 5\n", "entry 2 of a hermitian matrix is on the diagonal and not real"),
+    (HEAD.replace(b"coordinate real general", b"array complex hermitian") + b"2 2\n1 0\n2 5\n3 1\n", "entry 3 of a hermitian matrix is on the diagonal and not real"),
     (HEAD + b"99999999 99999999 999999999999999999\n1 1 1\n", "entries are announced, but the file has 1"),
 ])
 def test_wrong_files_are_named_with_their_line(text, says):

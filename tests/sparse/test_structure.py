@@ -105,3 +105,19 @@ def test_damaged_files_end_no_process(tmp_path):
         np.savez(paths[-1], format=np.array(kind.encode()), shape=np.int64([2, 2]), data=data, indices=np.int32([0, 1, 0]), indptr=np.int32(pointers))
     done = subprocess.run([sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@each("offset", [2**32, 2**40, -2**32, 2**62, np.uint64(2**32)])
+def test_offsets_of_diagonals_keep_their_64_bits(tmp_path, offset):
+    """A cast to 32 bits made offset 2^32 the diagonal itself."""
+    np.savez(tmp_path / "a.npz", format=np.array(b"dia"), shape=np.int64([4, 4]), data=np.ones((1, 4)), offsets=np.array([offset]))
+    assert ms.datasets.load_matrix(tmp_path / "a.npz").nnz == 0
+
+
+@each("changes, says", [({"shape": np.uint64([2**63, 4])}, "its shape is 9223372036854775808 x 4"), ({"data": np.ones((2, 0, 0))}, "its blocks have the shape"),
+                        ({"data": np.ones(2)}, "its blocks have the shape")])
+def test_shapes_of_damaged_files_are_named(tmp_path, changes, says):
+    given = {"format": np.array(b"bsr"), "shape": np.int64([4, 4]), "data": np.ones((2, 2, 2)), "indices": np.int32([0, 1]), "indptr": np.int32([0, 1, 2])}
+    np.savez(tmp_path / "a.npz", **given | changes)
+    with pytest.raises(ms.InvalidInputError, match=says):
+        ms.datasets.load_matrix(tmp_path / "a.npz")
