@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
@@ -20,6 +21,13 @@ def as_integer(value, name, least=1, most=INT32_MAX):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
         raise InvalidInputError(f"{name} must be an integer from {least} to {most}, got {value!r}")
     return int(value)
+
+
+def as_mapping(value, name):
+    """``value`` as a mapping; None is an empty one."""
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidInputError(f"{name} must be a mapping from names to arrays, got {shown(value)}")
+    return {} if value is None else value
 
 
 def as_seed(seed):

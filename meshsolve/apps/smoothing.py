@@ -18,7 +18,7 @@ from meshsolve.mesh.checks import require_width
 from meshsolve.mesh.measures import component_sums
 from meshsolve.options import as_number, counted, one_of
 from meshsolve.report import Report, warn
-from meshsolve.sparse.columns import as_array, as_indices
+from meshsolve.sparse.columns import as_floats, as_indices
 from meshsolve.types import ArrayLike, Device, Precision
 
 LEFT = 0.5                  # smallest fraction of the area, or of the volume of a closed surface, that gives no warning
@@ -108,7 +108,7 @@ def strengths(strength, mesh, fixed, boundary):
     n, held = len(mesh.vertices), held_vertices(mesh, fixed, boundary)
     weight: Any = 1.0
     if isinstance(strength, list | tuple) or getattr(strength, "ndim", 0) == 1:
-        given = np.asarray(as_array(strength, "strength"), np.float64)
+        given = as_floats(strength, "strength")
         if given.shape != (n,) or not (given >= 0).all() or not np.isfinite(given).all():
             raise InvalidInputError(f"strength must be a number or {n} finite numbers that are not negative, got shape {given.shape}")
         held |= given == 0

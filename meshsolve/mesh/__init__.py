@@ -19,7 +19,7 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import boundary, elements, files, interop, measures
 from meshsolve.mesh.checks import as_faces, as_vertices, check_positions, distinct_corners
 from meshsolve.mesh.data import MeshData, Surface, at_corners, attach
-from meshsolve.options import counted, thread_count
+from meshsolve.options import as_mapping, counted, thread_count
 from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.graphs import is_graph, weights_of
@@ -77,10 +77,10 @@ class Mesh(Sealed):
         corners = as_faces(given.faces, len(self._vertices))
         self._vertex_data, self._face_data = MeshData("vertex", self._vertices.shape[:1]), MeshData("face", corners.shape[:1])
         self._corner_data = MeshData("corner", corners.shape)
-        for own, arrays, more in ((self._vertex_data, given.vertex_data, vertex_data),
-                                  (self._face_data, given.face_data, face_data), (self._corner_data, given.corner_data, corner_data)):
-            attach(own, arrays, given.source)
-            own.update(more)
+        for own, name, more in ((self._vertex_data, "vertex_data", vertex_data), (self._face_data, "face_data", face_data),
+                                (self._corner_data, "corner_data", corner_data)):
+            attach(own, getattr(given, name), given.source)
+            own.update(as_mapping(more, name))
         kept = distinct_corners(corners)
         if kept is not None:
             corners = corners[kept]
@@ -171,9 +171,9 @@ class Mesh(Sealed):
         >>> path.read_text().split()[12:19], ms.load_mesh(path).vertex_data
         (['vt', '0', '0', 'vt', '1', '0', 'vt'], {'uv': float64 (3, 2)})
         """
-        files.require_format(path, bool(fields), uv is not None)
-        texture = uv if isinstance(uv, tuple) and len(uv) == 2 else None
-        files.write_mesh(path, checked_mesh(self)._with(fields or {}, uv)._surface(), texture)
+        fields, texture = as_mapping(fields, "fields"), uv if isinstance(uv, tuple) and len(uv) == 2 else None
+        files.require_format(path, len(fields) > 0, uv is not None)
+        files.write_mesh(path, checked_mesh(self)._with(fields, uv)._surface(), texture)
 
     def copy(self) -> Mesh:
         """Return a mesh with a copy of the positions. Arrays of data, faces and computed connectivity are read-only and shared. O(n)."""

@@ -21,6 +21,7 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, files
 from meshsolve.mesh.checks import as_vertices
 from meshsolve.mesh.polygons import Polygons, triangulated
+from meshsolve.options import shown
 from meshsolve.seal import Sealed
 from meshsolve.sparse.columns import as_array
 from meshsolve.types import ArrayLike, Path
@@ -213,9 +214,12 @@ def _checked_faces(faces, n):
     if isinstance(faces, tuple) and len(faces) == 2:
         indices, offsets = (as_array(part, name) for part, name in zip(faces, ("indices", "offsets"), strict=True))
     else:
-        rows = [np.asarray(row) for row in faces]
-        indices = np.concatenate(rows) if rows else np.zeros(0, int)
-        offsets = np.append(0, np.cumsum([len(row) for row in rows], dtype=np.int64))
+        try:
+            rows = [np.asarray(row) for row in faces]
+            indices = np.concatenate(rows) if rows else np.zeros(0, int)
+            offsets = np.append(0, np.cumsum([len(row) for row in rows], dtype=np.int64))
+        except (TypeError, ValueError) as e:
+            raise InvalidInputError(f"faces must be lists of vertex numbers, or (indices (c,), offsets (m + 1,)), got {shown(faces)}") from e
     if indices.ndim != 1 or offsets.ndim != 1 or indices.dtype.kind not in "iu" or offsets.dtype.kind not in "iu" or len(offsets) < 2:
         raise InvalidInputError("faces must be lists of vertex numbers, or (indices (c,), offsets (m + 1,)) of integers, got "
                                 f"{indices.dtype} of shape {indices.shape} and {offsets.dtype} of shape {offsets.shape}")

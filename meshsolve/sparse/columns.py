@@ -30,6 +30,14 @@ def as_array(x, name):
     return given
 
 
+def as_floats(x, name):
+    """Return an array-like of real numbers as float64. Raises InvalidInputError for others: complex numbers would lose a part."""
+    given = as_array(x, name)
+    if given.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{name} must be real numbers, got {given.dtype}")
+    return np.asarray(given, np.float64)
+
+
 def from_any(x):
     """Return a host array of any array-like: numpy, DLPack (torch, jax), buffers. A CuPy array is copied to the host."""
     if hasattr(x, "__cuda_array_interface__"):

@@ -24,6 +24,7 @@ ROWS = [
     bad("apps.smooth", "separate triangles, all on the boundary", "boundary='fixed' must leave a vertex free", lambda tmp: (ms.apps.smooth, (ms.Mesh(np.eye(3), [[0, 1, 2]]),), {})),
     bad("apps.smooth", "a component so small that squared areas underflow", "it must be at least 1e-70", lambda tmp: (ms.apps.smooth, (ms.Mesh(1e-90 * sphere().vertices, sphere().faces),), {})),
     bad("apps.smooth", "a negative strength", "strength must be a finite number of at least 0", lambda tmp: (ms.apps.smooth, (sphere(), -1), {})),
+    bad("apps.smooth", "complex numbers as strengths", "strength must be real numbers, got complex128", lambda tmp: (ms.apps.smooth, (sphere(), np.ones(len(sphere().vertices)) * 1j), {})),
     bad("apps.smooth", "another order than 1 or 2", "order must be one of 1, 2", lambda tmp: (ms.apps.smooth, (sphere(), 1, 3), {})),
     bad("operators.Assembly", "an index outside the matrix", "rows[1] is 5; it must be from 0 to 2", lambda tmp: (ms.operators.Assembly, ([0, 5], [0, 1], 3), {})),
     bad("operators.Assembly", "values of another shape", "values must be numbers of shape (1,)", lambda tmp: (ms.operators.Assembly([0], [0], 3), ([1.0, 2.0],), {})),

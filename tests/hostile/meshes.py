@@ -46,6 +46,7 @@ TETRAHEDRON = ("# vtk DataFile Version 3.0\na\nASCII\nDATASET UNSTRUCTURED_GRID\
 
 ROWS = [
     bad("Mesh", "vertices of two columns", "vertices must be (n, 3)", lambda tmp: (ms.Mesh, (np.zeros((3, 2)), [[0, 1, 2]]), {})),
+    bad("Mesh", "`vertex_data` that is no mapping from names to arrays", "vertex_data must be a mapping from names to arrays, got an array", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 2]]), {"vertex_data": np.ones(3)})),
     bad("Mesh", "no vertices", "at least one vertex", lambda tmp: (ms.Mesh, (np.zeros((0, 3)), np.zeros((0, 3), int)), {})),
     bad("Mesh", "NaN, infinity or a coordinate above 1e70", "vertex 1 is at", lambda tmp: (ms.Mesh, ([[0, 0, 0], [0, np.nan, 0], [1, 0, 0]], [[0, 1, 2]]), {})),
     bad("Mesh", "complex, text or object vertices", "real numbers", lambda tmp: (ms.Mesh, (np.eye(3) * 1j, [[0, 1, 2]]), {})),
@@ -61,6 +62,7 @@ ROWS = [
     bad("Mesh.boundary_loops", "a boundary that meets an edge of more than two faces", "does not close at vertex 1", lambda tmp: (book().boundary_loops, (), {})),
     fine("Mesh.boundary_loops", "several fans at a vertex, faces of different orientation", "each fan is visited separately; a loop has the direction of the face of its first edge", lambda tmp: (ms.Mesh(np.zeros((6, 3)), [[0, 1, 2], [0, 3, 4], [5, 4, 3]]).boundary_loops, (), {})),
     bad("PolygonMesh", "a polygon with fewer than three corners", "polygon 0 has fewer than three corners", lambda tmp: (ms.PolygonMesh, (np.eye(4, 3), [[0, 1]]), {})),
+    bad("PolygonMesh", "faces that are no lists", "faces must be lists of vertex numbers", lambda tmp: (ms.PolygonMesh, (np.eye(4, 3), 3), {})),
     bad("PolygonMesh", "a corner outside the mesh, or twice", "polygon 0 has a repeated corner", lambda tmp: (ms.PolygonMesh, (np.eye(4, 3), [[0, 1, 2, 1]]), {})),
     bad("PolygonMesh.load", "a format without polygons", "unknown mesh format '.stl'; use one of .obj, .ply, .off", lambda tmp: (ms.PolygonMesh.load, (tmp / "a.stl",), {})),
     bad("PolygonMesh.save", "a format without polygons", "unknown mesh format '.vtu'; use one of .obj, .ply, .off", lambda tmp: (ms.PolygonMesh(np.eye(3), [[0, 1, 2]]).save, (tmp / "a.vtu",), {})),
@@ -92,6 +94,7 @@ ROWS = [
     *[bad(name, "a mesh with a vertex that was changed to NaN", "vertex 3 is at", lambda tmp, f=function: (f, (nan_sphere(),), {}))
       for name, function in [("cotan_laplacian", ms.cotan_laplacian), ("mass_matrix", ms.mass_matrix), ("operators.gradient", ms.operators.gradient),
                              ("operators.divergence", ms.operators.divergence), ("apps.mcf", ms.apps.mcf), ("apps.smooth", ms.apps.smooth)]],
+    bad("Mesh.save", "`fields` that are no mapping", "fields must be a mapping from names to arrays, got an array", lambda tmp: (sphere().save, (tmp / "a.ply",), {"fields": np.ones(12)})),
     bad("Mesh.save", "an unknown format", "unknown mesh format", lambda tmp: (sphere().save, (tmp / "mesh.xyz",), {})),
     bad("Mesh.save", "`fields` for another format than PLY, VTU, VTP, VTK and MSH", "numbers at vertices are written as .ply", lambda tmp: (sphere().save, (tmp / "mesh.obj",), {"fields": {"height": sphere().vertices[:, 1]}})),
     bad("Mesh.save", "`uv` for another format than OBJ, PLY and GLB", "texture coordinates are written as .obj", lambda tmp: (sphere().save, (tmp / "mesh.stl",), {"uv": sphere().vertices[:, :2]})),

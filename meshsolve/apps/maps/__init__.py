@@ -27,7 +27,7 @@ from meshsolve.mesh.cuts import cut_to_disc, require_surface
 from meshsolve.operators import assembler, cotan_laplacian, graph_laplacian
 from meshsolve.options import as_flag, as_integer, as_number, counted, one_of, thread_count
 from meshsolve.report import Report, warn
-from meshsolve.sparse.columns import as_array, as_indices
+from meshsolve.sparse.columns import as_floats, as_indices
 from meshsolve.sparse.places import place_for
 from meshsolve.types import Array, ArrayLike, Device
 
@@ -165,7 +165,7 @@ def _pins(fixed, fixed_uv, method, n, rows):
         raise InvalidInputError("fixed and fixed_uv must be given together")
     if method not in PINNED:
         raise InvalidInputError(f"fixed goes with method={', '.join(map(repr, PINNED))}, got {method!r}")
-    chosen, uv = as_indices(fixed, n), np.asarray(as_array(fixed_uv, "fixed_uv"), dtype=np.float64)
+    chosen, uv = as_indices(fixed, n), as_floats(fixed_uv, "fixed_uv")
     if uv.shape != (len(chosen), 2) or not np.isfinite(uv).all():
         raise InvalidInputError(f"fixed_uv must be {len(chosen)} finite rows of 2, one for each fixed vertex, got shape {uv.shape}")
     if len(chosen) < 2 or (uv == uv[0]).all():
