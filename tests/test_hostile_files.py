@@ -126,7 +126,7 @@ def test_decks_that_multiply_are_refused(tmp_path):
     lines = "".join(f".subckt s{k} a\nx1 a s{k - 1}\nx2 a s{k - 1}\n.ends\n" for k in range(1, 46))
     deck = f"t\nV1 a 0 1\n.subckt s0 a\n{{}}\n.ends\n{lines}X1 a s{{}}\n.op\n.end\n"
     assert "R: 4,096" in repr(ms.apps.circuit.parse(deck.format("R1 a 0 1", 12)))
-    with pytest.raises(ms.InvalidInputError, match="expand to more lines than are read"):
+    with pytest.raises(ms.InvalidInputError, match="expand to too many elements"):
         ms.apps.circuit.parse(deck.format("* nothing", 45))
     for k in range(40):
         (tmp_path / f"i{k}.sp").write_text(f".include i{k + 1}.sp\n" * 2)
