@@ -50,8 +50,7 @@ def denoise(mesh: MeshLike, method: Literal["bilateral", "guided"] = "bilateral"
         Difference of unit normals that still counts as noise: about the noise's angle in radians. Larger values smooth weaker creases away.
     iterations, vertex_iterations : int
         Passes over the normals, and over the positions; with ``"guided"`` over the positions after each pass over the normals.
-    fixed : (f,) integers or (n,) bool, optional
-        Vertices that stay.
+    fixed : (f,) integers or (n,) bool, optional: vertices that stay
     boundary : {"free", "fixed"}
         Whether boundary vertices stay. Free ones move along normals only, so that a border does not run inwards.
     callback : callable ``(step, mesh)``, optional

@@ -54,9 +54,8 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     Returns
     -------
     Mesh, Report
-        The same faces at their new positions; ``steps``, the largest ``dt``, ``residual`` (backward error of the last solve),
-        ``degenerate_faces`` (their number before), areas and volumes before and after. A volume is that between the surface and the
-        mean of its corners, negative for faces that point inwards.
+        The same faces at their new positions; ``steps``, the largest ``dt``, ``residual`` (backward error of the last solve), number of
+        ``degenerate_faces`` before, areas and volumes. Volumes lie between the surface and the mean of its corners, negative inside out.
 
     Raises
     ------

@@ -219,7 +219,8 @@ def _checked_faces(faces, n):
             indices = np.concatenate(rows) if rows else np.zeros(0, int)
             offsets = np.append(0, np.cumsum([len(row) for row in rows], dtype=np.int64))
         except (TypeError, ValueError) as e:
-            raise InvalidInputError(f"faces must be lists of vertex numbers, or (indices (c,), offsets (m + 1,)), got {shown(faces)}") from e
+            raise InvalidInputError("faces must be lists of vertex numbers, or (indices (c,), offsets (m + 1,)), got "
+                                    f"{shown(faces)}") from e
     if indices.ndim != 1 or offsets.ndim != 1 or indices.dtype.kind not in "iu" or offsets.dtype.kind not in "iu" or len(offsets) < 2:
         raise InvalidInputError("faces must be lists of vertex numbers, or (indices (c,), offsets (m + 1,)) of integers, got "
                                 f"{indices.dtype} of shape {indices.shape} and {offsets.dtype} of shape {offsets.shape}")

@@ -73,6 +73,12 @@ class VertexRotations(Sealed):
         _core.energy_of_vertices(*self._faces, x, self.turns.reshape(-1), of_face, self._threads)
         return self._sum(of_face, 1)
 
+    def pull(self):
+        """Return the right-hand side (n, 3) of the solve for the positions."""
+        if self._threads > 1:
+            _core.pull_vertices(*self._rings, self._matrix, self._pull.reshape(-1), self._threads)
+        return self._pull[:, :3]
+
     def _traces(self, x):
         """Fit the rotations; return the sums of two terms of the energy, floats or (p,)."""
         trace, stretch = self._values
@@ -82,12 +88,6 @@ class VertexRotations(Sealed):
     def _sum(self, values, of_faces):
         """The sum of values of vertices or faces, a float, or (p,) those of the parts."""
         return float(values.sum()) if self._part is None else np.bincount(self._part[of_faces], values, int(self._part[0].max()) + 1)
-
-    def pull(self):
-        """Return the right-hand side (n, 3) of the solve for the positions."""
-        if self._threads > 1:
-            _core.pull_vertices(*self._rings, self._matrix, self._pull.reshape(-1), self._threads)
-        return self._pull[:, :3]
 
 
 class FaceRotations(Sealed):
