@@ -32,6 +32,7 @@ from meshsolve.sparse.columns import as_array, as_indices
 from meshsolve.types import ArrayLike, Device
 
 ZERO = 1e-24            # energy relative to the squared size of the mesh that is rounding error
+ON_LINE = 1e-8          # second singular value of products of positions on a line, relative to the first
 
 
 class Deformation(Sealed):
@@ -324,8 +325,23 @@ def _rotate(vectors, turns):
 
 
 def _rigid_motion(x, at):
-    """(turn (3, 3), shift (3,)) of the rigid motion x @ turn + shift closest to the positions ``at`` (Kabsch 1976)."""
+    """(turn (3, 3), shift (3,)) of the rigid motion x @ turn + shift closest to the positions ``at`` (Kabsch 1976). Of several, as for
+    points on a line, the one that turns least."""
     middle, to = x.mean(axis=0), at.mean(axis=0)
-    U, _, V = np.linalg.svd((x - middle).T @ (at - to))
-    U[:, 2] *= np.sign(np.linalg.det(U @ V)) or 1.0
-    return U @ V, to - middle @ (U @ V)
+    U, s, V = np.linalg.svd((x - middle).T @ (at - to))
+    if s[1] > ON_LINE * s[0]:
+        U[:, 2] *= np.sign(np.linalg.det(U @ V)) or 1.0
+        turn = U @ V
+    else:
+        turn = _least_turn(U[:, 0], V[0]) if s[0] > 0 else np.eye(3)
+    return turn, to - middle @ turn
+
+
+def _least_turn(a, b):
+    """(3, 3) the rotation that takes the unit vector a to b, a @ turn = b, by the least angle."""
+    axis = np.cross(a, b)
+    sine = np.linalg.norm(axis)
+    if sine == 0:
+        axis = np.cross(a, np.eye(3)[np.abs(a).argmin()])
+    angle = np.arctan2(sine, a @ b)
+    return _rotate(np.eye(3), np.tile(angle * axis / np.linalg.norm(axis), (3, 1)))

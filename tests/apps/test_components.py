@@ -187,3 +187,11 @@ def test_sources_of_another_component_are_no_nearest_sources():
     mesh = ms.Mesh(np.vstack([parts[0].vertices, parts[0].vertices[::-1]]), np.vstack([parts[0].faces, n - 1 - parts[0].faces[:, ::-1] + n]))
     found, expected = ms.apps.Geodesics(mesh).distance([0, n]), ms.apps.Geodesics(parts[0]).distance(0)
     assert np.allclose(found[:n], expected, rtol=1e-9)
+
+
+def test_two_handles_that_move_alike_do_not_turn_the_surface():
+    """The rigid motions of points on a line turn around it by any angle."""
+    for handles in ([0, 5], [0, 11, 100], [3]):
+        for shift in ([1, 2, 3], [0, 0, 1e-3]):
+            moved = ms.apps.Deformation(SMALL, handles).move(SMALL.vertices[handles] + shift)
+            assert np.allclose(moved.vertices, SMALL.vertices + shift, atol=1e-9)
