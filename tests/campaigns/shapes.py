@@ -119,6 +119,39 @@ def components(rng):
         assert error < 1e-9, f"{name}: a component differs by {error:.2g} of its size from the same alone"
 
 
+@attack("apps.Deformation", "apps.Deformation.move", "apps.Geodesics.distance", "apps.Geodesics.transport", "apps.direction_field", quick=8)
+def parts(rng):
+    """Spheres of sizes 1e-8 to 1e8, and a face on a line or at a point. Oracle: each sphere alone."""
+    meshes, sizes = [], 10.0 ** rng.uniform(-8, 8, int(rng.integers(1, 4)))
+    for size in sizes:
+        V, F = axes.sphere(rng, int(rng.integers(1, 3)))
+        V = (V - V.mean(axis=0)) * (1 + 0.03 * rng.standard_normal(len(V)))[:, None]
+        meshes.append(ms.Mesh(V * size + size * rng.uniform(-2, 2, 3), F))
+    offsets = np.cumsum([0, *(len(m.vertices) for m in meshes)])
+    V, F = np.vstack([m.vertices for m in meshes]), np.vstack([m.faces + k for m, k in zip(meshes, offsets)])
+    handles = [rng.choice(len(m.vertices), int(rng.integers(2, 5)), replace=False) for m in meshes]
+    to = [m.vertices[h] + 0.3 * size * rng.standard_normal((len(h), 3)) for m, h, size in zip(meshes, handles, sizes)]
+    method, iterations = str(rng.choice(["arap", "arap", "poisson", "bilaplacian"])), int(rng.integers(1, 40))
+    with well_posed("spheres with handles"):
+        whole = ms.apps.Deformation(ms.Mesh(V, F), np.concatenate([h + k for h, k in zip(handles, offsets)]), method)
+        found = np.split(whole.move(np.vstack(to), iterations=iterations).vertices, offsets[1:-1])
+        right = [ms.apps.Deformation(m, h, method).move(at, iterations=iterations).vertices for m, h, at in zip(meshes, handles, to)]
+    for a, b, size in zip(found, right, sizes):
+        assert abs(a - b).max() <= 1e-6 * size, f"{method}: a component is off by {abs(a - b).max() / size:.2g} of its size"
+    n, k = len(V), int(rng.integers(len(meshes)))
+    flat = np.array([[0, 0, 0], [1, 0, 0], [float(rng.choice([0, 0.3, 1])), float(rng.choice([0, 1e-14, 1e-9, 1e-7])), 0]]) * float(rng.choice([0, 1]))
+    mesh = ms.Mesh(np.vstack([V, axes.unit(rng, 1e8) * flat]), np.vstack([F, [[n, n + 1, n + 2]]]))
+    rows, source, power = slice(offsets[k], offsets[k + 1]), int(rng.integers(len(meshes[k].vertices))), int(rng.integers(1, 5))
+    with well_posed("spheres beside a face without area"):
+        G, alone = ms.apps.Geodesics(mesh), ms.apps.Geodesics(meshes[k])
+        distance, vectors = G.distance(source + offsets[k]), G.transport(source + offsets[k], [1, 2, 3])
+        energy = sum(ms.apps.direction_field(m, power).energy for m in meshes)
+        together = ms.apps.direction_field(mesh, power).energy
+    assert abs(distance[rows] - alone.distance(source)).max() <= 1e-8 * sizes[k] and np.isinf(distance[n:]).all()
+    assert abs(vectors[rows] - alone.transport(source, [1, 2, 3])).max() <= 1e-6
+    assert abs(together - energy) <= 1e-6 * energy, f"energy {together}, not {energy}"
+
+
 def closed(rng):
     """(vertices, faces, Euler characteristic) of a closed surface with much curvature in its faces."""
     how = int(rng.integers(3))
