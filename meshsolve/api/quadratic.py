@@ -340,7 +340,7 @@ def _rows(rows, n, name):
     given = given if sp.issparse(given) else np.atleast_2d(as_array(given, name))
     if given.ndim != 2 or given.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name} must be a matrix of real numbers, got shape {given.shape} of {given.dtype}")
-    E = (rectangular(given, name) if sp.issparse(given) else sp.csr_array(given)).astype(np.float64)
+    E = rectangular(given, name).astype(np.float64) if sp.issparse(given) else sp.csr_array(given.astype(np.float64))
     if E.shape[1] != n or not np.isfinite(E.data).all():
         raise InvalidInputError(f"{name} must be a finite matrix with {n} columns, as A has, got shape {E.shape}")
     return E

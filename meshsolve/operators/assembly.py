@@ -305,7 +305,7 @@ def _real_csr(J):
     J = J if sp.issparse(J) else as_array(J, "J")
     if J.ndim != 2 or J.dtype.kind not in "fiub":
         raise InvalidInputError(f"J must be a matrix of real numbers, got {J.shape} of {J.dtype}")
-    return rectangular(J, "J") if sp.issparse(J) else sp.csr_array(J)
+    return rectangular(J, "J") if sp.issparse(J) else sp.csr_array(J.astype(np.promote_types(J.dtype, np.float32)))
 
 
 def _keys(indptr, indices, shape):

@@ -121,3 +121,11 @@ def test_shapes_of_damaged_files_are_named(tmp_path, changes, says):
     np.savez(tmp_path / "a.npz", **given | changes)
     with pytest.raises(ms.InvalidInputError, match=says):
         ms.datasets.load_matrix(tmp_path / "a.npz")
+
+
+@each("dtype", ["f2", ">f8", ">i4", "g", "?"])
+def test_dense_rows_of_any_type(dtype):
+    """scipy refuses other byte orders and half precision with an error of its own."""
+    X = np.eye(2, 4).astype(dtype)
+    assert np.allclose(ms.Quadratic(A, Aeq=X).minimize(b, beq=[1, 2])[0][:2], [1, 2])
+    assert np.array_equal(ms.operators.NormalEquations(X)(X).toarray(), np.diag([1.0, 1, 0, 0]))
