@@ -171,7 +171,8 @@ class Components:
         self.count, self.component = components(M if symmetric else _undirected(M))
         self.size = np.bincount(self.component, minlength=self.count).astype(np.float64)
         first = np.flatnonzero(np.diff(np.maximum.accumulate(self.component), prepend=-1))
-        self.pins = pinned_rows(abs(M.diagonal_values()), self.component, first)
+        sizes = Csr(M.n, M.indptr, M.indices, abs(M.data)) if M.data.dtype.kind == "c" else M
+        self.pins = pinned_rows(abs(sizes.diagonal_values()), self.component, first)
         are_ranges = self.count <= FEW and self.pins is first and np.count_nonzero(np.diff(self.component)) == self.count - 1
         bounds = [*first.tolist(), M.n]
         self._ranges = list(zip(bounds, bounds[1:])) if are_ranges else None
@@ -244,7 +245,8 @@ def pinned_rows(diagonal, component, first, xp=np):
     order = order[xp.argsort(component[order], kind="stable")]
     begin = xp.searchsorted(component[order], xp.arange(len(first), dtype=component.dtype))
     largest = order[begin].astype(first.dtype)
-    return xp.where(UNEVEN * diagonal[first] >= diagonal[largest], first, largest)
+    uneven = UNEVEN * diagonal[first] < diagonal[largest]
+    return xp.where(uneven, largest, first) if uneven.any() else first
 
 
 def sums_of_columns(x):

@@ -177,7 +177,7 @@ def test_dask_gives_the_rows_of_one_process(folder):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
         assert without_time(ms.batch.meshes(folder, volume, client)) == without_time(ms.batch.meshes(folder, volume, client=False))
-        task = rows.Task(b"cno_such_module\nf\n.", "x")                    # a pipeline that workers cannot import
+        task = rows.Task(None, b"cno_such_module\nf\n.", "x", False)                  # a pipeline that workers cannot import
         from meshsolve.batch import cluster as dask
 
         (row,) = dask.on_dask([str(folder / "m0.ply")], task, client, 0)

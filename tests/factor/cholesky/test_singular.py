@@ -114,10 +114,28 @@ def test_the_checked_row_changes_with_the_values():
 
 
 def test_a_pinned_matrix_is_not_advised_to_be_pinned():
-    W = np.array([[0.0, 1e-30, 0.0], [1e-30, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    W = np.diag([1.0, 1e-30, 1.0], 1)                        # two pairs, joined by an edge that vanishes in rounding
+    W = W + W.T
     with pytest.raises(ms.NotPositiveDefiniteError, match="vanish in rounding") as caught:
         ms.cholesky(np.diag(W.sum(axis=1)) - W, pin=True, device="cpu")
-    assert caught.value.column in (1, 2)
+    assert caught.value.column in (2, 3)
+
+
+def test_the_pin_is_no_row_of_tiny_entries():
+    """The equation of a pin takes the rounding errors of the others: row 0, of 1e-30, is not chosen beside rows of 1."""
+    W = np.diag([1e-30, 1.0], 1)
+    L = np.diag((W + W.T).sum(axis=1)) - W - W.T
+    x = ms.cholesky(L, pin=True, device="cpu").solve(np.array([1.0, -0.5, -0.5]))
+    assert np.allclose(x, np.array([2.0, -1.0, -1.0]) / 3 * 1e30, rtol=1e-12)
+
+
+def test_rounding_beside_a_stiff_edge_stays_there():
+    """A chain with an edge of 2^31: each equation holds to the rounding errors of its own entries, that of the pin too."""
+    W = np.diag([1.0, 2.0**31, 1.0, 1.0], 1)
+    L = np.diag((W + W.T).sum(axis=1)) - W - W.T
+    b = L @ np.array([1.0, 4.0, -2.0, 3.0, 0.0])
+    x, info = ms.solve(sp.csr_array(L), b)
+    assert info.converged and (abs(L @ x - b) <= 1e-14 * (abs(L) @ abs(x) + abs(b))).all()
 
 
 def cut(seed, joint=0.0, n=12):
