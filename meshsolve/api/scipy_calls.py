@@ -97,7 +97,8 @@ def scipy_solver(*, device: Device = "auto", threads: int | None = None) -> Iter
     What ``splu`` returns has ``solve(rhs, trans)``, ``shape``, ``nnz``, ``L``, ``U``, ``perm_r`` and ``perm_c``, with scipy's meaning;
     it is no ``SuperLU``. Options of SuperLU have no effect, except that ``permc_spec="NATURAL"`` keeps a call with SuperLU. ``spilu``
     and ``spsolve_triangular`` remain scipy's. So does a ``spsolve`` that uses scikit-umfpack, where that is installed. A singular
-    matrix has scipy's answer: ``RuntimeError`` from ``splu``, NaN and a warning from ``spsolve``. NaN or infinity in A or b raises
+    matrix has scipy's answer, by SuperLU: ``RuntimeError`` from ``splu``, NaN and a warning from ``spsolve``, or a factor if rounding
+    hides that it is singular. NaN or infinity in A or b raises
     InvalidInputError. Results for float32 matrices are computed in float64.
 
     Examples
@@ -221,8 +222,8 @@ class _Superlu:
         kind = sp.csc_array if by_columns else sp.csr_array
         try:
             F = factorized(kind((data, indices, indptr), shape=(n, n)), **options)
-        except SingularMatrixError:
-            return np.empty_like(b), n + 1
+        except SingularMatrixError:                         # scipy decides whether it is exactly singular
+            return self._original.gssv(n, nnz, data, indices, indptr, b, by_columns, **others)
         return F.solve(b).astype(data.dtype, copy=False), 0
 
     def gstrf(self, n, nnz, data, indices, indptr, csc_construct_func=sp.csc_array, ilu=False, options=None):
@@ -234,4 +235,8 @@ class _Superlu:
         try:
             return SuperluFactor(A, factorized(A, **ours), csc_construct_func, ours["threads"])
         except SingularMatrixError as e:
-            raise RuntimeError(f"Factor is exactly singular: {e}") from e
+            cause = e
+        try:                                                # singular to rounding, such as a Laplacian: scipy has a factor
+            return self._original.gstrf(n, nnz, data, indices, indptr, csc_construct_func=csc_construct_func, ilu=ilu, options=options)
+        except RuntimeError as e:
+            raise RuntimeError(f"{e}: {cause}") from cause
