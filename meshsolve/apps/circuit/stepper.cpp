@@ -112,9 +112,10 @@ void Stepper::end_segment() {
   if (at_target) ++target_;
 }
 
-// Sets the longest step from time t on. A circuit without states has no limit. False if the sources need too short steps.
+// Sets the longest step from time t on. False if the sources need too short steps. Without states there is no error: if all results
+// are at given times, steps need no limit.
 bool Stepper::limit(double t) {
-  if (schedule_.fixed || states_ == 0) return true;
+  if (schedule_.fixed || (states_ == 0 && schedule_.only_targets)) return true;
   const double longest = std::min({schedule_.longest, volts_.longest_step(t), amperes_.longest_step(t)});
   if (longest != last_longest_) {
     last_longest_ = longest;

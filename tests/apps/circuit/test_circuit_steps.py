@@ -76,6 +76,12 @@ def test_steps_over_twelve_decades(deck):
     assert 1000 <= w.report.facts["time_steps"] < 2000 and np.abs(w["b"] - charged(w.time, 0.25) + charged(w.time, 0.75)).max() < 3e-3
 
 
+def test_a_resistive_circuit_follows_its_sine(deck):
+    """Results at the ends of steps are at most a sixteenth of a period apart, also without a capacitor."""
+    w = deck("V1 a 0 SIN(0 1 1k)\nR1 a 0 1k").transient(1e-6, 4e-3, tmax=1e-3)
+    assert np.diff(w.time).max() < 1.001e-3 / 16 and w["a"].min() == pytest.approx(-1)
+
+
 def test_a_resistive_circuit_takes_the_longest_steps(deck):
     w = deck("V1 a 0 SIN(0 1 1k)\nR1 a b 1k\nR2 b 0 1k").transient(1e-9, 1e-3, tmax=5e-5)
     assert w.report.facts["time_steps"] < 50 and np.allclose(w["b"], 0.5 * np.sin(2e3 * np.pi * w.time), atol=1e-12)
