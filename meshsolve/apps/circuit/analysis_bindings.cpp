@@ -51,7 +51,8 @@ nb::list device_table() {
     nb::dict out, aliases;
     for (const auto& [other, name] : d.aliases) aliases[other] = name;
     out["letter"] = nb::str(&d.letter, 1), out["level"] = d.level, out["name"] = d.name;
-    out["types"] = listed(d.types, same), out["terminals"] = listed(d.terminals, same), out["ignored"] = listed(d.ignored, same);
+    out["types"] = listed(d.types, same), out["terminals"] = listed(d.terminals, same);
+    out["ignored"] = listed(d.ignored, same), out["unsupported"] = listed(d.unsupported, same);
     out["branches"] = listed(d.branches, [](const circuit::Branch& b) { return nb::make_tuple(b.a, b.b, b.conducts); });
     out["series"] = listed(d.series, [](const circuit::Series& s) { return nb::make_tuple(s.parameter, s.terminal); });
     out["parameters"] = listed(d.parameters, [](const circuit::ModelParameter& p) {

@@ -58,7 +58,7 @@ size_t name_begin(std::string_view text, size_t equal) {
     if (open == std::string_view::npos) return k;
     for (k = open; k > 0 && is_blank(text[k - 1]);) --k;
   }
-  while (k > 0 && !ends_name(text[k - 1]) && text[k - 1] != '=') --k;
+  while (k > 0 && !ends_name(text[k - 1]) && text[k - 1] != '=' && !text.substr(0, k).ends_with("params:")) --k;
   return k;
 }
 

@@ -57,6 +57,7 @@ struct Declaration {
   std::vector<LineParameter> line;              // the name of the first one may be omitted
   std::vector<Alias> aliases;                   // other names of parameters
   std::vector<const char*> ignored;             // parameters of .model lines without effect on these analyses
+  std::vector<const char*> unsupported;         // parameters that select another model
   bool accepts(std::string_view parameter) const {              // of .model lines
     for (const auto& p : parameters)
       if (parameter == p.name) return true;

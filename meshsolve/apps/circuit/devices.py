@@ -19,7 +19,7 @@ from meshsolve.report import warn
 TABLE = [SimpleNamespace(**kind) for kind in _core.device_table()]
 LETTERS = {kind.letter: kind for kind in reversed(TABLE)}       # first kind of each letter; they share the element line
 MAGNITUDE = 1e-100, 1e100           # range of nonzero parameters in which their products are finite
-RATINGS = {"iave", "vpk", "ipk", "irms", "vceo", "icrating", "vrms", "pmax", "vrev"}     # words of vendors in .model lines
+RATINGS = {"iave", "vpk", "ipk", "irms", "vceo", "icrating", "vrms", "pmax"}     # words of vendors in .model lines
 # Test and description of each Range in device.hpp, in its order.
 RANGES = (
     (lambda x: True, ""), (lambda x: x > 0, "be positive"), (lambda x: x >= 0, "be at least 0"),
@@ -180,6 +180,9 @@ def _parameters(kind, model):
     where, named = model.place, {kind.aliases.get(key, key): value for key, value in model.values.items()}
     defaults = {name: otherwise for name, _, otherwise, _ in kind.parameters}
     unknown = named.keys() - defaults.keys() - {*kind.ignored, "level"}
+    if others := ", ".join(sorted(unknown & set(kind.unsupported))):
+        raise InvalidInputError(f"{where}: the model {model.name!r} has {others} and is not the exponential one: this {kind.name} model "
+                                "of other programs is not supported")
     if ratings := ", ".join(map(repr, sorted(unknown & RATINGS))):
         warn(f"{where}: ratings of the model {model.name!r} have no effect: {ratings}", MeshsolveWarning)
     for key in sorted(unknown - RATINGS):

@@ -36,7 +36,8 @@ Declaration declaration() {
       .line = {{{"area", "", 1, Range::positive}, true}, {{"ic", "V", kMissing}, false, 0}},
       .aliases = {{"cj0", "cjo"}, {"cj", "cjo"}, {"pb", "vj"}, {"mj", "m"}, {"js", "is"}, {"ik", "ikf"}, {"trs", "trs1"},
                   {"tref", "tnom"}, {"t_nom", "tnom"}, {"t_measured", "tnom"}},
-      .ignored = {"kf", "af"}};               // noise
+      .ignored = {"kf", "af"},                // noise
+      .unsupported = {"ron", "roff", "vfwd", "vrev", "rrev"}};      // each selects straight lines in LTspice
 }
 
 struct DiodeParameters {                      // in the order of the declaration

@@ -67,6 +67,7 @@ class Sweep {
   bool sweep(int32_t number, const std::string& section) {
     std::span<char>& text = out_.files[number].second.bytes;
     end_text(text, number);
+    end_lines(text);
     blank_spaces(text);
     if (std::memchr(text.data(), 0, text.size())) throw DeckError{{number, 1}, "this is not a text file: it has a zero byte"};
     char* at = text.data();
@@ -136,16 +137,23 @@ class Sweep {
     text = text.first(stop);
   }
 
-  // Replaces spaces of Unicode, such as the no-break space of web pages and word processors, by blanks of the same length.
+  // Replaces the carriage returns by ends of lines if the text has no others, as in files of old Macintosh computers.
+  static void end_lines(std::span<char> text) {
+    if (std::find(text.begin(), text.end(), '\n') == text.end()) std::replace(text.begin(), text.end(), '\r', '\n');
+  }
+
+  // Replaces spaces of Unicode, such as the no-break space of web pages and word processors, by blanks of the same
+  // length, and form feeds and vertical tabs too.
   static void blank_spaces(std::span<char> text) {
     static constexpr std::array<std::string_view, 5> spaces = {
         "\xc2\xa0", "\xe2\x80\xaf", "\xe2\x81\xa0", "\xe3\x80\x80", "\xef\xbb\xbf"};      // the last is the byte order mark
-    const auto is_lead = [](char c) { return c == '\xa0' || c == '\xc2' || c == '\xe2' || c == '\xe3' || c == '\xef'; };
+    const auto is_page = [](char c) { return c == '\f' || c == '\v'; };
+    const auto is_lead = [&](char c) { return is_page(c) || c == '\xa0' || c == '\xc2' || c == '\xe2' || c == '\xe3' || c == '\xef'; };
     for (auto at = std::find_if(text.begin(), text.end(), is_lead); at != text.end(); at = std::find_if(at + 1, text.end(), is_lead)) {
       const std::string_view rest(text.data() + (at - text.begin()), static_cast<size_t>(text.end() - at));
       const bool general = rest.size() > 2 && rest.starts_with("\xe2\x80") && static_cast<unsigned char>(rest[2]) <= 0x8b;      // en space, ...
       const bool latin = *at == '\xa0' && (at == text.begin() || static_cast<unsigned char>(at[-1]) < 0x80);       // not a part of a character in UTF-8
-      size_t length = general ? 3 : latin ? 1 : 0;
+      size_t length = general ? 3 : latin || is_page(*at) ? 1 : 0;
       for (const std::string_view space : spaces)
         if (rest.starts_with(space)) length = space.size();
       std::fill(at, at + static_cast<long>(length), ' ');

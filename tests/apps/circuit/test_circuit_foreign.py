@@ -40,6 +40,16 @@ def test_other_words_of_models_are_refused(extra, words):
         op(DIODE.format(extra))
 
 
+@each("word", [" ron=0.1", " Roff=1g", " vfwd=0.6", " vrev=5", " rrev=0.1 epsilon=0.1"])
+def test_diodes_of_straight_lines_are_refused(word):
+    with pytest.raises(ms.InvalidInputError, match=f"<text>:5: the model 'part' has {word.strip().split('=')[0].lower()} and is not the exponential one"):
+        op(DIODE.format(word))
+
+
+def test_parameters_without_a_blank_before_them():
+    assert op("V1 a 0 6\nX1 a b s PARAMS:p=1k q={2*1k}\n.subckt s a b PARAMS:p=1 q=1\nR1 a b {p}\nR2 b 0 {q}\n.ends")["b"] == pytest.approx(4)
+
+
 def test_models_of_passive_elements_with_texts():
     with pytest.warns(ms.MeshsolveWarning, match="texts of the model 'rm' have no effect: 'mfg'"):
         assert op("I1 0 n 1\nR1 n 0 rm\n.model rm r(r=3 mfg=x)")["n"] == 3
@@ -83,10 +93,13 @@ def test_parameters_of_a_step_line():
 
 @each("data, v", [
     (b"V1 a 0 6\r\n.include part.lib\r\nX1 a b part\r\nR2 b 0 2k\r\n.end\r\n\x1a", 4), (b"V1 a 0 6\n.include part.lib\n\xc2\xa0\xc2\xa0R2 b 0 2k\n\xa0X1 a b part\n.end\n", 4),
+    (b"V1\ta\v0\f6\n\fX1 a b part\nR2 b 0 2k\n.include part.lib\n.end\n", 4), (b"V1 a 0 6\rX1 a b part\rR2 b 0\r+ 2k\r.include mac.lib\r.end\r", 4),
     (b"V1 a 0 6\n\xe3\x80\x80R1 a b\xe2\x80\x891k\n\xef\xbb\xbfR2 b 0 2k\n.end\n\x1a\x1a\0", 4)])
 def test_ends_of_text_and_spaces(data, v, tmp_path):
     (tmp_path / "part.lib").write_bytes(b"\xef\xbb\xbf.subckt part a b\r\nR1 a b 1k\r\n.ends\r\n\x1a")
-    (tmp_path / "deck.sp").write_bytes(b"* title\r\n" + data)
+    (tmp_path / "mac.lib").write_bytes(b"* a part\r.subckt part a b\rR1 a b 1k\r.ends\r")
+    end = b"\n" if b"\n" in data else b"\r"
+    (tmp_path / "deck.sp").write_bytes(b"* title" + end + data)
     assert ms.apps.circuit.read(tmp_path / "deck.sp").op()["b"] == pytest.approx(v)
 
 
