@@ -130,9 +130,11 @@ def frequencies(spacing, points, fstart, fstop):
     if spacing == "lin":
         return np.linspace(fstart, fstop, points)
     base = 10.0 if spacing == "dec" else 2.0
-    steps = np.log(fstop / fstart) / np.log(base) * points
+    steps = (np.log(fstop / fstart) if fstop / fstart < np.inf else np.log(fstop) - np.log(fstart)) / np.log(base) * points
     require_points(steps, "decrease points")
-    return fstart * base ** (np.arange(int(steps + 1e-9) + 1) / points)
+    exponents = np.arange(int(steps + 1e-9) + 1) / points
+    half = base ** (exponents / 2)                # the whole power may overflow beside a tiny fstart
+    return fstart * base ** exponents if exponents[-1] * np.log10(base) < 300 else fstart * half * half
 
 
 def _op(deck, text, words, place):

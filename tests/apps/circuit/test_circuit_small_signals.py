@@ -113,3 +113,8 @@ def test_a_biased_diode(deck):
 def test_a_sweep(deck):
     w = deck("V1 a 0 0\nR1 a b 1k\nR2 b 0 1k\nI1 0 b 0").dc("V1", 1, -1, -0.25)
     assert np.allclose(w.sweep, np.linspace(1, -1, 9)) and np.allclose(w["b"], w.sweep / 2)
+
+
+def test_frequencies_over_more_than_the_range_of_doubles(deck):
+    r = deck("V1 a 0 AC 1\nR1 a b 1k\nR2 b 0 1k").ac("dec", 1, 1e-200, 1e200)
+    assert len(r.frequency) == 401 and np.allclose(r.frequency, 10.0 ** np.arange(-200, 201), rtol=1e-12, atol=0)
