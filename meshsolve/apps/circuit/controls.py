@@ -133,7 +133,7 @@ def frequencies(spacing, points, fstart, fstop):
     steps = (np.log(fstop / fstart) if fstop / fstart < np.inf else np.log(fstop) - np.log(fstart)) / np.log(base) * points
     require_points(steps, "decrease points")
     exponents = np.arange(int(steps + 1e-9) + 1) / points
-    half = base ** (exponents / 2)                # the whole power may overflow beside a tiny fstart
+    half = base ** (exponents / 2)                # the whole power may overflow where fstart is tiny
     return fstart * base ** exponents if exponents[-1] * np.log10(base) < 300 else fstart * half * half
 
 
