@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from meshsolve.errors import InvalidInputError
-from meshsolve.files import as_path, existing, recording, sync, written_whole
+from meshsolve.files import as_path, existing, is_special, recording, sync, written_whole
 from meshsolve.mesh import load_mesh
 from meshsolve.options import counted
 from meshsolve.order.reuse import reusing
@@ -28,6 +28,7 @@ from meshsolve.types import Path
 STATES = "files"                        # the item of a stored row with the states of its mesh and of the files that were written for it
 RESERVED = ("path", "error", "seconds", "worker", STATES)
 FORMAT = 1                              # of the file of rows
+DEEPEST, LONGEST = 100, 8192            # of the values of a row: lists in lists, bits of an integer; Python reads 4300 digits
 BLOCK = 1 << 20                         # bytes that are read at once for a checksum
 NOT_FINITE = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}       # texts of numbers that JSON lacks
 
@@ -84,16 +85,18 @@ def source_of(pipeline):
     return f"{getattr(pipeline, '__module__', '')}.{getattr(pipeline, '__qualname__', '')}\n{text}\n{defaults} {' '.join(kept)}"
 
 
-def text_of(value):
-    """Return a text of a value that is the same in the next process: of other objects the class alone."""
-    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic, os.PathLike)):
+def text_of(value, depth=0):
+    """Return a text of a value that is the same in the next process: of other objects, and of lists that are too deep, the class alone."""
+    if isinstance(value, int):
+        return hex(value) if value.bit_length() > LONGEST else repr(value)
+    if value is None or isinstance(value, (float, complex, str, bytes, np.generic, os.PathLike)):
         return repr(value)
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         return f"{value.dtype} {value.shape} {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
-    if isinstance(value, (list, tuple)):
-        return f"({', '.join(map(text_of, value))})"
-    if isinstance(value, dict):
-        return "{" + ", ".join(sorted(f"{text_of(key)}: {text_of(item)}" for key, item in value.items())) + "}"
+    if isinstance(value, (list, tuple)) and depth <= DEEPEST:
+        return f"({', '.join(text_of(item, depth + 1) for item in value)})"
+    if isinstance(value, dict) and depth <= DEEPEST:
+        return "{" + ", ".join(sorted(f"{text_of(key)}: {text_of(item, depth + 1)}" for key, item in value.items())) + "}"
     if isinstance(value, (types.FunctionType, functools.partial)):
         return f"{value.__qualname__} {value.__code__.co_code.hex()}" if isinstance(value, types.FunctionType) else source_of(value)
     return f"{type(value).__module__}.{type(value).__qualname__}"
@@ -187,14 +190,17 @@ def checked(result):
     return {name: plain(value, name) for name, value in result.items()}
 
 
-def plain(value, name):
+def plain(value, name, depth=0):
     """Return a value as JSON has it; arrays become lists."""
+    if depth > DEEPEST or (isinstance(value, int) and value.bit_length() > LONGEST):
+        raise ValueError(f"the pipeline's value {name!r} has more than {DEEPEST} lists in each other, or an integer of more than "
+                         f"{LONGEST} bits")
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if isinstance(value, dict):
-        return {str(key): plain(item, name) for key, item in value.items()}
+        return {str(key): plain(item, name, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item, name) for item in value]
+        return [plain(item, name, depth + 1) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(f"the pipeline's value {name!r} must be a number, a string, an array, a list or a dict, got {type(value).__name__}")
@@ -216,6 +222,8 @@ class Kept:
         if out is None:
             return cls()
         path = as_path(out)
+        if is_special(path):
+            raise InvalidInputError(f"{path}: this is a pipe or a device; rows are kept in a file")
         head = {"meshsolve rows": FORMAT, "pipeline": identity}
         try:
             file = open(path, "a+b", buffering=0)           # noqa: SIM115 (closed by __exit__)
@@ -285,7 +293,9 @@ def within(path, folder):
 
 
 def spelled(value):
-    """Return a value with numbers that are not finite as texts, which JSON has."""
+    """Return a value with numbers that are not finite as texts, which JSON has. The same texts of a pipeline get a backslash."""
+    if isinstance(value, str):
+        return f"\\{value}" if value.lstrip("\\") in NOT_FINITE else value
     if isinstance(value, float) and not np.isfinite(value):
         return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
@@ -296,7 +306,8 @@ def spelled(value):
 def numbers_of(value):
     """Return a value with the texts of :func:`spelled` as numbers."""
     if isinstance(value, str):
-        return NOT_FINITE.get(value, value)
+        is_text = value.startswith("\\") and value.lstrip("\\") in NOT_FINITE
+        return value[1:] if is_text else NOT_FINITE.get(value, value)
     if isinstance(value, dict):
         return {key: numbers_of(item) for key, item in value.items()}
     return [numbers_of(item) for item in value] if isinstance(value, list) else value
@@ -306,11 +317,18 @@ def parsed(line, path, number):
     """Return the dict of a line, or raise InvalidInputError."""
     try:
         row = numbers_of(json.loads(line))
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise InvalidInputError(f"{path}:{number}: the line is not JSON: {e}") from e
-    if not isinstance(row, dict) or (number > 1 and not {"path", "error"} <= row.keys()):
+    if not isinstance(row, dict) or (number > 1 and not is_row(row)):
         raise InvalidInputError(f"{path}:{number}: the line is not a row of meshsolve.batch")
     return row
+
+
+def is_row(row):
+    """True if a dict has the items of a row, in their types."""
+    states = row.get(STATES, {})
+    return (isinstance(row.get("path"), str) and "error" in row and isinstance(row["error"], (str, type(None))) and isinstance(states, dict)
+            and all(state is None or isinstance(state, list) and len(state) == 3 for state in states.values()))
 
 
 class Table(Sequence[dict[str, Any]]):

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import pathlib
@@ -255,3 +256,37 @@ def test_names_that_are_not_utf8(folder, tmp_path):
 
 def test_the_names_of_the_module():
     assert dir(ms.batch) == ["Table", "meshes"]
+
+
+def test_texts_stay_texts(folder, tmp_path):
+    """Texts that stand for numbers in the file."""
+    values = ["NaN", "Infinity", "-Infinity", "\\NaN", "\\\\NaN", "\\x", "nan", float("inf")]
+    for _ in range(2):
+        table = ms.batch.meshes(folder, lambda mesh: {"x": values}, client=False, out=tmp_path / "rows.jsonl")
+        assert [row["x"] for row in table] == [values] * 3
+    assert ms.batch.Table.load(tmp_path / "rows.jsonl").column("x") == [values] * 3
+
+
+@each("value, says", [(10**5000, "8192 bits"), (functools.reduce(lambda x, _: [x], range(500), 1), "100 lists in each other")])
+def test_values_that_json_cannot_hold_are_errors_of_their_row(folder, tmp_path, value, says):
+    table = ms.batch.meshes(folder, lambda mesh: {"x": value}, client=False, out=tmp_path / "rows.jsonl")
+    assert all(says in row["error"] for row in table) and len(table) == 3
+
+
+@each("line", ["[" * 100_000, '{"path": [1], "error": null}', '{"path": "a", "error": 3}', '{"path": "a", "error": null, "files": 3}',
+               '{"path": "a", "error": null, "files": {"a": [1]}}'])
+def test_damaged_rows_are_named(folder, tmp_path, line):
+    path = tmp_path / "rows.jsonl"
+    ms.batch.meshes(folder, len, client=False, out=path)
+    path.write_text(path.read_text() + line + "\n")
+    for call in (lambda: ms.batch.meshes(folder, len, client=False, out=path), lambda: ms.batch.Table.load(path)):
+        with pytest.raises(ms.InvalidInputError, match="rows.jsonl:5: the line is not"):
+            call()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_rows_are_kept_in_a_file(folder, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for out in (tmp_path / "pipe", "/dev/full", "/dev/null"):
+        with pytest.raises(ms.InvalidInputError, match="pipe or a device; rows are kept in a file"):
+            ms.batch.meshes(folder, len, client=False, out=out)
