@@ -142,7 +142,9 @@ def test_a_component_without_area_does_not_disturb_others(name, size):
     assert np.allclose(found.transport(0, [1, 2, 3])[:n], expected.transport(0, [1, 2, 3]))
     assert np.allclose(found.signed_distance(curve)[:n], expected.signed_distance(curve))
     with pytest.raises(ms.InvalidInputError, match=f"vertex {n} is in a component whose faces have no area"):
-        found.distance([0, n])
+        found.extend([0, n], [1.0, 2.0])
+    at = np.linalg.norm(mesh.vertices[n:] - mesh.vertices[n], axis=1)
+    assert np.allclose(found.distance([0, n])[n:], at, rtol=1e-12, atol=0)
     for options in ({}, {"fixed": ([0], [[1, 2, 3]])}, {"align": "curvature"}):
         field, expected = (ms.apps.direction_field(m, 4, **options) for m in (mesh, part))
         assert abs(field.energy - expected.energy) <= 1e-9 * abs(expected.energy) and not field.vectors[n:].any()

@@ -71,8 +71,8 @@ class Geodesics(Sealed):
     Raises
     ------
     InvalidInputError
-        Not a mesh, no face, t not positive; points of a PointCloud that lie on a line; a component less than 1e-70 wide. Sources in
-        a component whose faces have no area are refused by all methods.
+        Not a mesh, no face, t not positive; points of a PointCloud that lie on a line; a component less than 1e-70 wide. A source of
+        ``extend``, ``transport``, ``log_map`` or ``signed_distance`` in a component whose faces have no area.
 
     Notes
     -----
@@ -386,10 +386,11 @@ class Geodesics(Sealed):
 
     def _distances(self, points, columns, out):
         """Write distances for k columns of sources to ``out`` (n, k); ``columns`` (s,) has the column of each point."""
-        _, heat = self._heat.flow(*points.entries(columns), self._reached(points, columns))
+        _, heat = self._heat.flow(*points.entries(columns), self._with_source(points, columns) & ~self._flat[:, None])
         b = self._slopes(heat)
         with self.report.phase("solve"):
             phi = to_host(self._poisson.solve(b))
+        phi[self._flat] = 0                                 # components on a line or at a point: straight distances are exact
         shift = self._at_sources(phi, points, columns)
         at = points.positions(self._mesh.vertices)
         if len(points) == phi.shape[1]:
@@ -409,8 +410,11 @@ class Geodesics(Sealed):
         out[points.vertices[source, corner], columns[source]] = 0
 
     def _reached(self, points, columns):
-        """(n, k) True where a component has a source of the column."""
+        """(n, k) True where a component has a source of the column. Raises if a source is in a component without area."""
         self._require_shape(points.vertices)
+        return self._with_source(points, columns)
+
+    def _with_source(self, points, columns):
         has = np.zeros((self._count, max(columns) + 1), bool)
         has[self._components[points.vertices[:, 0]], columns] = True
         return np.broadcast_to(True, (len(self._time), has.shape[1])) if has.all() else has[self._components]
