@@ -72,24 +72,15 @@ def folders(rng):
         readable = {name for name in expected if name in seen}
         assert good - stale == good - readable, f"computed again: {sorted(good & readable)}, stale: {sorted(stale)}"
         kept = [k for k, row in enumerate(table) if os.path.basename(row["path"]) in good - stale]
-        assert repr([again[k] for k in kept]) == repr([as_read(table[k]) for k in kept]), "rows are not read back"
+        assert repr([again[k] for k in kept]) == repr([table[k] for k in kept]), "rows are not read back"
         loaded = ms.batch.Table.load(place + "/rows.jsonl")
-        assert sorted(map(repr, loaded)) == sorted(repr(as_read(row)) for row in again)
+        assert sorted(map(repr, loaded)) == sorted(map(repr, again))
         with contextlib.suppress(ms.InvalidInputError):     # columns of mixed shapes
             again.save(place + "/t.npz")
 
 
 def refused(word):
     raise AssertionError(f"{word} is not JSON")
-
-
-def as_read(value):
-    """A value after a way through JSON: the texts of numbers that are not finite are numbers."""
-    if isinstance(value, dict):
-        return {key: as_read(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [as_read(item) for item in value]
-    return {"NaN": float("nan"), "Infinity": np.inf, "-Infinity": -np.inf}.get(value, value) if isinstance(value, str) else value
 
 
 def fill(rng, folder):

@@ -141,7 +141,7 @@ def damaged(rng):
         elif how == 3:
             digits = [k for k, b in enumerate(content) if 48 <= b < 58]
             k = int(rng.choice(digits)) if digits else at
-            content[k:k + 1] = str(rng.choice(["-1", "0", "99999999", "9999999999999999", "99999999999999999999", "nan", "1e300"])).encode()
+            content[k:k + 1] = str(rng.choice(["-1", "0", "99999999", "9999999999999999", "99999999999999999999", "nan", "1e300", "1" * 5000])).encode()
         else:
             del content[at:]
         if not content:

@@ -277,7 +277,7 @@ def names_of_buffers(rng):
         assert mesh.vertices.max() == 1, f"{uri} has read a file outside"
 
 
-@attack("apps.circuit.parse", "apps.circuit.read", quick=40)
+@attack("apps.circuit.parse", "apps.circuit.read", quick=6)
 def doubling(rng):
     """Subcircuits and files that contain each other twice. Oracle: 2^k resistors in parallel, or a refusal beyond a million."""
     depth = int(rng.choice([0, 1, 5, 10, 30, 49]))
