@@ -81,8 +81,8 @@ def read_ply(content, name=""):
             if element.name == "tristrips":
                 corners = strips(given, corners).reshape(-1)
                 given = np.full(len(corners) // 3, 3, np.int32)
-            polygons = polygons._replace(corners=np.concatenate([polygons.corners, corners]),
-                                         counts=np.concatenate([polygons.counts, given]))
+            polygons = _without_data(polygons, name)._replace(corners=np.concatenate([polygons.corners, corners]),
+                                                              counts=np.concatenate([polygons.counts, given]))
         if element.name == "vertex" or wanted:
             polygons = _with_data(polygons, _Rows(body, begin, element, text, swap), name)
     if text and at == len(body) and bad < 0:
@@ -138,6 +138,8 @@ def _header(lines):
             case ["format", name, _] if name in FORMATS:
                 order, text = FORMATS[name], name == "ascii"
             case ["element", name, rows] if rows.isdecimal() and len(rows) < LONGEST_NUMBER:
+                if any(element.name == name for element in elements):
+                    raise InvalidInputError(f"the header has two elements named {name[:60]!r}")
                 elements.append(Element(name, int(rows), [], [], []))
             case ["property", "list", count, item, name] if elements and count in LETTERS and item in LETTERS:
                 _add(elements[-1], name, LETTERS[count], LETTERS[item])
@@ -245,6 +247,13 @@ class _Rows(NamedTuple):
         """Convert the numbers of :meth:`rows` to the type of the header; those of a text that are not of this type stay float64."""
         item = self.element.items[self.element.properties.index(name)]
         return values.view(item) if item in WIDE and not self.text else _typed(values, item)
+
+
+def _without_data(polygons, name):
+    """Leave out the data of the faces before other faces follow them, which have none."""
+    if names := [*polygons.face_data, *polygons.corner_data]:
+        warn(f"{name}left out {', '.join(map(repr, names))} of face: the triangle strips of the file have no such data", MeshsolveWarning)
+    return polygons._replace(face_data={}, corner_data={})
 
 
 def _with_data(polygons, rows, name):

@@ -227,3 +227,19 @@ def test_infinite_numbers_of_a_text_stay_infinite(tmp_path):
     (tmp_path / "a.ply").write_text(head + "element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0 inf\n1 0 0 -Infinity\n"
                                     "0 1 0 -1.#INF\n0 0 1 nan\n3 0 1 2\n")
     assert np.array_equal(load_mesh(tmp_path / "a.ply").vertex_data["q"], [np.inf, -np.inf, -np.inf, np.nan], equal_nan=True)
+
+
+def test_faces_with_data_beside_strips(tmp_path):
+    """Strips have no data of faces; a second element of one name replaced the vertices or made an IndexError."""
+    head = "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n"
+    faces = "element face 1\nproperty list uchar int vertex_indices\nproperty int part\n"
+    strips = "element {} 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2 7\n4 0 1 2 3\n"
+    path = tmp_path / "a.ply"
+    path.write_text(head + faces + strips.format("tristrips"))
+    with pytest.warns(MeshsolveWarning, match="left out 'part' of face: the triangle strips"):
+        mesh = load_mesh(path)
+    assert len(mesh.faces) == 3 and not mesh.face_data
+    for name in ("face", "vertex"):
+        path.write_text(head + faces + strips.format(name))
+        with pytest.raises(InvalidInputError, match=f"the header has two elements named '{name}'"):
+            load_mesh(path)
