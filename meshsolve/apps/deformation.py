@@ -192,9 +192,12 @@ def checked_handles(mesh, handles):
     if without.any():
         raise InvalidInputError(f"each component needs a handle, that of vertex {int(without.argmax())} has none: hold one of its vertices "
                                 "or leave it out")
-    if not isinstance(mesh, TetMesh) and (flat := without_shape(mesh)).any():
-        raise InvalidInputError(f"the faces of the component of vertex {int(flat.argmax())} have no area, so that handles move none of the "
-                                "others: leave the component out")
+    if not isinstance(mesh, TetMesh):
+        free = without_shape(mesh)
+        free[chosen] = False
+        if free.any():
+            raise InvalidInputError(f"the faces of the component of vertex {int(free.argmax())} have no area, so that handles do not "
+                                    "determine it: add it to the handles, or leave the component out")
     return chosen
 
 

@@ -153,8 +153,9 @@ def test_a_component_without_area_does_not_disturb_others(name, size):
 @each("call", {"weights": ms.apps.skinning_weights, "deformation": ms.apps.Deformation})
 def test_handles_of_a_component_without_area_are_refused(call):
     call = {"weights": ms.apps.skinning_weights, "deformation": ms.apps.Deformation}[call]
-    with pytest.raises(ms.InvalidInputError, match="the faces of the component of vertex 162 have no area"):
+    with pytest.raises(ms.InvalidInputError, match="the faces of the component of vertex 163 have no area"):
         call(with_a_flat_face("on a line", 1.0), [0, 162])
+    call(with_a_flat_face("on a line", 1.0), [0, 162, 163, 164])
 
 
 def test_reports_count_degenerate_faces():

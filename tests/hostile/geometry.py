@@ -47,7 +47,7 @@ ROWS = [
     bad("apps.Deformation", "no vertex without a handle", "handles must leave a vertex of a face free", lambda tmp: (ms.apps.Deformation, (two_triangles(), np.arange(6)), {})),
     bad("apps.Deformation", "a mesh without faces", "the mesh must have a face, got none", lambda tmp: (ms.apps.Deformation, (ms.Mesh(np.eye(3), []), [0]), {})),
     bad("apps.Deformation", "a vertex whose faces have no width", "vertex 2 has only faces whose other corners coincide, so that no handle determines it", lambda tmp: (ms.apps.Deformation, (ms.Mesh([[0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 1, 2], [0, 3, 4]]), [0]), {})),
-    bad("apps.Deformation", "a component whose faces have no area", "the faces of the component of vertex 0 have no area", lambda tmp: (ms.apps.Deformation, (ms.Mesh([[0, 0, 0], [0, 0, 0], [1, 0, 0]], [[0, 1, 2]]), [0]), {})),
+    bad("apps.Deformation", "a component whose faces have no area", "the faces of the component of vertex 1 have no area", lambda tmp: (ms.apps.Deformation, (ms.Mesh([[0, 0, 0], [0, 0, 0], [1, 0, 0]], [[0, 1, 2]]), [0]), {})),
     bad("Geodesics.extend", "a source in a component whose faces have no area", "vertex 2 is in a component whose faces have no area", lambda tmp: (ms.apps.Geodesics(ms.Mesh([[0, 0, 0], [0, 0, 0], [1, 0, 0]], [[0, 1, 2]])).extend, (2, [1.0]), {})),
     bad("Deformation.move", "positions that are NaN, or of another number", "positions must be 1 finite rows of 3", lambda tmp: (ms.apps.Deformation(sphere(), [0]).move, (np.full((1, 3), np.nan),), {})),
     bad("Deformation.move", "rotations for a method without them", "rotations need method=\"poisson\"", lambda tmp: (ms.apps.Deformation(sphere(), [0]).move, (np.zeros((1, 3)),), {"rotations": [0, 0, 1]})),
