@@ -57,7 +57,6 @@ class VertexRotations(Sealed):
         self.turns, self._pull = np.tile([1.0, 0, 0, 0], (n, 1)), np.empty((n, 4))
         self._part = None if part is None else (part, part[mesh.faces[:, 0]])
         if part is not None:                                # at rest the energy of each part is 0
-            self._rest = 0.0
             trace, stretch = self._traces(mesh.vertices)
             self._rest = 2 * trace - stretch
 
