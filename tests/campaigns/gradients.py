@@ -164,3 +164,43 @@ def jax_solves(rng):
             assert np.allclose(g, expected, rtol=10 * tolerance, atol=10 * tolerance), f"{how}: gradient {g} instead of {expected}"
     finally:
         jax.config.update("jax_enable_x64", before)
+
+
+@attack("jax.cotan_laplacian", "jax.mass_matrix", "jax.logdet", "jax.eigsh", "jax.mcf", quick=1)
+def jax_meshes(rng):
+    """A sphere with moved vertices in units of 1e-3 to 1e3. Oracle: central differences of the same number."""
+    if not HAS_JAX:
+        return
+    import jax
+
+    logging.disable(logging.CRITICAL)
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    try:
+        xp, ball, unit = jax.numpy, ms.datasets.icosphere(0), 10.0 ** rng.uniform(-3, 3)
+        n = len(ball.vertices)
+        V = unit * (ball.vertices + rng.uniform(-0.15, 0.15, (n, 3)))
+        weights, direction = rng.standard_normal((n, 3)), unit * rng.standard_normal((n, 3))
+
+        def pencil(V):
+            (i, stiff), (j, mass) = ms.jax.cotan_laplacian(V, ball.faces), ms.jax.mass_matrix(V, ball.faces)
+            return i, stiff, j, mass / unit**2
+
+        def determinant(V):
+            i, stiff, j, mass = pencil(V)
+            return ms.jax.logdet((xp.concatenate([i, j], axis=1), xp.concatenate([stiff, mass])), n)
+
+        def eigenvalues(V):
+            i, stiff, j, mass = pencil(V)
+            return (ms.jax.eigsh((i, stiff), 4, n, (j, mass))[0] * xp.arange(4.0)).sum()
+
+        def flow(V):
+            return (ms.jax.mcf(V, ball.faces, 0.01 * unit**2, 2) / unit * weights).sum()
+
+        loss = (determinant, eigenvalues, flow)[rng.integers(3)]
+        with well_posed(f"{loss.__name__} in units of {unit:.1e}"):
+            mine = float((jax.grad(loss)(xp.asarray(V)) * direction).sum())
+            right = float(loss(xp.asarray(V + 1e-5 * direction)) - loss(xp.asarray(V - 1e-5 * direction))) / 2e-5
+        assert abs(mine - right) <= 1e-5 * max(abs(right), 1), f"{loss.__name__} in units of {unit:.1e}: {mine} instead of {right}"
+    finally:
+        jax.config.update("jax_enable_x64", before)
