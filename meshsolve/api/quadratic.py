@@ -121,7 +121,7 @@ class Quadratic(Sealed):
     >>> risk = np.array([[4.0, 1.0], [1.0, 2.0]])
     >>> x, info = ms.Quadratic(risk, Aeq=[[1, 1]], C=np.eye(2)).minimize([1, 1], beq=[1], row_lower=0, row_upper=0.7)
     >>> x.round(6).tolist(), info.row_multipliers.round(6).tolist()
-    ([0.3, 0.7], [0.0, 0.0])
+    ([0.3, 0.7], [0.0, -0.2])
     """
 
     def __init__(self, A: Matrix, fixed: ArrayLike | None = None, Aeq: Matrix | None = None, C: Matrix | None = None, *,

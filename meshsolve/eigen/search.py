@@ -25,7 +25,7 @@ from meshsolve.eigen.pencil import ROUNDING
 from meshsolve.eigen.shift import JUDGED, amid, started
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
-from meshsolve.options import is_auto
+from meshsolve.options import counted, is_auto
 from meshsolve.report import Report
 
 SLICE = 96              # pairs of an interval that one shift computes: orthogonalization grows with their square
@@ -97,7 +97,8 @@ class Search:
         """An iteration with the factor F of A - sigma M and a basis for so many pairs, from a block (n, 8) or a random one."""
         pencil = self.pencil
         if self.is_dense:
-            ensure_memory(16 * pencil.n * (2 * pencil.n if pencil.masses is None else pencil.rank), f"a dense matrix, {pencil.n} rows")
+            columns = 2 * pencil.n if pencil.masses is None else pencil.rank
+            ensure_memory(16 * pencil.n * columns, f"a dense matrix of {counted(pencil.n, 'row')}")
             iteration = Exhaustive(pencil, F)
             self.iterations += iteration.solves
         else:
