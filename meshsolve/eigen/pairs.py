@@ -332,7 +332,7 @@ def _delivered(parts, pencils, matrices, wanted, options):
         whole = place.xp.zeros((matrices.size, X.shape[1]))
         whole[place.bring(matrices.rows)] = X
         X = whole
-    lost = max(part.lost for part in parts)
+    lost = max(*(part.lost for part in parts), _lost_order(parts, pencils, options.tol))
     info.residuals, info.floors = residuals, floors
     info.converged = bool(found.is_complete and (residuals <= options.tol).all() and not lost)
     if not info.converged:
@@ -390,6 +390,23 @@ def _lost(pencil, found, tol):
         first = 0.0                                         # most of these zeros are made by rounding errors
     hidden = floors > max(tol, quality.LIMITED) * np.where(zero, first, abs(w))
     return float(floors[hidden].max(initial=0.0))
+
+
+def _lost_order(parts, pencils, tol):
+    """The largest floor of a zero that may be larger than an eigenvalue of another group of components, else 0.0.
+
+    The constants of components whose rows sum to 0 are true zeros. Of the other ones only the floor is known: the stored entries of a
+    needle do not tell 0 from its small eigenvalues.
+    """
+    if len(parts) == 1:
+        return 0.0
+    first, lost = min((part.found.size for part in parts if part.found.size), default=np.inf), 0.0
+    for part, (pencil, _) in zip(parts, pencils, strict=True):
+        floors = part.found.quality.floors
+        zero = abs(part.found.values) <= quality.ZERO * floors
+        if np.count_nonzero(zero) > len(pencil.null_components(len(zero))[0]):
+            lost = max(lost, float(floors[zero].max()))
+    return lost if lost > max(tol, quality.LIMITED) * first else 0.0
 
 
 def _with_signs(place, found):

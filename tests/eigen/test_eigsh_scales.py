@@ -227,3 +227,14 @@ def test_ends_beside_a_stiff_edge(weight):
     stiff = sp.csr_array(([weight, weight, -weight, -weight], ([0, 1, 0, 1], [0, 1, 1, 0])), shape=(400, 400))
     for interval in ((0, 0.3), (-1, 0.3)):
         assert len(ms.eigsh(A + stiff, interval=interval).values) == 13
+
+
+def test_zeros_of_needles_beside_a_sphere_are_not_called_right():
+    """Small eigenvalues of needles are 0 to rounding, and may be larger than those of the sphere: it is said that digits are lost."""
+    ball, n, rng = ms.datasets.icosphere(2), 12, np.random.default_rng(1)
+    first, across = rng.uniform(3, 4, (n, 3)), np.c_[rng.uniform(0, 1, n), np.full(n, 1e-8), np.zeros(n)]
+    corners = np.stack([first, first + [1, 0, 0], first + across], axis=1).reshape(-1, 3)
+    mesh = ms.Mesh(np.concatenate([ball.vertices, corners]), np.concatenate([ball.faces, len(ball.vertices) + np.arange(3 * n).reshape(-1, 3)]))
+    with pytest.warns(ms.ConvergenceWarning, match="rounding errors in the entries of A"):
+        w, _, info = ms.eigsh(ms.cotan_laplacian(mesh), n + 3, M=ms.mass_matrix(mesh))
+    assert not info.converged and info.floors.max() > 1 and info.count is None
