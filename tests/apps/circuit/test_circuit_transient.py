@@ -261,7 +261,7 @@ def test_kept_signals(deck):
     (lambda c: c.transient(1e-3, 1, method="gear"), "method .* one of"), (lambda c: c.transient(1e-12, 1e3), "increase tstep"),
     (lambda c: c.dc("v1", 0, 1, 1e-12), "increase the step"), (lambda c: c.dc("v1", 0, 1e300, 1e-300), "increase the step"),
     (lambda c: c.ac("dec", 2**31 - 1, 1, 1e9), "decrease points"), (lambda c: c.ac("lin", 2**31 - 1, 1, 1e9), "decrease points"),
-    (lambda c: c.ac("dec", 10, 1e-300, 1e300), "decrease points"),
+    (lambda c: c.ac("dec", 10**6, 1e-300, 1e300), "decrease points"),
     (lambda c: c.transient(1e-3, 1, nodes=["zz"]), "there is no node 'zz'"), (lambda c: c.ac("dec", 0, 1, 10), "points .* integer"),
     (lambda c: c.ac("log", 1, 1, 10), "spacing .* one of"), (lambda c: c.ac("dec", 1, 10, 1), "at least fstart"),
     (lambda c: c.ac("dec", 1, 0, 1), "fstart .* a finite number"), (lambda c: c.dc("v9", 0, 1, 0.1), "no source 'v9'"),
