@@ -396,7 +396,7 @@ def _lost_order(parts, pencils, tol):
     """The largest floor of a zero that may be larger than an eigenvalue of another group of components, else 0.0.
 
     The constants of components whose rows sum to 0 are true zeros. Of the other ones only the floor is known: the stored entries of a
-    needle do not tell 0 from its small eigenvalues.
+    needle do not distinguish 0 from its small eigenvalues.
     """
     if len(parts) == 1:
         return 0.0
