@@ -138,8 +138,9 @@ class Search:
             w = values[numbers]
             facts = quality.judged(pencil, self.tol, w, X)
             better = quality.values_of(w, sigma, ritz.theta, self.errors(iteration, ritz)[numbers], facts)
-            if (abs(better - w) > UNCHANGED * np.maximum(self.tol * abs(w), facts.floors)).any():
-                facts = quality.judged(pencil, self.tol, better, X)
+            changed = np.flatnonzero(abs(better - w) > UNCHANGED * np.maximum(self.tol * abs(w), facts.floors))
+            if len(changed):
+                facts.replace(changed, quality.judged(pencil, self.tol, better[changed], X.take(pencil.place.bring(changed), axis=1)))
             w = better
             near = [(sigma, F)] + ([self._definite_at] if self._definite_at and self._definite_at[1] is not F else [])
             w = quality.improved(pencil, self.tol, w, X, facts, near)
@@ -293,16 +294,20 @@ def zeros_among(values, facts, errors=0.0):
 
 
 def in_order(pencil, found):
-    """The same pairs by ascending value."""
+    """The same pairs by ascending value. Vectors change their places in the given array: few do, those of nearly equal values."""
     if (np.diff(found.values) >= 0).all():
         return found
-    return chosen(pencil, found, np.argsort(found.values, kind="stable"))
+    numbers = np.argsort(found.values, kind="stable")
+    moved = np.flatnonzero(numbers != np.arange(len(numbers)))
+    found.vectors[:, pencil.place.bring(moved)] = found.vectors[:, pencil.place.bring(numbers[moved])]
+    return found._replace(values=found.values[numbers], quality=found.quality.of(numbers))
 
 
 def chosen(pencil, found, numbers):
-    """Some of the pairs."""
-    columns = pencil.place.bring(numbers)
-    return found._replace(values=found.values[numbers], vectors=found.vectors[:, columns].copy(order="C"),
+    """Some of the pairs, by ascending numbers or in another order."""
+    if len(numbers) == len(found.values) and (np.diff(numbers) == 1).all():
+        return found
+    return found._replace(values=found.values[numbers], vectors=found.vectors.take(pencil.place.bring(numbers), axis=1),
                           quality=found.quality.of(numbers))
 
 
