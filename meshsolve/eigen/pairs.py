@@ -415,7 +415,8 @@ def _with_signs(place, found):
     near = (1 - 1e-8) * np.maximum(most, -least)
     negative = -least >= near
     for c in np.flatnonzero(negative & (most >= near)):                             # equal entries of both signs
-        largest = float(abs(X[:, c]).max())
-        negative[c] = bool(X[int((abs(X[:, c]) >= (1 - 1e-8) * largest).argmax()), c] < 0)
+        x = X[:, c].copy()                                                          # one pass over the strided column
+        size = abs(x)
+        negative[c] = bool(x[int((size >= (1 - 1e-8) * size.max()).argmax())] < 0)
     if negative.any():
         X *= place.bring(np.where(negative, -1.0, 1.0))
