@@ -7,8 +7,6 @@ import meshsolve as ms
 from campaigns import axes
 from campaigns.table import attack, well_posed
 
-EPS = np.finfo(float).eps
-
 
 def close(x, y, condition, what, scale=1.0):
     """x equals y up to rounding errors of a well-scaled system with this condition number."""
@@ -45,7 +43,7 @@ def readings_of_cholesky(rng):
         F = ms.cholesky(A)
     kappa, inverse = np.linalg.cond(B), np.linalg.inv(B)
     L, p = F.L.toarray(), F.perm
-    assert sorted(p) == list(range(n)) and F.nnz >= np.count_nonzero(np.tril(np.linalg.cholesky(B[np.ix_(p, p)])) != 0) * 0 + n and F.flops > 0
+    assert sorted(p) == list(range(n)) and F.nnz >= n and F.flops > 0
     close(L @ L.T, A[np.ix_(p, p)], 10, "L L'", 1 / np.outer(d[p], d[p]))
     close(F.inverse_diagonal() * d * d, np.diag(inverse), kappa, "inverse_diagonal")
     Z = F.selected_inverse().toarray()

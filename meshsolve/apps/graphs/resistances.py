@@ -202,21 +202,20 @@ class Resistances:
 
     def _by_pairs(self, solve):
         """(k,) resistances by one right-hand side for each pair."""
-        found = np.empty(len(self.i))
-        for first in range(0, len(found), WIDTH):
-            i, j = self.i[first:first + WIDTH], self.j[first:first + WIDTH]
-            X, k = solve(self._unit(i) - self._unit(j)), np.arange(len(i))
-            found[first:first + WIDTH] = X[i, k] - X[j, k]
-        return found
+        def across(i, j, B):
+            X, k = solve(B), np.arange(len(i))
+            return X[i, k] - X[j, k]
+
+        return self._in_blocks(self.i, self.j, across)
 
     def _energies(self, F, i, j):
         """(k,) resistances as sums of squares, |L^-1 (e_i - e_j)|^2 with the factor L: nothing cancels."""
-        found = np.empty(len(i))
-        for first in range(0, len(found), WIDTH):
-            block = slice(first, first + WIDTH)
-            Y = F.solve((self._unit(i[block]) - self._unit(j[block]))[F.perm], system="L")
-            found[block] = (Y * Y).sum(axis=0)
-        return found
+        return self._in_blocks(i, j, lambda i, j, B: (F.solve(B[F.perm], system="L") ** 2).sum(axis=0))
+
+    def _in_blocks(self, i, j, found):
+        """(k,) results of ``found`` for WIDTH pairs at a time: their ends, and the columns e_i - e_j."""
+        blocks = (slice(first, first + WIDTH) for first in range(0, len(i), WIDTH))
+        return np.concatenate([np.zeros(0), *(found(i[b], j[b], self._unit(i[b]) - self._unit(j[b])) for b in blocks)])
 
     def _incidence(self):
         """(n, e) csr_array: each column has the root of an edge's weight at one end and minus that at the other."""
